@@ -1,0 +1,33 @@
+# Everything sets itself up in .venv; the second time that takes a moment.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint bench clean
+
+demo: $(READY)          ## train on a data set that comes with the package
+	$(BIN)/python examples/digits.py
+
+test: $(READY) lint     ## the linters, then the whole test suite
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)         ## every speed and memory figure of docs/benchmarks.md, measured on this machine
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# torch goes in first and alone: with it in place nothing else asks for another build of it.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tgnn needs Python 3.10 or later")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,266 @@
+"""Which backend computes a product, and the product as an operator that torch knows.
+
+``tgnn::neighbor_product`` and its backward are registered with ``torch.library``: opaque to ``torch.compile``, with
+shapes and derivatives declared here. The graph travels as a layout (``graph.py``) and is looked up when the
+operator runs, so that nothing is sorted or checked twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from . import cpu, reference, sparse, triton
+from .graph import graph_of
+from .problem import Gradients, Problem, Saved, Wanted
+from .second import second_derivatives
+
+
+class Backend(Protocol):
+    """What a module must have to compute products."""
+
+    name: str
+
+    def unavailable(self) -> str | None:
+        """Why it cannot run on this machine; ``None``: it can."""
+
+    def unsupported(self, problem: Problem) -> str | None:
+        """Why it cannot take this input; ``None``: it can."""
+
+    def forward(self, problem: Problem, save: bool) -> tuple[Tensor, Saved | None]:
+        """The result, and what the backward pass needs if ``save``."""
+
+    def backward(self, problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gradients:
+        """Gradients of the inputs from the gradient of the result; what is not wanted may be ``None``."""
+
+
+_BACKENDS: dict[str, Backend] = {module.name: module for module in (cpu, triton, sparse, reference)}  # fastest first
+_forced: ContextVar[str | None] = ContextVar("tgnn_backend", default=None)
+
+
+def available_backends() -> dict[str, str]:
+    """Every backend, fastest first, with ``"available"`` or the reason that it is not.
+
+    Example:
+        >>> available_backends()["reference"]
+        'available'
+    """
+    return {name: backend.unavailable() or "available" for name, backend in _BACKENDS.items()}
+
+
+@contextlib.contextmanager
+def use_backend(name: str) -> Iterator[None]:
+    """Within the block, products of this thread (or async task) are computed by the backend of that name.
+
+    Args:
+        name: ``"reference"``, ``"torch"``, ``"cpp"`` or ``"triton"``.
+
+    Example:
+        >>> with use_backend("reference"):
+        ...     pass
+    """
+    if name not in _BACKENDS:
+        raise ValueError(f"there is no backend {name!r}; choose one of {', '.join(map(repr, _BACKENDS))}")
+    if reason := _BACKENDS[name].unavailable():
+        raise RuntimeError(f"the backend {name!r} is not available: {reason}")
+    token = _forced.set(name)
+    try:
+        yield
+    finally:
+        _forced.reset(token)
+
+
+def _backend_for(problem: Problem) -> Backend:
+    if (name := _forced.get()) is not None:
+        if reason := _BACKENDS[name].unsupported(problem):
+            raise RuntimeError(f"the backend {name!r} cannot take this input: {reason}")
+        return _BACKENDS[name]
+    return next(b for b in _BACKENDS.values() if b.unsupported(problem) is None and b.unavailable() is None)
+
+
+# ---- the operators ---------------------------------------------------------------------------------------------
+
+_GRAPH = "Tensor[] layout, str kind, SymInt num_src, SymInt num_dst"
+torch.library.define(
+    "tgnn::neighbor_product",
+    f"(Tensor z, Tensor? addend, Tensor? weight, {_GRAPH}, bool tanh, bool save) -> (Tensor, Tensor, Tensor)",
+)
+torch.library.define(
+    "tgnn::neighbor_product_backward",
+    f"(Tensor grad, Tensor z, Tensor? addend, Tensor? weight, {_GRAPH}, bool tanh, Tensor state, Tensor least, "
+    "bool[3] wanted) -> (Tensor, Tensor, Tensor)",
+)
+_DEVICES = ("cpu", "cuda")
+_forward_op = torch.ops.tgnn.neighbor_product.default
+_backward_op = torch.ops.tgnn.neighbor_product_backward.default
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """What products are computed and kept in: half precision is widened."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _problem(
+    z: Tensor,
+    addend: Tensor | None,
+    weight: Tensor | None,
+    layout: Sequence[Tensor],
+    kind: str,
+    num_src: int,
+    num_dst: int,
+    tanh: bool,
+) -> Problem:
+    graph = graph_of(kind, layout, num_src, num_dst)
+    if weight is not None and weight.numel():
+        low, high = (float(value) for value in torch.aminmax(weight))
+        if low < 0 or high > 1:
+            raise ValueError(f"edge_weight contains {low if low < 0 else high}, but must lie in [0, 1]")
+    z, addend, weight = (None if t is None else t.to(_wide(z.dtype)).contiguous() for t in (z, addend, weight))
+    assert z is not None
+    return Problem(z, addend, weight, graph, tanh)
+
+
+def _forward(
+    z: Tensor,
+    addend: Tensor | None,
+    weight: Tensor | None,
+    layout: list[Tensor],
+    kind: str,
+    num_src: int,
+    num_dst: int,
+    tanh: bool,
+    save: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    problem = _problem(z, addend, weight, layout, kind, num_src, num_dst, tanh)
+    out, saved = _backend_for(problem).forward(problem, save)
+    if saved is None:
+        return out.to(z.dtype), problem.z.new_empty(0, problem.rank), problem.z.new_empty(0)
+    return out.to(z.dtype), saved.state, saved.least
+
+
+def _forward_shapes(
+    z: Tensor,
+    addend: Tensor | None,
+    weight: Tensor | None,
+    layout: list[Tensor],
+    kind: str,
+    num_src: int,
+    num_dst: int,
+    tanh: bool,
+    save: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    rows = num_dst if save else 0
+    wide = _wide(z.dtype)
+    state, least = z.new_empty(rows, z.size(1), dtype=wide), z.new_empty(rows, dtype=wide)
+    return z.new_empty(num_dst, z.size(1)), state, least
+
+
+def _backward(
+    grad: Tensor,
+    z: Tensor,
+    addend: Tensor | None,
+    weight: Tensor | None,
+    layout: list[Tensor],
+    kind: str,
+    num_src: int,
+    num_dst: int,
+    tanh: bool,
+    state: Tensor,
+    least: Tensor,
+    wanted: list[bool],
+) -> tuple[Tensor, Tensor, Tensor]:
+    problem = _problem(z, addend, weight, layout, kind, num_src, num_dst, tanh)
+    backend = _backend_for(problem)
+    gradients = backend.backward(problem, grad.to(problem.z.dtype), Saved(state, least), Wanted(*wanted))
+    empty = z.new_empty(0)
+    results = [
+        g.to(t.dtype) if want and g is not None and t is not None else empty.clone()
+        for g, t, want in zip(gradients, (z, addend, weight), wanted)
+    ]
+    return results[0], results[1], results[2]
+
+
+def _backward_shapes(
+    grad: Tensor,
+    z: Tensor,
+    addend: Tensor | None,
+    weight: Tensor | None,
+    layout: list[Tensor],
+    kind: str,
+    num_src: int,
+    num_dst: int,
+    tanh: bool,
+    state: Tensor,
+    least: Tensor,
+    wanted: list[bool],
+) -> tuple[Tensor, Tensor, Tensor]:
+    results = [
+        t.new_empty(t.shape) if want and t is not None else z.new_empty(0)
+        for t, want in zip((z, addend, weight), wanted)
+    ]
+    return results[0], results[1], results[2]
+
+
+for _device in _DEVICES:
+    torch.library.impl("tgnn::neighbor_product", _device, _forward)
+    torch.library.impl("tgnn::neighbor_product_backward", _device, _backward)
+torch.library.register_fake("tgnn::neighbor_product", _forward_shapes)
+torch.library.register_fake("tgnn::neighbor_product_backward", _backward_shapes)
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    z, addend, weight, layout, *ctx.rest, _ = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(z, addend, weight, *output[1:], *layout)
+
+
+def _differentiate(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
+    z, addend, weight, state, least, *layout = ctx.saved_tensors
+    nothing = ([None] * len(layout), *(None,) * 5)
+    if grad is None:
+        return (None, None, None, *nothing)
+    wanted = list(ctx.needs_input_grad[:3])
+    gradients = _backward_op(grad, z, addend, weight, layout, *ctx.rest, state, least, wanted)
+    return (*(g if want else None for g, want in zip(gradients, wanted)), *nothing)
+
+
+def _remember_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    grad, z, addend, weight, layout, *ctx.rest, _, _, ctx.wanted = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(grad, z, addend, weight, *layout)
+
+
+def _differentiate_backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:
+    grad, z, addend, weight, *layout = ctx.saved_tensors
+    kind, num_src, num_dst, tanh = ctx.rest
+    given = [c if want else None for c, want in zip(cotangents, ctx.wanted)]
+    graph = graph_of(kind, layout, num_src, num_dst)
+    derivatives = second_derivatives(grad, [z, addend, weight], graph, tanh, given)
+    return (*derivatives, [None] * len(layout), *(None,) * 7)
+
+
+torch.library.register_autograd("tgnn::neighbor_product", _differentiate, setup_context=_remember)
+torch.library.register_autograd(
+    "tgnn::neighbor_product_backward", _differentiate_backward, setup_context=_remember_backward
+)
+
+
+def product(
+    z: Tensor,
+    addend: Tensor | None,
+    weight: Tensor | None,
+    layout: list[Tensor],
+    kind: str,
+    num_src: int,
+    num_dst: int,
+    tanh: bool,
+) -> Tensor:
+    """``act(prod f)`` by the fastest backend that takes the input; see ``product.py`` for the checked front."""
+    save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (z, addend, weight))
+    out: Tensor = _forward_op(z, addend, weight, layout, kind, num_src, num_dst, tanh, save)[0]
+    return out

@@ -1,0 +1,198 @@
+"""A graph as the kernels want it: its edges grouped by destination and by source, checked once and kept."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from . import native
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Edges grouped by one end: group ``i`` holds the positions ``ptr[i] .. ptr[i + 1]``."""
+
+    ptr: Tensor
+    """int64 ``[groups + 1]``"""
+    other: Tensor
+    """Node at the far end of each edge, int32 (int64 where a node number needs it)."""
+    edge: Tensor | None
+    """int64: place of each edge in the caller's order; ``None``: the same place."""
+
+    @property
+    def num_groups(self) -> int:
+        return self.ptr.numel() - 1
+
+    def owners(self) -> Tensor:
+        """The group that each position belongs to."""
+        groups = torch.arange(self.num_groups, dtype=self.other.dtype, device=self.ptr.device)
+        return groups.repeat_interleave(self.ptr.diff(), output_size=self.other.numel())
+
+
+@dataclass
+class Graph:
+    """Edges from ``num_src`` to ``num_dst`` nodes, grouped both ways; the second way is made when first needed."""
+
+    num_src: int
+    num_dst: int
+    num_edges: int
+    _by_dst: Grouping
+    _by_src: Grouping | None = None
+    matrices: dict[tuple[str, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
+    """Adjacency matrices that the torch backend has made of it."""
+
+    def by_dst(self) -> Grouping:
+        return self._by_dst
+
+    def by_src(self) -> Grouping:
+        if self._by_src is None:  # two threads may both make it; they make the same
+            self._by_src = _transpose(self._by_dst, self.num_src)
+        return self._by_src
+
+
+def _transpose(by: Grouping, num_groups: int) -> Grouping:
+    """The same edges grouped by their other end, in the order of the caller's edges within a group."""
+    if by.edge is None:
+        return group(by.other, by.owners(), num_groups)
+    order = torch.empty_like(by.edge)
+    order[by.edge] = torch.arange(by.edge.numel(), device=by.edge.device)
+    return group(by.other[order], by.owners()[order], num_groups)
+
+
+def group(key: Tensor, other: Tensor | None, num_groups: int) -> Grouping:
+    """Groups edges by ``key``, stably. ``other=None``: the far end of edge ``e`` is ``e`` itself."""
+    num_edges = key.numel()
+    highest = max(num_groups, num_edges)  # every node number and edge number is below this
+    node_type = torch.int32 if highest < 2**31 else torch.int64
+    if num_edges == 0 or bool((key[1:] >= key[:-1]).all()):
+        ptr = torch.zeros(num_groups + 1, dtype=torch.int64, device=key.device)
+        torch.cumsum(torch.bincount(key, minlength=num_groups), 0, out=ptr[1:])
+        if other is None:
+            other = torch.arange(num_edges, device=key.device)
+        return Grouping(ptr, other.to(node_type, copy=True).contiguous(), None)
+    lib = native.load() if key.device.type == "cpu" and node_type == torch.int32 else None
+    if lib is not None:
+        return Grouping(*lib.group(key, other, num_groups))
+    sorted_key, edge = torch.sort(key, stable=True)
+    ptr = torch.zeros(num_groups + 1, dtype=torch.int64, device=key.device)
+    torch.cumsum(torch.bincount(sorted_key, minlength=num_groups), 0, out=ptr[1:])
+    return Grouping(ptr, (edge if other is None else other[edge]).to(node_type), edge)
+
+
+# ---- from what callers have -----------------------------------------------------------------------------------
+# A layout is a kind and its tensors; unlike a Graph it can pass through torch.library.
+#
+#   kind     tensors
+#   edges    edge_index [2, E]
+#   sorted   edge_index, then ptr, other, edge by destination and by source (a PyG EdgeIndex and its caches)
+#   csr      ptr, other by destination (a sparse adj_t)
+#   index    index [E]: item e belongs to group index[e]
+#   ptr      ptr: items ptr[i] .. ptr[i + 1] belong to group i
+
+
+def _build(kind: str, tensors: Sequence[Tensor], num_src: int, num_dst: int) -> Graph:
+    if kind == "edges":
+        src, dst = tensors[0]
+        _check_range(src, num_src, "edge_index[0] (the sources)", "num_src")
+        _check_range(dst, num_dst, "edge_index[1] (the destinations)", "num_dst")
+        return Graph(num_src, num_dst, src.numel(), _by_dst=group(dst, src, num_dst))
+    if kind == "sorted":
+        edge_index, ptr_d, src, edge_d, ptr_s, dst, edge_s = tensors
+        _check_range(edge_index[0], num_src, "edge_index[0] (the sources)", "num_src")
+        _check_range(edge_index[1], num_dst, "edge_index[1] (the destinations)", "num_dst")
+        by_dst = _grouping(ptr_d, src, edge_d, num_dst, "EdgeIndex.get_csc()")
+        by_src = _grouping(ptr_s, dst, edge_s, num_src, "EdgeIndex.get_csr()")
+        for by, end in ((by_dst, edge_index[1]), (by_src, edge_index[0])):
+            if not torch.equal(by.owners(), (end if by.edge is None else end[by.edge]).to(by.other.dtype)):
+                raise ValueError("the EdgeIndex is not sorted as its sort_order says; EdgeIndex.validate() tells more")
+        return Graph(num_src, num_dst, src.numel(), _by_dst=by_dst, _by_src=by_src)
+    if kind == "csr":
+        ptr, src = tensors
+        _check_range(src, num_src, "the column indices of adj_t (the sources)", "num_src")
+        by_dst = _grouping(ptr.clone(), src, src.new_empty(0), num_dst, "adj_t")
+        return Graph(num_src, num_dst, src.numel(), _by_dst=by_dst)
+    if kind == "index":
+        (index,) = tensors
+        _check_range(index, num_dst, "index", "dim_size")
+        return Graph(num_src, num_dst, num_src, _by_dst=group(index, None, num_dst))
+    (ptr,) = tensors
+    items = torch.arange(num_src, device=ptr.device)
+    by_dst = _grouping(ptr.clone(), items, ptr.new_empty(0), num_dst, "ptr")
+    return Graph(num_src, num_dst, num_src, _by_dst=by_dst)
+
+
+def _check_range(index: Tensor, bound: int, what: str, bound_name: str) -> None:
+    if index.numel() == 0:
+        return
+    low, high = (int(value) for value in torch.aminmax(index))
+    if low < 0 or high >= bound:
+        wrong = low if low < 0 else high
+        raise ValueError(f"{what} contains {wrong}, but must lie in [0, {bound_name} - 1] = [0, {bound - 1}]")
+
+
+def _grouping(ptr: Tensor, other: Tensor, edge: Tensor, num_groups: int, what: str) -> Grouping:
+    if ptr.numel() != num_groups + 1:
+        raise ValueError(f"the pointer of {what} has {ptr.numel()} entries, but {num_groups} groups need one more")
+    if int(ptr[0]) != 0 or int(ptr[-1]) != other.numel() or bool((ptr[1:] < ptr[:-1]).any()):
+        raise ValueError(
+            f"the pointer of {what} must rise from 0 to the number of entries, {other.numel()}, and never fall; "
+            f"it runs from {int(ptr[0])} to {int(ptr[-1])}"
+        )
+    node_type = torch.int32 if max(num_groups, other.numel()) < 2**31 else torch.int64
+    return Grouping(
+        ptr.to(torch.int64), other.to(node_type, copy=True).contiguous(), edge.to(torch.int64) if edge.numel() else None
+    )
+
+
+# ---- remembering ----------------------------------------------------------------------------------------------
+
+_MOST_REMEMBERED = 64
+_remembered: OrderedDict[object, tuple[tuple[StorageWeakRef, ...], Graph]] = OrderedDict()
+_lock = threading.RLock()
+
+
+def _new_lock_after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock_after_fork)
+
+
+def graph_of(kind: str, tensors: Sequence[Tensor], num_src: int, num_dst: int) -> Graph:
+    """The graph of a layout: checked and grouped once, then found again while its tensors live unchanged.
+
+    A change in place through torch is seen (by the tensor's version); one behind torch's back, through
+    ``.numpy()`` or ``.data``, is not. Tensors made under ``torch.inference_mode`` carry no version and are not kept.
+    """
+    identity = tensors[:1] if kind == "sorted" else tensors
+    if any(tensor.is_inference() for tensor in identity):
+        return _build(kind, tensors, num_src, num_dst)
+    storages = [tensor.untyped_storage() for tensor in identity]
+    key = (
+        kind,
+        num_src,
+        num_dst,
+        *((s._cdata, t.storage_offset(), t.shape, t.stride(), t._version) for s, t in zip(storages, identity)),
+    )
+    with _lock:
+        found = _remembered.get(key)
+        if found is not None and not any(ref.expired() for ref in found[0]):
+            _remembered.move_to_end(key)
+            return found[1]
+    graph = _build(kind, tensors, num_src, num_dst)
+    with _lock:
+        for old in [k for k, (refs, _) in _remembered.items() if any(ref.expired() for ref in refs)]:
+            del _remembered[old]
+        _remembered[key] = (tuple(StorageWeakRef(s) for s in storages), graph)
+        while len(_remembered) > _MOST_REMEMBERED:
+            _remembered.popitem(last=False)
+    return graph

@@ -1,0 +1,98 @@
+// Numbers that carry their own exponent, and the activation: branch-free, so that loops over columns vectorise.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+namespace scaled {
+
+constexpr int64_t kMaxShift = 1000;
+
+inline double power_of_two(int64_t e) {  // -1022 <= e <= 1023
+  const uint64_t bits = uint64_t(1023 + e) << 52;
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// Some exponent in range for zero, inf and NaN too: multiplying those by a power of two leaves them as they are.
+inline int64_t exponent_of(double x) {
+  uint64_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  const int64_t e = int64_t((bits >> 52) & 0x7ff) - 1023;  // -1023 .. 1024
+  return e > kMaxShift ? kMaxShift : e;
+}
+
+// Moves the exponent of `mantissa` into `exponent`; their value mantissa * 2^exponent stays the same.
+inline void normalize(double& mantissa, int64_t& exponent) {
+  const int64_t e = exponent_of(mantissa);
+  mantissa *= power_of_two(-e);
+  exponent += e;
+}
+
+inline double join(double mantissa, int64_t e) {
+  e = e > 2 * kMaxShift ? 2 * kMaxShift : (e < -2 * kMaxShift ? -2 * kMaxShift : e);
+  const int64_t half = e / 2;
+  return mantissa * power_of_two(half) * power_of_two(e - half);
+}
+
+// The nearest finite T; NaN stays NaN.
+template <class T>
+inline double saturate(double x) {
+  constexpr double max = std::numeric_limits<T>::max();
+  return x > max ? max : (x < -max ? -max : x);
+}
+
+template <class T>
+struct Float;
+template <>
+struct Float<float> {
+  using Bits = uint32_t;
+  static constexpr int kMantissaBits = 23, kBias = 127;
+  static constexpr float kShifter = 0x1.8p23f;  // adding it rounds to an integer, held in the low bits
+  static constexpr float kLn2High = 0x1.62e400p-1f, kLn2Low = 0x1.7f7d1cp-20f;
+  static constexpr int kSlopeShift = 96;     // slopes of tanh are at most 1: 2^96 times the slope uses the idle range
+  static constexpr float kSaturated = 76.f;  // exp(-2 * 76) * 2^96 is still a normal number
+};
+template <>
+struct Float<double> {
+  using Bits = uint64_t;
+  static constexpr int kMantissaBits = 52, kBias = 1023;
+  static constexpr double kShifter = 0x1.8p52;
+  static constexpr double kLn2High = 0x1.62e42fee00000p-1, kLn2Low = 0x1.a39ef35793c76p-33;
+  static constexpr int kSlopeShift = 0;
+  static constexpr double kSaturated = 350.0;
+};
+
+// tanh(x), and 2^kSlopeShift times its slope 1 - tanh(x)^2, from exp(-2|x|) and so without cancellation; the slope
+// is 0 beyond kSaturated.
+template <class T>
+inline void tanh_and_slope(T x, T& value, T& slope) {
+  using F = Float<T>;
+  const T a = std::fabs(x);
+  const T y = a > F::kSaturated ? T(-2) * F::kSaturated : T(-2) * a;
+  const T shifted = y * T(1.4426950408889634) + F::kShifter;
+  const T k = shifted - F::kShifter;
+  const T r = (y - k * F::kLn2High) - k * F::kLn2Low;  // |r| <= ln(2) / 2
+  T p = 0;                                             // exp(r) - 1, the Taylor series: to r^13 in double, r^8 in float
+  if (sizeof(T) == sizeof(double)) p = (T(1.0 / 6227020800) * r + T(1.0 / 479001600)) * r + T(1.0 / 39916800);
+  if (sizeof(T) == sizeof(double)) p = ((p * r + T(1.0 / 3628800)) * r + T(1.0 / 362880)) * r;
+  p = (((p + T(1.0 / 40320)) * r + T(1.0 / 5040)) * r + T(1.0 / 720)) * r + T(1.0 / 120);
+  p = ((p * r + T(1.0 / 24)) * r + T(1.0 / 6)) * r + T(1.0 / 2);
+  p = p * r * r + r;
+  typename F::Bits bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits + (F::kBias + F::kSlopeShift)) << F::kMantissaBits;
+  T shifted_scale;  // 2^(k + kSlopeShift)
+  std::memcpy(&shifted_scale, &bits, sizeof shifted_scale);
+  const T scale = shifted_scale * T(1.0 / power_of_two(F::kSlopeShift));  // 2^k
+  const T em1 = scale * p + (scale - T(1));                               // exp(-2|x|) - 1
+  const T inverse = T(1) / (em1 + T(2));
+  const T exp_shifted = shifted_scale + shifted_scale * p;
+  value = std::copysign(em1 * inverse, x);
+  slope = a > F::kSaturated ? T(0) : T(4) * exp_shifted * (inverse * inverse);
+}
+
+}  // namespace scaled

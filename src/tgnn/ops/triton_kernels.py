@@ -1,0 +1,161 @@
+# mypy: ignore-errors
+# Triton's own language: annotations here mean what Triton says they mean.
+"""The kernels of the ``triton`` backend; see ``cpu.cpp`` for the mathematics, which is the same."""
+
+import triton
+import triton.language as tl
+
+_LARGEST = tl.constexpr(1.7976931348623157e308)
+
+
+@triton.jit
+def _normalize(m, e):
+    """Moves the exponent of m into e. Zero, inf and NaN stay what they are."""
+    bits = m.to(tl.int64, bitcast=True)
+    shift = tl.minimum(((bits >> 52) & 0x7FF) - 1023, 1000)
+    return m * ((1023 - shift) << 52).to(tl.float64, bitcast=True), e + shift
+
+
+@triton.jit
+def _join(m, e):
+    e = tl.minimum(tl.maximum(e, -2000), 2000)
+    half = e >> 1
+    first = ((1023 + half) << 52).to(tl.float64, bitcast=True)
+    second = ((1023 + e - half) << 52).to(tl.float64, bitcast=True)
+    return m * first * second
+
+
+@triton.jit
+def _finite(x):
+    x = tl.where(x > _LARGEST, _LARGEST, x)
+    return tl.where(x < -_LARGEST, -_LARGEST, x)
+
+
+@triton.jit
+def _factors(z, addend, weight, u, e, columns, mask, rank, HAS_ADDEND: tl.constexpr, HAS_WEIGHT: tl.constexpr):
+    """The factors f of one edge, z + y, and w."""
+    own = tl.load(z + u * rank + columns, mask=mask, other=1.0).to(tl.float64)
+    w = 1.0
+    f = own
+    if HAS_ADDEND:
+        own += tl.load(addend + e * rank + columns, mask=mask, other=0.0).to(tl.float64)
+        f = own
+    if HAS_WEIGHT:
+        w = tl.load(weight + e).to(tl.float64)
+        f = w * own + (1.0 - w)
+    return f, own, w
+
+
+@triton.jit
+def multiply(
+    z,
+    addend,
+    weight,
+    rank,
+    ptr,
+    other,
+    edge,
+    grad,
+    out,
+    code,
+    TANH: tl.constexpr,
+    HAS_ADDEND: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr,
+    HAS_EDGE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Products of one row. Forward (grad is None): out = act(P). Backward: out and code hold
+    g act'(P) prod f = mantissa * 2^exponent over the factors that are not zero, code = 2 * exponent + (one is zero).
+    """
+    v = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = columns < rank
+    m = tl.full([BLOCK], 1.0, tl.float64)
+    x = tl.zeros([BLOCK], tl.int64)
+    zeros = tl.zeros([BLOCK], tl.int32)
+    for k in range(tl.load(ptr + v), tl.load(ptr + v + 1)):
+        u = tl.load(other + k).to(tl.int64)
+        e = k
+        if HAS_EDGE:
+            e = tl.load(edge + k)
+        f, _, _ = _factors(z, addend, weight, u, e, columns, mask, rank, HAS_ADDEND, HAS_WEIGHT)
+        is_zero = f == 0.0
+        zeros += is_zero.to(tl.int32)
+        f, x = _normalize(tl.where(is_zero, 1.0, f), x)
+        m, x = _normalize(m * f, x)
+    p = tl.where(zeros > 0, 0.0, _join(m, x))
+    a = tl.abs(p)
+    decay = tl.exp(-2.0 * tl.where(a > 350.0, 350.0, a))
+    if grad is None:
+        if TANH:
+            value = (1.0 - decay) / (1.0 + decay)
+            small = a * (1.0 - a * a * (1.0 / 3.0 - a * a * (2.0 / 15.0)))
+            value = tl.where(a < 1e-3, small, value)
+            p = tl.where(p < 0.0, -value, value)
+        tl.store(out + v * rank + columns, p, mask=mask)
+    else:
+        g = tl.load(grad + v * rank + columns, mask=mask, other=0.0).to(tl.float64)
+        g, x = _normalize(g, x)
+        m = m * g
+        if TANH:
+            slope = tl.where(a > 350.0, 0.0, 4.0 * decay / ((1.0 + decay) * (1.0 + decay)))
+            slope, x = _normalize(slope, x)
+            m = m * slope
+        tl.store(out + v * rank + columns, tl.where(zeros > 1, 0.0, m), mask=mask)
+        x = tl.minimum(tl.maximum(x, -100000), 100000)
+        tl.store(code + v * rank + columns, (2 * x + (zeros == 1).to(tl.int64)).to(tl.int32), mask=mask)
+
+
+@triton.jit
+def distribute(
+    z,
+    addend,
+    weight,
+    rank,
+    ptr,
+    other,
+    edge,
+    mantissa,
+    code,
+    grad_z,
+    grad_addend,
+    grad_weight,
+    num_edges,
+    TANH: tl.constexpr,
+    HAS_ADDEND: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr,
+    HAS_EDGE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Gradients of one source and of the edges that leave it. grad_weight has a row per block of columns."""
+    u = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = columns < rank
+    total = tl.zeros([BLOCK], tl.float64)
+    for k in range(tl.load(ptr + u), tl.load(ptr + u + 1)):
+        v = tl.load(other + k).to(tl.int64)
+        e = k
+        if HAS_EDGE:
+            e = tl.load(edge + k)
+        f, own, w = _factors(z, addend, weight, u, e, columns, mask, rank, HAS_ADDEND, HAS_WEIGHT)
+        c = tl.load(code + v * rank + columns, mask=mask, other=0).to(tl.int64)
+        m = tl.load(mantissa + v * rank + columns, mask=mask, other=0.0)
+        is_zero = f == 0.0
+        m = tl.where((c & 1) == is_zero.to(tl.int64), m, 0.0)
+        f, x = _normalize(tl.where(is_zero, 1.0, f), tl.zeros([BLOCK], tl.int64))
+        d = _finite(_join(m / f, (c >> 1) - x))
+        if HAS_WEIGHT:
+            part = tl.sum(tl.where(mask, _finite(d * (own - 1.0)), 0.0), 0)
+            tl.store(grad_weight + tl.program_id(1).to(tl.int64) * num_edges + e, part)
+            d = d * w
+        if HAS_ADDEND:
+            _store_finite(grad_addend + e * rank + columns, d, mask)
+        total += d
+    _store_finite(grad_z + u * rank + columns, total, mask)
+
+
+@triton.jit
+def _store_finite(place, x, mask):
+    largest = 3.4028234663852886e38 if place.dtype.element_ty == tl.float32 else _LARGEST
+    x = tl.where(x > largest, largest, x)
+    tl.store(place, tl.where(x < -largest, -largest, x), mask=mask)
