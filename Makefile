@@ -23,6 +23,7 @@ bench: $(READY)         ## every speed and memory figure of docs/benchmarks.md, 
 # torch goes in first and alone: with it in place nothing else asks for another build of it.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tgnn needs Python 3.10 or later")'
+	@echo "Setting up .venv with the locked dependencies: once, a minute or two."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'

@@ -105,105 +105,56 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _problem(
-    z: Tensor,
-    addend: Tensor | None,
-    weight: Tensor | None,
-    layout: Sequence[Tensor],
-    kind: str,
-    num_src: int,
-    num_dst: int,
-    tanh: bool,
-) -> Problem:
-    graph = graph_of(kind, layout, num_src, num_dst)
+def _problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequence[Any], tanh: bool) -> Problem:
+    layout, kind, num_src, num_dst = graph
+    found = graph_of(kind, layout, num_src, num_dst)
     if weight is not None and weight.numel():
         low, high = (float(value) for value in torch.aminmax(weight))
         if low < 0 or high > 1:
             raise ValueError(f"edge_weight contains {low if low < 0 else high}, but must lie in [0, 1]")
-    z, addend, weight = (None if t is None else t.to(_wide(z.dtype)).contiguous() for t in (z, addend, weight))
-    assert z is not None
-    return Problem(z, addend, weight, graph, tanh)
+    dtype = _wide(z.dtype)
+    addend, weight = (None if t is None else t.to(dtype).contiguous() for t in (addend, weight))
+    return Problem(z.to(dtype).contiguous(), addend, weight, found, tanh)
 
 
-def _forward(
-    z: Tensor,
-    addend: Tensor | None,
-    weight: Tensor | None,
-    layout: list[Tensor],
-    kind: str,
-    num_src: int,
-    num_dst: int,
-    tanh: bool,
-    save: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    problem = _problem(z, addend, weight, layout, kind, num_src, num_dst, tanh)
+def _forward(z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    *graph, tanh, save = rest
+    problem = _problem(z, addend, weight, graph, tanh)
     out, saved = _backend_for(problem).forward(problem, save)
     if saved is None:
-        return out.to(z.dtype), problem.z.new_empty(0, problem.rank), problem.z.new_empty(0)
+        saved = Saved(problem.z.new_empty(0, problem.rank), problem.z.new_empty(0))
     return out.to(z.dtype), saved.state, saved.least
 
 
-def _forward_shapes(
-    z: Tensor,
-    addend: Tensor | None,
-    weight: Tensor | None,
-    layout: list[Tensor],
-    kind: str,
-    num_src: int,
-    num_dst: int,
-    tanh: bool,
-    save: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    rows = num_dst if save else 0
-    wide = _wide(z.dtype)
+def _forward_shapes(z: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    num_dst, _, save = rest[-3:]
+    rows, wide = (num_dst if save else 0), _wide(z.dtype)
     state, least = z.new_empty(rows, z.size(1), dtype=wide), z.new_empty(rows, dtype=wide)
     return z.new_empty(num_dst, z.size(1)), state, least
 
 
 def _backward(
-    grad: Tensor,
-    z: Tensor,
-    addend: Tensor | None,
-    weight: Tensor | None,
-    layout: list[Tensor],
-    kind: str,
-    num_src: int,
-    num_dst: int,
-    tanh: bool,
-    state: Tensor,
-    least: Tensor,
-    wanted: list[bool],
+    grad: Tensor, z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    problem = _problem(z, addend, weight, layout, kind, num_src, num_dst, tanh)
+    *graph, tanh, state, least, wanted = rest
+    problem = _problem(z, addend, weight, graph, tanh)
     backend = _backend_for(problem)
     gradients = backend.backward(problem, grad.to(problem.z.dtype), Saved(state, least), Wanted(*wanted))
-    empty = z.new_empty(0)
-    results = [
-        g.to(t.dtype) if want and g is not None and t is not None else empty.clone()
+    first, second, third = (
+        g.to(t.dtype) if want and g is not None and t is not None else z.new_empty(0)
         for g, t, want in zip(gradients, (z, addend, weight), wanted)
-    ]
-    return results[0], results[1], results[2]
+    )
+    return first, second, third
 
 
 def _backward_shapes(
-    grad: Tensor,
-    z: Tensor,
-    addend: Tensor | None,
-    weight: Tensor | None,
-    layout: list[Tensor],
-    kind: str,
-    num_src: int,
-    num_dst: int,
-    tanh: bool,
-    state: Tensor,
-    least: Tensor,
-    wanted: list[bool],
+    grad: Tensor, z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    results = [
+    first, second, third = (
         t.new_empty(t.shape) if want and t is not None else z.new_empty(0)
-        for t, want in zip((z, addend, weight), wanted)
-    ]
-    return results[0], results[1], results[2]
+        for t, want in zip((z, addend, weight), rest[-1])
+    )
+    return first, second, third
 
 
 for _device in _DEVICES:
@@ -250,17 +201,16 @@ torch.library.register_autograd(
 )
 
 
-def product(
-    z: Tensor,
-    addend: Tensor | None,
-    weight: Tensor | None,
-    layout: list[Tensor],
-    kind: str,
-    num_src: int,
-    num_dst: int,
-    tanh: bool,
-) -> Tensor:
-    """``act(prod f)`` by the fastest backend that takes the input; see ``product.py`` for the checked front."""
+def product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequence[Any], tanh: bool) -> Tensor:
+    """``act(prod f)`` by the fastest backend that takes the input; ``product.py`` is the front that checks it.
+
+    Args:
+        z: Factors ``[N_src, R]``.
+        addend: ``[E, R]`` or ``None``.
+        weight: ``[E]`` or ``None``.
+        graph: A layout (see ``graph.py``): its tensors, its kind, the numbers of sources and of destinations.
+        tanh: Whether to apply tanh to the product.
+    """
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (z, addend, weight))
-    out: Tensor = _forward_op(z, addend, weight, layout, kind, num_src, num_dst, tanh, save)[0]
+    out: Tensor = _forward_op(z, addend, weight, *graph, tanh, save)[0]
     return out

@@ -154,6 +154,12 @@ def _grouping(ptr: Tensor, other: Tensor, edge: Tensor, num_groups: int, what: s
 # ---- remembering ----------------------------------------------------------------------------------------------
 
 _MOST_REMEMBERED = 64
+
+
+def _expired(references: tuple[StorageWeakRef, ...]) -> bool:
+    return any(reference.expired() for reference in references)  # type: ignore[no-untyped-call]
+
+
 _remembered: OrderedDict[object, tuple[tuple[StorageWeakRef, ...], Graph]] = OrderedDict()
 _lock = threading.RLock()
 
@@ -185,14 +191,14 @@ def graph_of(kind: str, tensors: Sequence[Tensor], num_src: int, num_dst: int) -
     )
     with _lock:
         found = _remembered.get(key)
-        if found is not None and not any(ref.expired() for ref in found[0]):
+        if found is not None and not _expired(found[0]):
             _remembered.move_to_end(key)
             return found[1]
     graph = _build(kind, tensors, num_src, num_dst)
     with _lock:
-        for old in [k for k, (refs, _) in _remembered.items() if any(ref.expired() for ref in refs)]:
+        for old in [k for k, (refs, _) in _remembered.items() if _expired(refs)]:
             del _remembered[old]
-        _remembered[key] = (tuple(StorageWeakRef(s) for s in storages), graph)
+        _remembered[key] = (tuple(StorageWeakRef(s) for s in storages), graph)  # type: ignore[no-untyped-call]
         while len(_remembered) > _MOST_REMEMBERED:
             _remembered.popitem(last=False)
     return graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from .dispatch import product
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _INTEGERS = (torch.int64, torch.int32)
+Layout = tuple[list[Tensor], str, int, int]
 
 
 def neighbor_product(
@@ -56,10 +58,10 @@ def neighbor_product(
         [5.0, 1.0, 6.0]
     """
     _check_factors(z, "z")
-    layout, kind, num_src, num_dst, num_edges = _layout(graph, z, size)
+    layout, num_edges = _layout(graph, z, size)
     _check_edges(z, edge_addend, "edge_addend", (num_edges, z.size(1)))
     _check_edges(z, edge_weight, "edge_weight", (num_edges,))
-    return product(z, edge_addend, edge_weight, layout, kind, num_src, num_dst, _is_tanh(activation))
+    return product(z, edge_addend, edge_weight, layout, _is_tanh(activation))
 
 
 def segment_product(
@@ -70,7 +72,10 @@ def segment_product(
     *,
     activation: str | None = None,
 ) -> Tensor:
-    r"""Multiplies the rows of each group: :math:`\mathrm{out}_i = \sigma\big(\prod_{e:\, \mathrm{index}_e = i} x_e\big)`.
+    r"""Multiplies the rows of each group.
+
+    .. math::
+        \mathrm{out}_i = \sigma\Big(\prod_{e:\, \mathrm{index}_e = i} x_e\Big)
 
     The same numerics as :func:`neighbor_product`; an empty group gives 1 (before the activation).
 
@@ -93,7 +98,7 @@ def segment_product(
         raise ValueError("give either index or ptr" + (", not both" if index is not None else ""))
     if not isinstance(x, Tensor) or x.dim() == 0:
         raise TypeError(f"x must be a tensor with at least one dimension, got {_describe(x)}")
-    rows = x.reshape(x.size(0), -1) if x.numel() else x.new_empty(x.size(0), x[0:0].reshape(1, -1).size(1) or _width(x))
+    rows = x.reshape(x.size(0), math.prod(x.shape[1:]))
     _check_factors(rows, "x")
     groups = index if index is not None else ptr
     assert groups is not None
@@ -114,24 +119,15 @@ def segment_product(
         dim_size = groups.numel() - 1
     if dim_size < 0:
         raise ValueError(f"dim_size is {dim_size}, but must not be negative")
-    out = product(rows, None, None, [groups], what, x.size(0), dim_size, _is_tanh(activation))
+    out = product(rows, None, None, ([groups], what, x.size(0), dim_size), _is_tanh(activation))
     return out.reshape(dim_size, *x.shape[1:])
-
-
-def _width(x: Tensor) -> int:
-    width = 1
-    for length in x.shape[1:]:
-        width *= length
-    return width
 
 
 # ---- graphs ----------------------------------------------------------------------------------------------------
 
 
-def _layout(
-    graph: Any, z: Tensor, size: tuple[int, int] | None
-) -> tuple[list[Tensor], str, int, int, int]:
-    """The layout of a graph (see ``graph.py``), its numbers of sources, destinations and edges."""
+def _layout(graph: Any, z: Tensor, size: tuple[int, int] | None) -> tuple[Layout, int]:
+    """The layout of a graph (see ``graph.py``) and its number of edges."""
     if size is not None and (len(size) != 2 or min(size) < 0):
         raise ValueError(f"size must be (N_src, N_dst), two numbers that are not negative, got {size!r}")
     own: tuple[int | None, int | None]
@@ -167,17 +163,24 @@ def _layout(
             raise ValueError(f"size says {given} {what}, but the graph has {known}")
     if z.size(0) != num_src:
         raise ValueError(f"z has {z.size(0)} rows, but the graph has {num_src} sources")
-    return tensors, kind, num_src, num_dst, num_edges
+    return (tensors, kind, num_src, num_dst), num_edges
 
 
 def _edge_index_layout(graph: EdgeIndex) -> tuple[list[Tensor], str, int]:
     edges = graph.as_tensor()
-    if not graph.is_sorted:
+    if not graph.is_sorted or torch.compiler.is_compiling():  # its caches cannot be traced; ours serve
         return [edges], "edges", edges.size(1)
     (ptr_dst, src), edge_dst = graph.get_csc()
     (ptr_src, dst), edge_src = graph.get_csr()
     none = edges.new_empty(0)
-    tensors = [ptr_dst, src, none if edge_dst is None else edge_dst, ptr_src, dst, none if edge_src is None else edge_src]
+    tensors = [
+        ptr_dst,
+        src,
+        none if edge_dst is None else edge_dst,
+        ptr_src,
+        dst,
+        none if edge_src is None else edge_src,
+    ]
     return [edges, *tensors], "sorted", edges.size(1)
 
 

@@ -64,7 +64,8 @@ def second_derivatives(
     with torch.enable_grad():
         sources = [t if t is None or t.requires_grad else t.detach().requires_grad_() for t in (grad, *inputs)]
         first_grad, z, addend, weight = sources
-        assert first_grad is not None and z is not None
+        assert first_grad is not None
+        assert z is not None
         out = tree_product(z, addend, weight, graph, tanh)
         pairs = [(t, c) for t, c in zip((z, addend, weight), cotangents) if t is not None and c is not None]
         if not pairs:

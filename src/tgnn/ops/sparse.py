@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from .reference import finite
 name = "torch"
 
 _BLOCK = 2**23  # numbers in a block of edges x columns
+_SATURATED = 10.0  # log2 of a product beyond which tanh is 1 and its slope 0 in float64
 
 
 def unavailable() -> str | None:
@@ -37,59 +39,68 @@ def forward(problem: Problem, save: bool) -> tuple[Tensor, Saved | None]:
         logs.masked_fill_(zeros > 0, -math.inf)
     else:
         logs, negative = _products(problem)
-    odd = negative.remainder_(2)
-    product = logs.exp2_().mul_(odd.mul_(-2).add_(1))
+    if problem.tanh:
+        logs.clamp_(max=_SATURATED)
+    product = logs.exp2_().mul_(_sign(negative))
+    dtype = problem.z.dtype
+    out = torch.tanh(product.to(dtype)) if problem.tanh else product.to(dtype)
     if not save:
-        return _activated(product, problem)[0], None
-    out, state = _activated(product, problem)
-    least = _least_factor(problem)
-    rows = torch.full((problem.graph.num_dst,), least, dtype=state.dtype, device=state.device)
-    if not problem.tanh or least * saved_scale(problem.tanh, state.dtype) < 1:
-        size = state.abs()
-        info = torch.finfo(state.dtype)
-        rows.masked_fill_(((size < info.tiny) | (size > info.max)).any(1), 0)
-    return out, Saved(state, rows)
+        return out, None
+    if problem.tanh:  # S = P * 4 e / (1 + e)^2 with e = exp(-2 |P|)
+        decay = product.abs().mul_(-2).exp_()
+        product.mul_(decay).mul_(4 * saved_scale(True, dtype)).div_(decay.add_(1).square_())
+    state = product.to(dtype, copy=True)
+    least = _least_factors(problem)
+    doubtful = (least * saved_scale(True, dtype) < 1) if problem.tanh else torch.ones_like(least, dtype=torch.bool)
+    rows = doubtful.nonzero().squeeze(1)
+    if rows.numel():
+        size = state[rows].abs()
+        lost = (size < torch.finfo(dtype).tiny) | (size > torch.finfo(dtype).max)
+        least[rows[lost.any(1)]] = 0
+    return out, Saved(state, least)
 
 
 def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gradients:
     if problem.has_edge_terms:
-        return _edgewise_gradients(problem, grad, wanted, None)
+        return _rounded(_edgewise_gradients(problem, grad), problem.z.dtype)
+    scale, info = saved_scale(problem.tanh, problem.z.dtype), torch.finfo(problem.z.dtype)
     q = grad * saved.state
     wide = saved.least == 0
-    info = torch.finfo(q.dtype)
-    if problem.graph.num_dst:
-        if not float(q.abs().max()) <= info.max:
-            wide |= ~(q.abs() <= info.max).all(1)
-        if float(saved.least.min()) * saved_scale(problem.tanh, q.dtype) < 1:
-            wide |= ((q.abs() < info.tiny) & (grad != 0) & (saved.state != 0)).any(1)
-    any_wide = bool(wide.any())
-    if any_wide:
-        q.masked_fill_(wide.unsqueeze(1), 0)
+    if q.numel() and not float(q.abs().max()) <= info.max:
+        wide |= ~(q.abs() <= info.max).all(1)
+    rows = (saved.least * scale < 1).nonzero().squeeze(1)
+    if rows.numel():
+        wide[rows] |= ((q[rows].abs() < info.tiny) & (grad[rows] != 0) & (saved.state[rows] != 0)).any(1)
+    rows = wide.nonzero().squeeze(1)
+    q[rows] = 0
     total = _matrix(problem.graph, "src", torch.float64) @ q.double()
-    total.div_(problem.z).div_(saved_scale(problem.tanh, q.dtype))
-    if any_wide or saved.least.numel() == 0 or float(saved.least.min()) == 0:
-        total.masked_fill_(problem.z == 0, 0)
-    if any_wide:
-        extra = _edgewise_gradients(problem, grad, wanted, wide).z
+    total.div_(problem.z).div_(scale).masked_fill_(problem.z == 0, 0)  # every row with a zero factor is wide
+    if rows.numel():
+        part, sources = _part_into(problem, rows)
+        extra = _edgewise_gradients(part, grad[rows]).z
         assert extra is not None
-        total += extra
-    return Gradients(finite(total, problem.z.dtype).to(problem.z.dtype), None, None)
+        total[sources] += extra
+    return _rounded(Gradients(total, None, None), problem.z.dtype)
 
 
-def _activated(product: Tensor, problem: Problem) -> tuple[Tensor, Tensor]:
-    """``act(P)`` and the state ``S``, scaled; ``product`` is float64 and is used up."""
-    dtype = problem.z.dtype
-    if not problem.tanh:
-        return product.to(dtype), product.to(dtype, copy=True)
-    out = torch.tanh(product).to(dtype)
-    slope = torch.cosh(product).pow_(-2).mul_(saved_scale(True, dtype))
-    return out, slope.mul_(finite(product)).to(dtype)
+def _sign(negative: Tensor) -> Tensor:
+    """-1 where the number of negative factors is odd, else 1; the argument is used up."""
+    return negative.mul_(0.5).frac_().mul_(-4).add_(1)
 
 
-def _least_factor(problem: Problem) -> float:
-    if problem.has_edge_terms or problem.z.numel() == 0:
-        return 0.0
-    return float(problem.z.abs().min().nan_to_num(0.0))
+def _rounded(gradients: Gradients, dtype: torch.dtype) -> Gradients:
+    return Gradients(*(None if g is None else finite(g, dtype).to(dtype) for g in gradients))
+
+
+def _least_factors(problem: Problem) -> Tensor:
+    """Smallest |f| of every row."""
+    by = problem.graph.by_dst()
+    if problem.has_edge_terms or problem.rank == 0:
+        return problem.z.new_zeros(by.num_groups)
+    of_sources = problem.z.abs().amin(1)
+    return torch.segment_reduce(
+        of_sources[by.other], "min", lengths=by.ptr.diff(), initial=torch.finfo(problem.z.dtype).max, unsafe=True
+    )
 
 
 # ---- by sparse matrix products -------------------------------------------------------------------------------
@@ -121,22 +132,44 @@ def _matrix(graph: Graph, by: str, dtype: torch.dtype) -> Tensor:
 # ---- edge by edge --------------------------------------------------------------------------------------------
 
 
-def _blocks(by: Grouping, rank: int, groups: Tensor | None) -> Iterator[tuple[Tensor, Tensor, slice]]:
-    """Blocks of whole groups (all, or those listed) and of columns: the groups, their edges' places, the columns."""
-    if groups is None:
-        groups = torch.arange(by.num_groups, device=by.ptr.device)
-    degree = by.ptr.diff()[groups]
-    if groups.numel() == 0:
-        return
-    width = min(rank, max(1, _BLOCK // max(1, int(degree.max()))))
-    edges_per_block = max(1, _BLOCK // width)
-    block = (degree.cumsum(0) - 1).clamp(min=0) // edges_per_block
-    for members in torch.split(groups, torch.unique_consecutive(block, return_counts=True)[1].tolist()):
-        sizes = by.ptr.diff()[members]
-        within = torch.arange(int(sizes.sum()), device=members.device)
-        places = within + (by.ptr[members] - (sizes.cumsum(0) - sizes)).repeat_interleave(sizes)
+class _Block(NamedTuple):
+    groups: slice
+    columns: slice
+    sizes: Tensor
+    """Edges of each group."""
+    other: Tensor
+    """Far end of each edge."""
+    edges: Tensor
+    """Place of each edge in the caller's order."""
+
+
+def _blocks(by: Grouping, rank: int) -> Iterator[_Block]:
+    """A grouping in blocks of whole groups and of columns, each of about ``_BLOCK`` numbers."""
+    largest = int(by.ptr.diff().max()) if by.num_groups else 0
+    width = min(rank, max(1, _BLOCK // max(1, largest)))
+    first = 0
+    while first < by.num_groups and width:
+        most = by.ptr[first] + _BLOCK // width
+        last = max(first + 1, int(torch.searchsorted(by.ptr, most, right=True)) - 1)
+        places = slice(int(by.ptr[first]), int(by.ptr[last]))
+        edges = torch.arange(places.start, places.stop, device=by.ptr.device) if by.edge is None else by.edge[places]
         for column in range(0, rank, width):
-            yield members, places, slice(column, min(rank, column + width))
+            columns = slice(column, min(rank, column + width))
+            sizes = by.ptr[first : last + 1].diff()
+            yield _Block(slice(first, last), columns, sizes, by.other[places].long(), edges)
+        first = last
+
+
+def _part_into(problem: Problem, rows: Tensor) -> tuple[Problem, Tensor]:
+    """The problem of some destinations alone, without edge terms; and which sources it has."""
+    by = problem.graph.by_dst()
+    sizes = by.ptr.diff()[rows]
+    ptr = torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
+    places = torch.arange(int(ptr[-1]), device=ptr.device) + (by.ptr[rows] - ptr[:-1]).repeat_interleave(sizes)
+    sources, other = torch.unique(by.other[places], return_inverse=True)
+    sources = sources.long()
+    graph = Graph(sources.numel(), rows.numel(), places.numel(), Grouping(ptr, other.to(by.other.dtype), None))
+    return Problem(problem.z[sources], None, None, graph, problem.tanh), sources
 
 
 def _edge_factors(problem: Problem, sources: Tensor, edges: Tensor, columns: slice) -> tuple[Tensor, Tensor]:
@@ -154,56 +187,46 @@ def _sum_groups(values: Tensor, sizes: Tensor) -> Tensor:
     return torch.segment_reduce(values, "sum", lengths=sizes, axis=0, initial=0.0, unsafe=True)
 
 
-def _edgewise_products(problem: Problem, rows: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Of every destination (or of those listed): log2 of the product of factors that are not zero, the number of
-    negative ones, the number of zeros."""
+def _edgewise_products(problem: Problem) -> tuple[Tensor, Tensor, Tensor]:
+    """log2 |product of the factors that are not zero|, and the numbers of negative factors and of zeros."""
     by = problem.graph.by_dst()
-    count = problem.graph.num_dst
-    logs, negative, zeros = (problem.z.new_zeros(count, problem.rank, dtype=torch.float64) for _ in range(3))
-    for members, places, columns in _blocks(by, problem.rank, rows):
-        edges = places if by.edge is None else by.edge[places]
-        f, _ = _edge_factors(problem, by.other[places].long(), edges, columns)
-        sizes = by.ptr.diff()[members]
+    shape = (by.num_groups, problem.rank)
+    logs, negative, zeros = (problem.z.new_zeros(shape, dtype=torch.float64) for _ in range(3))
+    for block in _blocks(by, problem.rank):
+        f, _ = _edge_factors(problem, block.other, block.edges, block.columns)
         is_zero = f == 0
-        logs[members, columns] = _sum_groups(f.abs().masked_fill_(is_zero, 1).log2_(), sizes)
-        negative[members, columns] = _sum_groups((f < 0).double(), sizes)
-        zeros[members, columns] = _sum_groups(is_zero.double(), sizes)
+        part = block.groups, block.columns
+        logs[part] = _sum_groups(f.abs().masked_fill_(is_zero, 1).log2_(), block.sizes)
+        negative[part] = _sum_groups((f < 0).double(), block.sizes)
+        zeros[part] = _sum_groups(is_zero.double(), block.sizes)
     return logs, negative, zeros
 
 
-def _edgewise_gradients(problem: Problem, grad: Tensor, wanted: Wanted, only: Tensor | None) -> Gradients:
-    """Gradients through all destinations, or through those where the mask ``only`` is true (float64, of z alone)."""
-    rows = None if only is None else only.nonzero().squeeze(1)
-    logs, negative, zeros = _edgewise_products(problem, rows)
-    sign = 1 - 2 * negative.remainder(2)
-    outer = grad.double() * sign
+def _edgewise_gradients(problem: Problem, grad: Tensor) -> Gradients:
+    """Gradients in float64, each factor's from the product of the others."""
+    logs, negative, zeros = _edgewise_products(problem)
+    outer = grad.double() * _sign(negative)
     if problem.tanh:
-        product = torch.exp2(logs).masked_fill_(zeros > 0, 0)
-        outer = outer * torch.cosh(product).pow_(-2)
-    by, dtype = problem.graph.by_src(), problem.z.dtype
-    total = torch.zeros_like(problem.z, dtype=torch.float64)
-    grad_addend = None if problem.addend is None else torch.zeros_like(problem.addend)
-    grad_weight = None if problem.weight is None else torch.zeros_like(problem.weight, dtype=torch.float64)
-    for members, places, columns in _blocks(by, problem.rank, None):
-        sizes, target = by.ptr.diff()[members], by.other[places].long()
-        sources = members.repeat_interleave(sizes)
-        edges = places if by.edge is None else by.edge[places]
-        f, own = _edge_factors(problem, sources, edges, columns)
+        outer = outer * torch.cosh(torch.exp2(logs).masked_fill_(zeros > 0, 0)).pow_(-2)
+    by = problem.graph.by_src()
+    grad_z, grad_addend, grad_weight = (
+        None if t is None else torch.zeros_like(t, dtype=torch.float64)
+        for t in (problem.z, problem.addend, problem.weight)
+    )
+    assert grad_z is not None
+    for block in _blocks(by, problem.rank):
+        sources = torch.arange(block.groups.start, block.groups.stop, device=by.ptr.device)
+        f, own = _edge_factors(problem, sources.repeat_interleave(block.sizes), block.edges, block.columns)
         is_zero = f == 0
-        others = logs[target, columns] - f.abs().masked_fill_(is_zero, 1).log2_()  # log2 |product of the others|
-        d = outer[target, columns]
+        there = block.other, block.columns
+        others = logs[there] - f.abs().masked_fill_(is_zero, 1).log2_()  # log2 |product of the others|
+        d = outer[there]
         d = torch.where(d == 0, d, d * torch.exp2(others)) * torch.where(f < 0, -1.0, 1.0)
-        d = finite(d).masked_fill_(zeros[target, columns] != is_zero.double(), 0)
-        if only is not None:
-            d.masked_fill_(~only[target].unsqueeze(1), 0)
-        if grad_weight is not None:
-            grad_weight[edges] += finite(d * (own - 1)).sum(1)
-        if problem.weight is not None:
-            d = d * problem.weight[edges].double().unsqueeze(1)
+        d = finite(d).masked_fill_(zeros[there] != is_zero.double(), 0)
+        if grad_weight is not None and problem.weight is not None:
+            grad_weight[block.edges] += finite(d * (own - 1)).sum(1)
+            d = d * problem.weight[block.edges].double().unsqueeze(1)
         if grad_addend is not None:
-            grad_addend[edges, columns] = finite(d, dtype).to(dtype)
-        total[members, columns] = _sum_groups(d, sizes)
-    if only is not None:
-        return Gradients(total, None, None)
-    weight = None if grad_weight is None else finite(grad_weight, dtype).to(dtype)
-    return Gradients(finite(total, dtype).to(dtype), grad_addend, weight)
+            grad_addend[block.edges, block.columns] = d
+        grad_z[block.groups, block.columns] = _sum_groups(d, block.sizes)
+    return Gradients(grad_z, grad_addend, grad_weight)

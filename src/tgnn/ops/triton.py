@@ -85,7 +85,7 @@ def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gr
 
 
 def _device_of(x: Tensor) -> contextlib.AbstractContextManager[object]:
-    return torch.cuda.device_of(x) if x.is_cuda else contextlib.nullcontext()
+    return torch.cuda.device(x.device) if x.is_cuda else contextlib.nullcontext()
 
 
 def _grid(problem: Problem, by: Grouping) -> tuple[int, int]:

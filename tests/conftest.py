@@ -1,0 +1,52 @@
+"""What the tests share: the backends that run here, and graphs to run them on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from tgnn.ops import available_backends
+
+ALL = ["reference", "torch", "cpp", "triton"]
+
+
+def _available(name: str) -> str:
+    reason = available_backends()[name]
+    if reason != "available":
+        pytest.skip(f"{name}: {reason}")
+    return name
+
+
+@pytest.fixture(params=ALL)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Every backend in turn; one that this machine cannot run is skipped with its reason."""
+    return _available(request.param)
+
+
+@pytest.fixture(params=[name for name in ALL if name != "reference"])
+def accelerated(request: pytest.FixtureRequest) -> str:
+    """Every backend but the one that the others are measured by."""
+    return _available(request.param)
+
+
+def random_edges(num_src: int, num_dst: int, num_edges: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    ends = [torch.randint(max(n, 1), (num_edges,), generator=generator) for n in (num_src, num_dst)]
+    return torch.stack(ends)
+
+
+def random_factors(rows: int, rank: int, dtype: torch.dtype, zeros: float = 0.0, seed: int = 1) -> Tensor:
+    """Normal numbers, a share of them exactly zero."""
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(rows, rank, generator=generator, dtype=torch.float64)
+    z[torch.rand(rows, rank, generator=generator) < zeros] = 0
+    return z.to(dtype)
+
+
+def to_csr(edges: Tensor, num_dst: int, num_src: int) -> Tensor:
+    """``adj_t`` of some edges: destinations as rows."""
+    order = edges[1].argsort(stable=True)
+    ptr = torch.searchsorted(edges[1][order], torch.arange(num_dst + 1))
+    ones = torch.ones(edges.size(1))
+    return torch.sparse_csr_tensor(ptr, edges[0][order], ones, (num_dst, num_src), check_invariants=False)

@@ -1,0 +1,139 @@
+"""Derivatives of first and second order, and the operator as torch sees it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric import EdgeIndex
+
+from tests.conftest import random_edges, random_factors
+from tgnn.ops import neighbor_product, segment_product, use_backend
+
+EDGES = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 3], [0, 0, 0, 1, 1, 2, 2, 2, 2]])
+WITH_ZEROS = {  # rows of z that are zero: sets {0,1,2}, {3,0}, {1,2,3,3}
+    "no zero": [],
+    "one zero in a set": [1],
+    "two zeros in a set": [1, 2],
+    "the same zero twice": [3],
+}
+
+
+@pytest.mark.parametrize("activation", [None, "tanh"])
+@pytest.mark.parametrize("zeros", list(WITH_ZEROS))
+@pytest.mark.parametrize("edge_terms", [False, True])
+def test_first_and_second_derivatives(backend, zeros, activation, edge_terms):
+    z = random_factors(4, 2, torch.float64)
+    z[WITH_ZEROS[zeros], 0] = 0
+    inputs = [z]
+    if edge_terms:
+        addend = random_factors(9, 2, torch.float64, seed=2) * 0.5
+        addend[:, 0] = 0  # keep the zeros
+        inputs += [addend, torch.rand(9, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) * 0.8 + 0.1]
+        inputs[2][[1, 2, 5, 6]] = 0.999
+    inputs = [t.requires_grad_() for t in inputs]
+
+    def function(z, addend=None, weight=None):
+        return neighbor_product(z, EDGES, activation=activation, edge_addend=addend, edge_weight=weight, size=(4, 4))
+
+    with use_backend(backend):
+        assert torch.autograd.gradcheck(function, inputs)
+        assert torch.autograd.gradgradcheck(function, inputs)
+
+
+def test_derivatives_of_segments(backend):
+    x = random_factors(6, 2, torch.float64)
+    x[1, 0] = x[4, 1] = x[5, 1] = 0
+    index = torch.tensor([2, 0, 0, 2, 3, 3])
+    with use_backend(backend):
+        for activation in (None, "tanh"):
+
+            def function(x, activation=activation):
+                return segment_product(x, index, activation=activation)
+
+            assert torch.autograd.gradcheck(function, x.requires_grad_())
+            assert torch.autograd.gradgradcheck(function, x)
+
+
+def test_gradients_equal_those_of_torch_prod():
+    """An oracle that shares no code with ours: torch's own product, differentiated by torch."""
+    edges, z = random_edges(9, 9, 40), random_factors(9, 3, torch.float64, zeros=0.1).requires_grad_()
+    expected = torch.stack([z[edges[0, edges[1] == v]].prod(0) for v in range(9)])
+    seed = random_factors(9, 3, torch.float64, seed=3)
+    (grad,) = torch.autograd.grad(expected, z, seed)
+    out = neighbor_product(z, edges)
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(torch.autograd.grad(out, z, seed)[0], grad)
+
+
+def test_third_derivative():
+    z = torch.tensor([[0.5], [0.0], [2.0]], dtype=torch.float64, requires_grad=True)
+    edges = torch.tensor([[0, 1, 2], [0, 0, 0]])
+    out = neighbor_product(z, edges, size=(3, 1))
+    (first,) = torch.autograd.grad(out, z, create_graph=True)
+    (second,) = torch.autograd.grad(first[0], z, create_graph=True)  # d/dz of z1 z2
+    (third,) = torch.autograd.grad(second[1], z)  # d/dz of z2
+    assert third.flatten().tolist() == [0.0, 0.0, 1.0]
+
+
+def test_only_what_is_asked_for_is_computed():
+    z, weight = random_factors(4, 2, torch.float32), torch.rand(9).requires_grad_()
+    out = neighbor_product(z, EDGES, edge_weight=weight, size=(4, 4))
+    (grad,) = torch.autograd.grad(out.sum(), weight)
+    assert grad.shape == (9,)
+    assert not neighbor_product(z, EDGES, size=(4, 4)).requires_grad
+    with torch.no_grad():
+        assert not neighbor_product(z, EDGES, edge_weight=weight, size=(4, 4)).requires_grad
+    with torch.inference_mode():
+        torch.testing.assert_close(neighbor_product(z, EDGES.clone(), edge_weight=weight, size=(4, 4)), out.detach())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("edge_terms", [False, True])
+def test_opcheck(dtype, edge_terms):
+    z = random_factors(5, 3, dtype).requires_grad_()
+    addend = random_factors(9, 3, dtype).requires_grad_() if edge_terms else None
+    weight = torch.rand(9).to(dtype).requires_grad_() if edge_terms else None
+    arguments = (z, addend, weight, [EDGES], "edges", 5, 6, True, True)
+    torch.library.opcheck(torch.ops.tgnn.neighbor_product.default, arguments)
+    out, state, least = torch.ops.tgnn.neighbor_product(*arguments)
+    grad = torch.randn(out.shape).to(dtype)
+    wanted = [True, edge_terms, edge_terms]
+    saved = (state.detach(), least.detach())
+    backward = (
+        grad,
+        *(None if t is None else t.detach() for t in (z, addend, weight)),
+        *arguments[3:-1],
+        *saved,
+        wanted,
+    )
+    torch.library.opcheck(torch.ops.tgnn.neighbor_product_backward.default, backward)
+
+
+@pytest.mark.parametrize("sort_order", [None, "col", "row"])
+@pytest.mark.parametrize("kind", ["edge_index", "EdgeIndex"])
+def test_compiles_whole(kind, sort_order):
+    z, weight = random_factors(6, 3, torch.float32).requires_grad_(), torch.rand(9).requires_grad_()
+    edges = EDGES if sort_order is None else EDGES[:, EDGES[0 if sort_order == "row" else 1].argsort(stable=True)]
+    if kind == "EdgeIndex":
+        edges = EdgeIndex(edges, sort_order=sort_order, sparse_size=(6, 6))
+
+    def layer(z, edges, weight):
+        return neighbor_product(torch.sin(z), edges, activation="tanh", edge_weight=weight).square().sum()
+
+    expected = torch.autograd.grad(layer(z, edges, weight), (z, weight))
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for _ in range(2):
+        for a, b in zip(torch.autograd.grad(compiled(z, edges, weight), (z, weight)), expected):
+            torch.testing.assert_close(a, b)
+
+
+def test_compiles_with_inductor():
+    """The default compiler, which generates and builds code; another number of nodes must not break the graph."""
+    compiled = torch.compile(
+        lambda z, edges: neighbor_product(z + 1, edges, activation="tanh").sum(), fullgraph=True, dynamic=True
+    )
+    for rows in (6, 11):
+        z = random_factors(rows, 3, torch.float32).requires_grad_()
+        edges = random_edges(rows, rows, 20, seed=rows)
+        (expected,) = torch.autograd.grad(neighbor_product(z + 1, edges, activation="tanh").sum(), z)
+        torch.testing.assert_close(torch.autograd.grad(compiled(z, edges), z)[0], expected)
