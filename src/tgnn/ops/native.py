@@ -1,9 +1,9 @@
 """Builds and loads the C++ kernels of this folder: on first use, against the torch that is installed.
 
 The library is kept in a folder of the user's (``TGNN_CACHE_DIR``, else the platform's cache folder), under a name
-made of everything that decides its code: the sources, the flags, torch, the CPU and the compiler. It is written
-under a temporary name and moved into place, so that no process ever sees half a file; a lock lets one process build
-while others wait. Whatever goes wrong, :func:`load` gives ``None`` after one line in the log, and torch serves.
+made of everything that decides its code (the sources, the flags, torch, the CPU, the compiler) and of its own
+checksum. It is written under a temporary name and moved into place, so that no process ever sees half a file; a lock
+lets one process build while others wait. Whatever goes wrong, :func:`load` gives ``None`` after one line in the log, and torch serves.
 """
 
 from __future__ import annotations
@@ -122,44 +122,49 @@ def _find_or_build() -> Library:
     folder = _private_folder()
     compiler = _compiler()
     name = f"kernels-{_fingerprint()}-"
-    if compiler is None:  # a library built earlier by whatever compiler there was is as good
-        candidates = sorted(folder.glob(f"{name}*.so"))
-        if not candidates:
-            raise Unavailable("no C++ compiler was found (install g++ or clang++, or set CXX)")
-        return _open(candidates[-1])
-    path = folder / f"{name}{_compiler_fingerprint(compiler)}.so"
-    with contextlib.suppress(OSError, Unavailable):
-        return _open(path)
+    if compiler is not None:
+        name += f"{_compiler_fingerprint(compiler)}-"
+    # Without a compiler, a library that an earlier one has built is as good.
+    if library := _find(folder, name):
+        return library
+    if compiler is None:
+        raise Unavailable("no C++ compiler was found (install g++ or clang++, or set CXX)")
     with _exclusive(folder):
-        with contextlib.suppress(OSError, Unavailable):
-            return _open(path)
-        return _build(compiler, path)
+        return _find(folder, name) or _build(compiler, folder, name)
 
 
-def _open(path: Path) -> Library:
-    _refuse_if_others_can_write(path)
-    try:
-        return Library(path)
-    except (OSError, AttributeError) as error:
-        raise Unavailable(f"{path} cannot be loaded: {error}") from None
+def _find(folder: Path, name: str) -> Library | None:
+    """The first library of that name that is whole and that nobody else can have put there."""
+    for path in sorted(folder.glob(f"{name}*.so")):
+        with contextlib.suppress(OSError, AttributeError, Unavailable):
+            _refuse_if_others_can_write(path)
+            if path.stem.endswith(_digest(path)):  # a damaged library would crash the process, not raise
+                return Library(path)
+    return None
 
 
-def _build(compiler: str, path: Path) -> Library:
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _build(compiler: str, folder: Path, name: str) -> Library:
     logger.info("tgnn: building the C++ kernels, once, with %s", compiler)
     reason = ""
     for parallel in _PARALLEL:
         try:
-            with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as scratch:
+            with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
                 made = _compile(compiler, parallel, Path(scratch))
+                made.chmod(0o700)
                 Library(made)  # loads, or this way of building it is of no use
+                path = folder / f"{name}{_digest(made)}.so"
                 os.replace(made, path)
-            return _open(path)
+            return Library(path)
         except subprocess.CalledProcessError as error:
             reason = reason or f"{compiler} failed: {_first_error(error.stderr)}"
         except subprocess.TimeoutExpired:
             reason = reason or f"{compiler} did not finish within {_BUILD_SECONDS} seconds"
         except (OSError, AttributeError) as error:
-            reason = reason or f"what {compiler} built in {path.parent} cannot be used: {error}"
+            reason = reason or f"what {compiler} built in {folder} cannot be used: {error}"
     raise Unavailable(reason)
 
 

@@ -168,7 +168,8 @@ def _layout(graph: Any, z: Tensor, size: tuple[int, int] | None) -> tuple[Layout
 
 def _edge_index_layout(graph: EdgeIndex) -> tuple[list[Tensor], str, int]:
     edges = graph.as_tensor()
-    if not graph.is_sorted or torch.compiler.is_compiling():  # its caches cannot be traced; ours serve
+    # Its caches cannot be traced by the compiler, and making them would settle a size that it does not know.
+    if not graph.is_sorted or None in graph.sparse_size() or torch.compiler.is_compiling():
         return [edges], "edges", edges.size(1)
     (ptr_dst, src), edge_dst = graph.get_csc()
     (ptr_src, dst), edge_src = graph.get_csr()
