@@ -3,7 +3,8 @@
 The library is kept in a folder of the user's (``TGNN_CACHE_DIR``, else the platform's cache folder), under a name
 made of everything that decides its code (the sources, the flags, torch, the CPU, the compiler) and of its own
 checksum. It is written under a temporary name and moved into place, so that no process ever sees half a file; a lock
-lets one process build while others wait. Whatever goes wrong, :func:`load` gives ``None`` after one line in the log, and torch serves.
+lets one process build while others wait. Whatever goes wrong, :func:`load` gives ``None`` after one line in the log,
+and torch serves.
 """
 
 from __future__ import annotations
