@@ -66,9 +66,9 @@ void expect_to_fill(void* memory, Index bytes) {
 #endif
 }
 
-// Calls f(group) for every group, the groups shared out so that each thread gets the same number of edges.
+// Calls f(first, last) for ranges of groups, shared out so that each thread gets the same number of edges.
 template <class F>
-void for_each_group(const Grouping& by, Index rank, const F& f) {
+void for_ranges(const Grouping& by, Index rank, const F& f) {
   const Index work = by.ptr[by.groups] + by.groups;
   const Index threads = work * rank < 32768 ? 1 : at::get_num_threads();
   const auto first_of = [&](Index thread) {
@@ -84,11 +84,12 @@ void for_each_group(const Grouping& by, Index rank, const F& f) {
   };
   at::parallel_for(0, threads, 1, [&](Index begin, Index end) {
     const Index last = end == threads ? by.groups : first_of(end);
-    for (Index group = first_of(begin); group < last; ++group) f(group);
+    f(first_of(begin), last);
   });
 }
 
-// Calls f(first column, integral_constant W, width) for blocks of columns: W = kBlock, or 0 for a ragged rest.
+// Calls f(first column, integral_constant W, width) for blocks of columns: W = kBlock, or 0 for a ragged rest. This is
+// the outer loop: a block's columns of all rows often fit the second-level cache where whole rows do not.
 template <class F>
 void for_each_block(Index rank, const F& f) {
   Index column = 0;
@@ -274,24 +275,30 @@ void forward(const Inputs<T>& in, const Grouping& by_dst, Index n_src, T* out, T
   expect_to_fill(state, bytes);
   std::unique_ptr<T[]> least_z(state && !edges ? new T[n_src] : nullptr);
   if (least_z) least_of_rows(in, n_src, least_z.get());
-  for_each_group(by_dst, in.rank, [&](Index v) {
-    double row_least = std::numeric_limits<T>::max();
-    if (least_z)
-      for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k)
-        row_least = std::min(row_least, double(least_z[by_dst.other[k]]));
-    bool lost = false;
+  for_ranges(by_dst, in.rank, [&](Index first, Index last) {
+    if (state)
+      for (Index v = first; v < last; ++v) {
+        T smallest = std::numeric_limits<T>::max();
+        if (least_z)
+          for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k)
+            smallest = std::min(smallest, least_z[by_dst.other[k]]);
+        least[v] = smallest;
+      }
     for_each_block(in.rank, [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;
-      Product product(width);
-      if (edges)
-        row_least = std::min(row_least, multiply_edges(in, by_dst, v, column, width, product));
-      else
-        for_each_six_rows(by_dst, v, in.z + column, in.rank, width, Filler<T>::rows().ones,
-                          [&](const SixRows<T>& rows, bool last) { product.template times<W>(width, rows, last); });
-      const Index at = v * in.rank + column;
-      lost |= activate<T, W>(product, in.tanh, width, row_least, out + at, state ? state + at : nullptr);
+      for (Index v = first; v < last; ++v) {
+        Product product(width);
+        double smallest = state ? double(least[v]) : 1.0;
+        if (edges)
+          smallest = std::min(smallest, multiply_edges(in, by_dst, v, column, width, product));
+        else
+          for_each_six_rows(by_dst, v, in.z + column, in.rank, width, Filler<T>::rows().ones,
+                            [&](const SixRows<T>& rows, bool last) { product.template times<W>(width, rows, last); });
+        const Index at = v * in.rank + column;
+        const bool lost = activate<T, W>(product, in.tanh, width, smallest, out + at, state ? state + at : nullptr);
+        if (state) least[v] = lost ? T(0) : T(smallest);  // 0: the row is wide
+      }
     });
-    if (state) least[v] = lost ? T(0) : T(row_least);  // 0: the row is wide
   });
 }
 
@@ -312,29 +319,54 @@ struct WideRows {
   }
 };
 
+// q = g * S, 0 in wide rows: block of columns after block of columns, [N_dst, width] each, so that the rows of a block
+// lie together. (Apart by a power of two, they would compete for the same places in the cache.)
 template <class T>
 struct Backward {
-  const T* q;  // [N_dst, rank]: g * S, 0 in wide rows
+  const T* q;
+  Index n_dst;
   WideRows wide;
+
+  const T* q_block(Index column) const { return q + column * n_dst; }
 };
 
 // q = g * S row by row; marks the rows where q does not hold all that is needed.
 template <class T>
-void form_q(const Grouping& by_dst, Index rank, bool tanh, const T* grad, const T* state, const T* least, T* q, Node* slot) {
-  constexpr double tiny = std::numeric_limits<T>::min(), huge = std::numeric_limits<T>::max();
+void form_q(const Grouping& by_dst, Index rank, bool tanh, const T* grad, const T* state, const T* least, T* q,
+            Node* slot) {
+  constexpr double tiny = std::numeric_limits<T>::min();
+  constexpr T huge = std::numeric_limits<T>::max();
   at::parallel_for(0, by_dst.groups, std::max<Index>(1, 32768 / rank), [&](Index begin, Index end) {
     for (Index v = begin; v < end; ++v) {
-      const T *g = grad + v * rank, *s = state + v * rank;
-      T* const out = q + v * rank;
       const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * double(least[v]) * saved_scale<T>(tanh);
       int64_t lost = least[v] == T(0);
-#pragma omp simd reduction(| : lost)
-      for (Index j = 0; j < rank; ++j) {
-        const double product = double(g[j]) * double(s[j]), a = std::fabs(product);
-        out[j] = T(product);
-        lost |= int64_t(!(a <= huge)) | int64_t((a < tiny) & (a >= reach) & (g[j] != T(0)) & (s[j] != T(0)));
+      const auto block_of_row = [&](Index column, Index width) { return q + column * by_dst.groups + v * width; };
+      for (Index column = 0; column < rank; column += kBlock) {
+        const Index width = std::min<Index>(kBlock, rank - column);
+        T* const out = block_of_row(column, width);
+        const T *g = grad + v * rank + column, *s = state + v * rank + column;
+        T overflow = 0;
+#pragma omp simd reduction(max : overflow)
+        for (Index j = 0; j < width; ++j) {
+          out[j] = g[j] * s[j];
+          const T a = std::fabs(out[j]);
+          overflow = a <= huge ? overflow : T(1);  // NaN too
+        }
+        lost |= overflow > T(0);
+        if (reach >= tiny) continue;  // no factor is so small that dividing by it would bring back what T rounds off
+        int64_t rounded_off = 0;
+#pragma omp simd reduction(| : rounded_off)
+        for (Index j = 0; j < width; ++j) {
+          const double a = std::fabs(double(g[j]) * double(s[j]));
+          rounded_off |= int64_t((a < tiny) & (a >= reach) & (g[j] != T(0)) & (s[j] != T(0)));
+        }
+        lost |= rounded_off;
       }
-      if (lost) std::fill(out, out + rank, T(0));
+      if (lost)
+        for (Index column = 0; column < rank; column += kBlock) {
+          const Index width = std::min<Index>(kBlock, rank - column);
+          std::fill_n(block_of_row(column, width), width, T(0));
+        }
       slot[v] = lost ? 0 : -1;
     }
   });
@@ -348,8 +380,7 @@ void form_wide_rows(const Inputs<T>& in, const Grouping& by_dst, const T* grad, 
   const Index size = wide.count * in.rank;
   wide.mantissa.reset(new double[size]);
   wide.code.reset(new int32_t[size]);
-  for_each_group(by_dst, in.rank, [&](Index v) {
-    if (wide.slot[v] < 0) return;
+  const auto form = [&](Index v) {
     for (Index column = 0; column < in.rank; column += kBlock) {
       const int width = int(std::min<Index>(kBlock, in.rank - column));
       alignas(64) double mantissa[kBlock], f[kBlock];
@@ -381,6 +412,10 @@ void form_wide_rows(const Inputs<T>& in, const Grouping& by_dst, const T* grad, 
         wide.code[at + j] = WideRows::encode(e, zeros[j] == 1);
       }
     }
+  };
+  for_ranges(by_dst, in.rank, [&](Index first, Index last) {
+    for (Index v = first; v < last; ++v)
+      if (wide.slot[v] >= 0) form(v);
   });
 }
 
@@ -420,7 +455,7 @@ void source_gradient(const Inputs<T>& in, const Grouping& by_src, const Backward
   const int w = W ? W : width;
   alignas(64) double sum[kBlock], extra[kBlock];
   SIMD for (int j = 0; j < w; ++j) sum[j] = extra[j] = 0.0;
-  for_each_six_rows(by_src, u, back.q + column, in.rank, width, Filler<T>::rows().zeros,
+  for_each_six_rows(by_src, u, back.q_block(column), width, width, Filler<T>::rows().zeros,
                     [&](const SixRows<T>& rows, bool) {
                       const T *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5];
                       SIMD for (int j = 0; j < w; ++j)
@@ -454,42 +489,39 @@ void source_gradient(const Inputs<T>& in, const Grouping& by_src, const Backward
 // With edge terms every edge has its own factor; it is visited once, by its source, so each output has one owner.
 template <class T>
 void source_and_edge_gradients(const Inputs<T>& in, const Grouping& by_src, const Backward<T>& back, Index u,
-                               T* grad_z, T* grad_addend, double* grad_weight) {
+                               Index column, int width, T* grad_z, T* grad_addend, double* grad_weight) {
   const double unscale = 1.0 / saved_scale<T>(in.tanh);
-  for (Index column = 0; column < in.rank; column += kBlock) {
-    const int width = int(std::min<Index>(kBlock, in.rank - column));
-    const T* const z = in.z + u * in.rank + column;
-    alignas(64) double sum[kBlock], f[kBlock], d[kBlock];
-    Divisors by;
-    std::fill(sum, sum + width, 0.0);
-    for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
-      const Index v = by_src.other[k], edge = by_src.edge_at(k), slot = back.wide.slot[v];
-      edge_factors(in, u, edge, column, width, f);
-      if (slot >= 0) {
-        by.set(f, width);
-        std::fill(d, d + width, 0.0);
-        add_wide_slopes(back.wide, slot * in.rank + column, by, width, d);
-        SIMD for (int j = 0; j < width; ++j) d[j] /= by.mantissa[j];
-      } else {
-        const T* const q = back.q + v * in.rank + column;
-        SIMD for (int j = 0; j < width; ++j)
-          d[j] = scaled::saturate<double>(double(q[j]) * unscale / (f[j] == 0.0 ? 1.0 : f[j]));  // f = 0: q = 0
-      }
-      const double w = in.weight ? double(in.weight[edge]) : 1.0;
-      const T* const y = in.addend ? in.addend + edge * in.rank + column : nullptr;
-      if (grad_weight) {
-        double total = column ? grad_weight[edge] : 0.0;
-#pragma omp simd reduction(+ : total)
-        for (int j = 0; j < width; ++j)
-          total += scaled::saturate<double>(d[j] * (double(z[j]) + (y ? double(y[j]) : 0.0) - 1.0));
-        grad_weight[edge] = total;
-      }
-      SIMD for (int j = 0; j < width; ++j) d[j] *= w;
-      SIMD for (int j = 0; j < width; ++j) sum[j] += d[j];
-      if (grad_addend) store<T, 0>(d, width, grad_addend + edge * in.rank + column);
+  const T* const z = in.z + u * in.rank + column;
+  alignas(64) double sum[kBlock], f[kBlock], d[kBlock];
+  Divisors by;
+  std::fill(sum, sum + width, 0.0);
+  for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
+    const Index v = by_src.other[k], edge = by_src.edge_at(k), slot = back.wide.slot[v];
+    edge_factors(in, u, edge, column, width, f);
+    if (slot >= 0) {
+      by.set(f, width);
+      std::fill(d, d + width, 0.0);
+      add_wide_slopes(back.wide, slot * in.rank + column, by, width, d);
+      SIMD for (int j = 0; j < width; ++j) d[j] /= by.mantissa[j];
+    } else {
+      const T* const q = back.q_block(column) + v * width;
+      SIMD for (int j = 0; j < width; ++j)
+        d[j] = scaled::saturate<double>(double(q[j]) * unscale / (f[j] == 0.0 ? 1.0 : f[j]));  // f = 0: q = 0
     }
-    if (grad_z) store<T, 0>(sum, width, grad_z + u * in.rank + column);
+    const double w = in.weight ? double(in.weight[edge]) : 1.0;
+    const T* const y = in.addend ? in.addend + edge * in.rank + column : nullptr;
+    if (grad_weight) {
+      double total = column ? grad_weight[edge] : 0.0;
+#pragma omp simd reduction(+ : total)
+      for (int j = 0; j < width; ++j)
+        total += scaled::saturate<double>(d[j] * (double(z[j]) + (y ? double(y[j]) : 0.0) - 1.0));
+      grad_weight[edge] = total;
+    }
+    SIMD for (int j = 0; j < width; ++j) d[j] *= w;
+    SIMD for (int j = 0; j < width; ++j) sum[j] += d[j];
+    if (grad_addend) store<T, 0>(d, width, grad_addend + edge * in.rank + column);
   }
+  if (grad_z) store<T, 0>(sum, width, grad_z + u * in.rank + column);
 }
 
 template <class T>
@@ -499,16 +531,19 @@ void backward(const Inputs<T>& in, const Grouping& by_dst, const Grouping& by_sr
   expect_to_fill(q, by_dst.groups * in.rank * Index(sizeof(T)));
   expect_to_fill(grad_z, by_src.groups * in.rank * Index(sizeof(T)));
   back.q = q;
+  back.n_dst = by_dst.groups;
   back.wide.slot.reset(new Node[by_dst.groups]);
   form_q(by_dst, in.rank, in.tanh, grad, state, least, q, back.wide.slot.get());
   form_wide_rows(in, by_dst, grad, back.wide);
-  for_each_group(by_src, in.rank, [&](Index u) {
-    if (in.addend || in.weight)
-      source_and_edge_gradients(in, by_src, back, u, grad_z, grad_addend, grad_weight);
-    else
-      for_each_block(in.rank, [&](Index column, auto constant, int width) {
-        source_gradient<T, decltype(constant)::value>(in, by_src, back, u, column, width, grad_z);
-      });
+  for_ranges(by_src, in.rank, [&](Index first, Index last) {
+    for_each_block(in.rank, [&](Index column, auto constant, int width) {
+      constexpr int W = decltype(constant)::value;
+      for (Index u = first; u < last; ++u)
+        if (in.addend || in.weight)
+          source_and_edge_gradients(in, by_src, back, u, column, width, grad_z, grad_addend, grad_weight);
+        else
+          source_gradient<T, W>(in, by_src, back, u, column, width, grad_z);
+    });
   });
 }
 

@@ -73,7 +73,9 @@ def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gr
         wide[rows] |= ((q[rows].abs() < info.tiny) & (grad[rows] != 0) & (saved.state[rows] != 0)).any(1)
     rows = wide.nonzero().squeeze(1)
     q[rows] = 0
-    total = _matrix(problem.graph, "src", torch.float64) @ q.double()
+    total = (_matrix(problem.graph, "src", q.dtype) @ q).double()
+    if not bool(torch.isfinite(total).all()):
+        total = _matrix(problem.graph, "src", torch.float64) @ q.double()
     total.div_(problem.z).div_(scale).masked_fill_(problem.z == 0, 0)  # every row with a zero factor is wide
     if rows.numel():
         part, sources = _part_into(problem, rows)

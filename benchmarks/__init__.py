@@ -1,0 +1,1 @@
+"""Every speed and memory figure that the documentation gives: ``make bench``."""

@@ -1,0 +1,198 @@
+"""Measures and writes ``docs/benchmarks.md``: ``make bench``, or a part of it with ``make bench ARGS="speed"``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from benchmarks import graphs, startup
+from benchmarks.measure import in_its_own_process, machine, side_by_side
+from benchmarks.product import bytes_touched, compare, only_ours
+
+DOCS = Path(__file__).parent.parent / "docs"
+ARXIV = (169_343, 2_500_000)  # nodes and edges of a graph as large as ogbn-arxiv with both directions
+
+
+def table(header: list[str], rows: list[list[str]]) -> list[str]:
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def speed(arguments: argparse.Namespace) -> list[str]:
+    nodes, edge_count = ARXIV
+    cora_edges, cora_nodes, cora_name = graphs.cora(arguments.data)
+    text = [
+        "## Speed",
+        "",
+        "Forward and backward, tanh fused, float32. Each line's times are from one run, medians.",
+        "",
+    ]
+    for name, edges, n, rank, rounds in (
+        (f"N = {nodes:,}, E = {edge_count:,}, R = 128", graphs.uniform(nodes, edge_count), nodes, 128, 5),
+        (f"{cora_name}: N = {cora_nodes:,}, E = {cora_edges.size(1):,}, R = 512", cora_edges, cora_nodes, 512, 15),
+    ):
+        print(f"measuring {name}", flush=True)
+        seconds = compare(edges, n, rank, rounds)
+        ours = seconds["tgnn, cpp"]
+        rows = [
+            [who, f"{1e3 * s:.1f} ms", f"{s / ours:.1f}", f"{seconds['PyG gather + scatter mul'] / s:.1f}"]
+            for who, s in seconds.items()
+        ]
+        touched = bytes_touched(n, edges.size(1), rank)
+        text += [f"**{name}** ({touched / 1e9:.2f} GB must be touched: {touched / ours / 1e9:.0f} GB/s)", ""]
+        text += [*table(["", "time", "times tgnn's", "times as fast as PyG mul"], rows), ""]
+    return text
+
+
+def hubs(arguments: argparse.Namespace) -> list[str]:
+    nodes, edge_count = ARXIV
+    print("measuring a graph with hubs", flush=True)
+    seconds = side_by_side(
+        {
+            "uniform": only_ours(graphs.uniform(nodes, edge_count), nodes, 128),
+            "power law": only_ours(graphs.power_law(nodes, edge_count, 100_000), nodes, 128),
+        },
+        7,
+    )
+    ratio = seconds["power law"] / seconds["uniform"]
+    rows = [[name, f"{1e3 * s:.0f} ms"] for name, s in seconds.items()]
+    text = [
+        "## Hubs",
+        "",
+        f"The same number of edges, drawn by a power law, one node of degree 100,000: {ratio:.2f} times.",
+        "",
+    ]
+    return [*text, *table(["graph", "time"], rows), ""]
+
+
+def scaling(arguments: argparse.Namespace) -> list[str]:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    print("measuring how time grows", flush=True)
+    edge_counts = [312_500, 625_000, 1_250_000, 2_500_000, 5_000_000]
+    ranks = [16, 32, 64, 128, 256]
+    nodes = 100_000
+    by_edges = side_by_side({str(e): only_ours(graphs.uniform(nodes, e), nodes, 64) for e in edge_counts}, 5)
+    edges = graphs.uniform(nodes, 1_250_000)
+    by_rank = side_by_side({str(r): only_ours(edges, nodes, r) for r in ranks}, 5)
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    for axis, found, label, scale in (
+        (axes[0], by_edges, "edges, millions (R = 64)", 1e6),
+        (axes[1], by_rank, "rank R (1.25 million edges)", 1),
+    ):
+        x = [float(key) / scale for key in found]
+        y = [1e3 * value for value in found.values()]
+        axis.plot(x, y, "o-", color="#1f5fa8", label="measured")
+        axis.plot([0, x[-1]], [0, y[-1]], "--", color="#999999", label="proportional")
+        axis.set(xlabel=label, ylabel="forward + backward, ms", xlim=(0, None), ylim=(0, None))
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False)
+    (DOCS / "images").mkdir(exist_ok=True)
+    figure.savefig(DOCS / "images" / "scaling.png", dpi=130)
+    text = ["## Growth", "", f"Time against the number of edges and against the rank, {nodes:,} nodes.", ""]
+    text += ["![time grows linearly in edges and in rank](images/scaling.png)", ""]
+    rows = [
+        ["edges", *(f"{int(k):,}" for k in by_edges)],
+        ["ms, R = 64", *(f"{1e3 * v:.0f}" for v in by_edges.values())],
+    ]
+    text += [*table(rows[0], rows[1:]), ""]
+    rows = [["rank", *by_rank], ["ms, E = 1,250,000", *(f"{1e3 * v:.0f}" for v in by_rank.values())]]
+    return [*text, *table(rows[0], rows[1:]), ""]
+
+
+def memory(arguments: argparse.Namespace) -> list[str]:
+    nodes, edge_count = ARXIV
+    rank = 128
+    rows = []
+    for kind, name in (
+        ("mul", "PyG gather + scatter mul"),
+        ("sum", "PyG gather + scatter sum"),
+        ("cpp", "tgnn, cpp"),
+        ("torch", "tgnn, torch"),
+    ):
+        print(f"measuring memory of {name}", flush=True)
+        found = in_its_own_process("benchmarks.memory", kind, nodes, edge_count, rank)
+        rows.append([name, f"{found['extra_gib']:.2f} GiB", f"{found['extra_gib'] * 2**30 / (4 * nodes * rank):.1f}"])
+    text = [
+        "## Memory",
+        "",
+        f"N = {nodes:,}, E = {edge_count:,}, R = {rank}, forward and backward: most memory beyond z, the gradient of the",
+    ]
+    text += ["result and the graph; it includes the result and the gradient of z (2 arrays of N x R).", ""]
+    text += [
+        f"One message matrix, E x R, is {4 * edge_count * rank / 2**30:.2f} GiB; one array of N x R {4 * nodes * rank / 2**30:.2f} GiB.",
+        "",
+    ]
+    return [*text, *table(["", "extra memory", "in arrays of N x R"], rows), ""]
+
+
+def large(arguments: argparse.Namespace) -> list[str]:
+    nodes, edge_count, rank = 2_400_000, 124_000_000, 32
+    print(f"measuring {nodes:,} nodes and {edge_count:,} edges (minutes)", flush=True)
+    found = in_its_own_process("benchmarks.memory", "cpp", nodes, edge_count, rank)
+    rows = [
+        ["checking and grouping the graph, once", f"{found['group']:.1f} s"],
+        ["forward", f"{found['forward']:.2f} s"],
+        ["backward", f"{found['backward']:.2f} s"],
+        ["memory beyond the graph and the inputs", f"{found['extra_gib']:.1f} GiB"],
+        ["most memory ever, all in all", f"{found['peak_gib']:.1f} GiB"],
+        ["one message matrix, which PyG would need", f"{4 * edge_count * rank / 2**30:.1f} GiB"],
+    ]
+    text = [
+        "## A large graph",
+        "",
+        f"{nodes:,} nodes, {edge_count:,} directed edges, R = {rank}, the whole graph at once.",
+        "",
+    ]
+    return [*text, *table(["", ""], rows), ""]
+
+
+def first_use(arguments: argparse.Namespace) -> list[str]:
+    print("measuring the first use", flush=True)
+    rows = [[name, f"{value:.2f} s"] for name, value in startup.measure().items()]
+    return ["## Starting", "", *table(["", "time"], rows), ""]
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
+    "speed": speed,
+    "hubs": hubs,
+    "scaling": scaling,
+    "memory": memory,
+    "large": large,
+    "startup": first_use,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"what to measure, of {', '.join(PARTS)}; default: all"
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path("../shared/data"), help="folder with planetoid/Cora/raw, if any"
+    )
+    arguments = parser.parse_args()
+    if wrong := set(arguments.parts) - set(PARTS):
+        parser.error(f"there is no part {sorted(wrong)[0]!r}; choose of {', '.join(PARTS)}")
+    start = time.time()
+    text = ["# Benchmarks", "", f"`make bench` on: {machine()}.", ""]
+    text += ["Close other work first: a busy machine slows the contenders unequally.", ""]
+    with torch.random.fork_rng():
+        for name in arguments.parts or PARTS:
+            text += PARTS[name](arguments)
+    report = "\n".join(text).rstrip() + "\n"
+    print(report)
+    if not arguments.parts:
+        (DOCS / "benchmarks.md").write_text(report)
+        print(f"written to docs/benchmarks.md after {time.time() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
