@@ -120,14 +120,13 @@ def memory(arguments: argparse.Namespace) -> list[str]:
         print(f"measuring memory of {name}", flush=True)
         found = in_its_own_process("benchmarks.memory", kind, nodes, edge_count, rank)
         rows.append([name, f"{found['extra_gib']:.2f} GiB", f"{found['extra_gib'] * 2**30 / (4 * nodes * rank):.1f}"])
+    array, matrix = 4 * nodes * rank / 2**30, 4 * edge_count * rank / 2**30
     text = [
         "## Memory",
         "",
-        f"N = {nodes:,}, E = {edge_count:,}, R = {rank}, forward and backward: most memory beyond z, the gradient of the",
-    ]
-    text += ["result and the graph; it includes the result and the gradient of z (2 arrays of N x R).", ""]
-    text += [
-        f"One message matrix, E x R, is {4 * edge_count * rank / 2**30:.2f} GiB; one array of N x R {4 * nodes * rank / 2**30:.2f} GiB.",
+        f"N = {nodes:,}, E = {edge_count:,}, R = {rank}, forward and backward: most memory beyond z, the",
+        "gradient of the result, and the graph. It includes the result and the gradient of z, two arrays of N x R.",
+        f"One message matrix, E x R, is {matrix:.2f} GiB; one array of N x R {array:.2f} GiB.",
         "",
     ]
     return [*text, *table(["", "extra memory", "in arrays of N x R"], rows), ""]

@@ -73,9 +73,9 @@ def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gr
         wide[rows] |= ((q[rows].abs() < info.tiny) & (grad[rows] != 0) & (saved.state[rows] != 0)).any(1)
     rows = wide.nonzero().squeeze(1)
     q[rows] = 0
-    total = (_matrix(problem.graph, "src", q.dtype) @ q).double()
-    if not bool(torch.isfinite(total).all()):
-        total = _matrix(problem.graph, "src", torch.float64) @ q.double()
+    total = _sum(problem.graph, "src", q).double()
+    if not math.isfinite(float(total.sum())):  # rather look twice than at every number
+        total = _sum(problem.graph, "src", q.double())
     total.div_(problem.z).div_(scale).masked_fill_(problem.z == 0, 0)  # every row with a zero factor is wide
     if rows.numel():
         part, sources = _part_into(problem, rows)
@@ -110,10 +110,17 @@ def _least_factors(problem: Problem) -> Tensor:
 
 def _products(problem: Problem) -> tuple[Tensor, Tensor]:
     """log2 |P|, and the number of negative factors."""
-    logs = _matrix(problem.graph, "dst", torch.float64) @ problem.z.abs().double().log2_()
+    logs = _sum(problem.graph, "dst", problem.z.abs().double().log2_())
     counts = torch.float32 if problem.graph.num_edges < 2**24 else torch.float64  # counts must be exact
-    negative = _matrix(problem.graph, "dst", counts) @ (problem.z < 0).to(counts)
+    negative = _sum(problem.graph, "dst", (problem.z < 0).to(counts))
     return logs, negative
+
+
+def _sum(graph: Graph, by: str, x: Tensor) -> Tensor:
+    """Sums the rows of x over each group."""
+    matrix = _matrix(graph, by, x.dtype)
+    out = x.new_empty(matrix.size(0), x.size(1))
+    return torch.addmm(out, matrix, x, beta=0, out=out)  # unlike @, it does not fill the result with zeros first
 
 
 def _matrix(graph: Graph, by: str, dtype: torch.dtype) -> Tensor:
