@@ -1,0 +1,77 @@
+"""Draws the picture of the README: what a CP layer computes, beside sum pooling.
+
+Run: .venv/bin/python docs/make_pictures.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
+
+BLUE, ORANGE, GREY, INK = "#cfe0f3", "#fbdcc0", "#eeeeee", "#222222"
+
+
+def box(axis: Axes, x: float, y: float, text: str, color: str, width: float = 1.5, height: float = 0.62) -> None:
+    patch = FancyBboxPatch(
+        (x - width / 2, y - height / 2),
+        width,
+        height,
+        boxstyle="round,pad=0.02,rounding_size=0.12",
+        fc=color,
+        ec=INK,
+        lw=1,
+    )
+    axis.add_patch(patch)
+    axis.text(x, y, text, ha="center", va="center", fontsize=11, color=INK)
+
+
+def arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    axis.add_patch(
+        FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=11, lw=1, color=INK, shrinkA=0, shrinkB=0)
+    )
+
+
+def neighbours(axis: Axes) -> list[float]:
+    heights = [3.0, 2.0, 1.0]
+    for i, y in enumerate(heights, 1):
+        axis.add_patch(Circle((0.45, y), 0.33, fc=GREY, ec=INK, lw=1))
+        axis.text(0.45, y, rf"$x_{i}$", ha="center", va="center", fontsize=12)
+    return heights
+
+
+def main() -> None:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.6), width_ratios=[7.6, 10.2], layout="constrained")
+    for axis, title in ((left, "sum pooling"), (right, "CP layer (Definition 1)")):
+        axis.set_title(title, fontsize=13, color=INK, loc="left")
+        axis.set_aspect("equal")
+        axis.axis("off")
+        for y in neighbours(axis):
+            low = axis is left
+            arrow(axis, (0.8, y), (1.51 if low else 1.27, y))
+            box(axis, 2.05, y, r"$W_2^\top$" if low else r"$W_1^\top[\,\cdot\,;1]$", GREY, 1.0 if low else 1.5)
+            arrow(axis, (2.57 if low else 2.83, y), (3.45, 2.0 + (y - 2) * 0.18))
+    box(left, 3.85, 2.0, r"$\Sigma$", BLUE, 0.75, 0.75)
+    arrow(left, (4.25, 2), (4.75, 2))
+    left.text(4.85, 2, r"$W_2^\top(x_1 + x_2 + x_3)$", va="center", fontsize=12)
+    left.text(4.85, 1.45, "first order only", va="center", fontsize=10, color="#666666")
+    left.set(xlim=(0, 7.6), ylim=(0.4, 3.6))
+    box(right, 3.85, 2.0, r"$\prod$", ORANGE, 0.75, 0.75)
+    arrow(right, (4.25, 2), (4.7, 2))
+    box(right, 5.1, 2.0, r"$\tanh$", GREY, 0.8)
+    arrow(right, (5.52, 2), (5.95, 2))
+    box(right, 6.3, 2.0, r"$M$", GREY, 0.66)
+    arrow(right, (6.65, 2), (7.1, 2))
+    right.text(7.2, 2.0, r"$1,\ x_i,\ x_i x_j,\ x_1 x_2 x_3$", va="center", fontsize=12)
+    right.text(7.2, 1.45, "all orders up to the degree", va="center", fontsize=10, color="#666666")
+    right.set(xlim=(0, 10.2), ylim=(0.4, 3.6))
+    figure.savefig(Path(__file__).parent / "images" / "pooling.png", dpi=130, bbox_inches="tight", facecolor="white")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""What the README shows works when typed."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_examples_of_the_readme():
+    blocks = re.findall(r"^ *```python\n(.*?)^ *```", (ROOT / "README.md").read_text(), flags=re.M | re.S)
+    assert len(blocks) >= 6
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(textwrap.dedent(block), names)
+    z, edge_index = names["z"], names["edge_index"]
+    assert names["neighbor_product"](z, edge_index).tolist() == [[5.0], [1.0], [6.0]]  # type: ignore[operator]
+    assert abs(names["huge"].grad).max() < float("inf")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/numerics.md"])
+def test_links_lead_somewhere(name):
+    text = (ROOT / name).read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (ROOT / name).parent.joinpath(target).exists(), target
