@@ -12,7 +12,7 @@ import time
 import torch
 
 from benchmarks.graphs import uniform
-from benchmarks.measure import peak, resident
+from benchmarks.measure import forget_peak, peak, resident
 from benchmarks.product import pyg, tgnn
 
 
@@ -26,6 +26,8 @@ def main() -> None:
         warm = torch.ones(nodes, 1).requires_grad_()
         product(warm).sum().backward()
     grouped = time.perf_counter()
+    whole = peak()
+    forget_peak()
     before = resident()
     out = product(z)
     forward = time.perf_counter()
@@ -36,7 +38,7 @@ def main() -> None:
         "forward": forward - grouped,
         "backward": done - forward,
         "extra_gib": peak() - before,
-        "peak_gib": peak(),
+        "peak_gib": max(whole, peak()),
         "finite": bool(torch.isfinite(z.grad).all()) if z.grad is not None else False,
     }
     print(json.dumps(results))

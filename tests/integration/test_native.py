@@ -138,6 +138,24 @@ def test_a_link_is_refused(built, tmp_path):
     assert says_once(use(tmp_path / "link"), "is a link")
 
 
+def test_a_folder_that_others_can_replace_is_refused(tmp_path):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert says_once(use(tmp_path / "open" / "cache"), "others can replace")
+
+
+def test_a_compiler_of_several_words(tmp_path):
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    run = use(tmp_path / "cache", CXX="g++ -g0")
+    assert (run.stdout.strip(), run.stderr) == ("available", "")
+
+
+def test_no_home(tmp_path):
+    script = "import pathlib\ndef none(): raise RuntimeError('no home')\npathlib.Path.home = none\n" + USE
+    assert says_once(use(tmp_path, script, TGNN_CACHE_DIR=None, XDG_CACHE_HOME=None), "no home")
+
+
 def test_a_damaged_library_is_built_again(built, tmp_path):
     cache = tmp_path / "cache"
     shutil.copytree(built, cache)

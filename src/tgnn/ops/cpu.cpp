@@ -34,6 +34,7 @@ using Index = int64_t;
 using Node = int32_t;
 
 constexpr int kBlock = 128;   // columns worked on at a time: their accumulators stay in the first-level cache
+constexpr double kLargestGrad = 0x1p40;  // a row with a larger gradient is wide, so that no S need be kept for it
 constexpr Index kAhead = 8;   // how many edges ahead rows are prefetched
 
 // Edges grouped by one end: group i holds positions ptr[i] .. ptr[i + 1]. `other` is the node at the far end,
@@ -256,14 +257,16 @@ bool activate(const Product& product, bool tanh, int width, double least, T* out
   }
   if (!state) return false;
   SIMD for (int j = 0; j < w; ++j) state[j] = T(p[j]);
-  if (tanh && least * saved_scale<T>(true) >= 1.0) return false;
-  const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * least * saved_scale<T>(tanh);
+  if (tanh && least * saved_scale<T>(true) >= kLargestGrad) return false;
+  const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * least * saved_scale<T>(tanh) / kLargestGrad;
   int64_t lost = 0;
 #pragma omp simd reduction(| : lost)
   for (int j = 0; j < w; ++j) {
     const double a = std::fabs(p[j]);
     lost |= int64_t((a < tiny) & (a >= reach)) | int64_t(a > huge);
   }
+  if (tanh)  // a saturated slope was set to 0
+    for (int j = 0; j < w; ++j) lost |= slope[j] == T(0);
   return lost;
 }
 
@@ -349,8 +352,8 @@ void form_q(const Grouping& by_dst, Index rank, bool tanh, const T* grad, const 
 #pragma omp simd reduction(max : overflow)
         for (Index j = 0; j < width; ++j) {
           out[j] = g[j] * s[j];
-          const T a = std::fabs(out[j]);
-          overflow = a <= huge ? overflow : T(1);  // NaN too
+          const T a = std::fabs(out[j]), size = std::fabs(g[j]);
+          overflow = (a <= huge) & (size <= T(kLargestGrad)) ? overflow : T(1);  // NaN too
         }
         lost |= overflow > T(0);
         if (reach >= tiny) continue;  // no factor is so small that dividing by it would bring back what T rounds off

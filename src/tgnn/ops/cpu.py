@@ -38,6 +38,9 @@ def forward(problem: Problem, save: bool) -> tuple[Tensor, Saved | None]:
 
 def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gradients:
     z, graph = problem.z, problem.graph
+    if graph.num_edges == 0:  # an empty tensor has no address: the kernel would take it for one that is absent
+        inputs = (z, problem.addend, problem.weight)
+        return Gradients(*(None if t is None else torch.zeros_like(t) for t in inputs))
     grad_z = torch.empty_like(z) if wanted.z or not problem.has_edge_terms else None
     grad_addend = torch.empty_like(problem.addend) if wanted.addend and problem.addend is not None else None
     grad_weight = None

@@ -18,6 +18,7 @@ from torch import Tensor
 from . import cpu, reference, sparse, triton
 from .graph import graph_of
 from .problem import Gradients, Problem, Saved, Wanted
+from .reference import finite
 from .second import second_derivatives
 
 
@@ -55,7 +56,7 @@ def available_backends() -> dict[str, str]:
 
 @contextlib.contextmanager
 def use_backend(name: str) -> Iterator[None]:
-    """Within the block, products of this thread (or async task) are computed by the backend of that name.
+    """Products made in the block by this thread (or async task), and their gradients, are computed by that backend.
 
     Args:
         name: ``"reference"``, ``"torch"``, ``"cpp"`` or ``"triton"``.
@@ -105,13 +106,16 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequence[Any], tanh: bool) -> Problem:
-    layout, kind, num_src, num_dst = graph
-    found = graph_of(kind, layout, num_src, num_dst)
+def _check_weight(weight: Tensor | None) -> None:
     if weight is not None and weight.numel():
         low, high = (float(value) for value in torch.aminmax(weight))
         if low < 0 or high > 1:
             raise ValueError(f"edge_weight contains {low if low < 0 else high}, but must lie in [0, 1]")
+
+
+def _problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequence[Any], tanh: bool) -> Problem:
+    layout, kind, num_src, num_dst = graph
+    found = graph_of(kind, layout, num_src, num_dst)
     dtype = _wide(z.dtype)
     addend, weight = (None if t is None else t.to(dtype).contiguous() for t in (addend, weight))
     return Problem(z.to(dtype).contiguous(), addend, weight, found, tanh)
@@ -119,6 +123,7 @@ def _problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Seq
 
 def _forward(z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     *graph, tanh, save = rest
+    _check_weight(weight)
     problem = _problem(z, addend, weight, graph, tanh)
     out, saved = _backend_for(problem).forward(problem, save)
     if saved is None:
@@ -141,7 +146,9 @@ def _backward(
     backend = _backend_for(problem)
     gradients = backend.backward(problem, grad.to(problem.z.dtype), Saved(state, least), Wanted(*wanted))
     first, second, third = (
-        g.to(t.dtype) if want and g is not None and t is not None else z.new_empty(0)
+        (g if t.dtype == g.dtype else finite(g, t.dtype).to(t.dtype))
+        if want and g is not None and t is not None
+        else z.new_empty(0)
         for g, t, want in zip(gradients, (z, addend, weight), wanted)
     )
     return first, second, third
@@ -166,6 +173,7 @@ torch.library.register_fake("tgnn::neighbor_product_backward", _backward_shapes)
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     z, addend, weight, layout, *ctx.rest, _ = inputs
+    ctx.backend = _forced.get()
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(z, addend, weight, *output[1:], *layout)
 
@@ -176,7 +184,11 @@ def _differentiate(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[An
     if grad is None:
         return (None, None, None, *nothing)
     wanted = list(ctx.needs_input_grad[:3])
-    gradients = _backward_op(grad, z, addend, weight, layout, *ctx.rest, state, least, wanted)
+    token = _forced.set(ctx.backend)  # the backward pass may run in a thread of autograd's, or after the block
+    try:
+        gradients = _backward_op(grad, z, addend, weight, layout, *ctx.rest, state, least, wanted)
+    finally:
+        _forced.reset(token)
     return (*(g if want else None for g, want in zip(gradients, wanted)), *nothing)
 
 

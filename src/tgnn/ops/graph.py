@@ -60,17 +60,20 @@ class Graph:
 def _transpose(by: Grouping, num_groups: int) -> Grouping:
     """The same edges grouped by their other end, in the order of the caller's edges within a group."""
     if by.edge is None:
-        return group(by.other, by.owners(), num_groups)
+        return group(by.other, by.owners(), num_groups, by.other.dtype)
     order = torch.empty_like(by.edge)
     order[by.edge] = torch.arange(by.edge.numel(), device=by.edge.device)
-    return group(by.other[order], by.owners()[order], num_groups)
+    return group(by.other[order], by.owners()[order], num_groups, by.other.dtype)
 
 
-def group(key: Tensor, other: Tensor | None, num_groups: int) -> Grouping:
+def _node_type(*counts: int) -> torch.dtype:
+    """What holds the numbers of so many sources, destinations and edges."""
+    return torch.int32 if max(counts) < 2**31 else torch.int64
+
+
+def group(key: Tensor, other: Tensor | None, num_groups: int, node_type: torch.dtype) -> Grouping:
     """Groups edges by ``key``, stably. ``other=None``: the far end of edge ``e`` is ``e`` itself."""
     num_edges = key.numel()
-    highest = max(num_groups, num_edges)  # every node number and edge number is below this
-    node_type = torch.int32 if highest < 2**31 else torch.int64
     if num_edges == 0 or bool((key[1:] >= key[:-1]).all()):
         ptr = torch.zeros(num_groups + 1, dtype=torch.int64, device=key.device)
         torch.cumsum(torch.bincount(key, minlength=num_groups), 0, out=ptr[1:])
@@ -98,17 +101,19 @@ def group(key: Tensor, other: Tensor | None, num_groups: int) -> Grouping:
 
 
 def _build(kind: str, tensors: Sequence[Tensor], num_src: int, num_dst: int) -> Graph:
+    num_edges = tensors[0].size(-1) if kind in ("edges", "sorted") else tensors[-1].numel()
+    node_type = _node_type(num_src, num_dst, num_edges)
     if kind == "edges":
         src, dst = tensors[0]
         _check_range(src, num_src, "edge_index[0] (the sources)", "num_src")
         _check_range(dst, num_dst, "edge_index[1] (the destinations)", "num_dst")
-        return Graph(num_src, num_dst, src.numel(), _by_dst=group(dst, src, num_dst))
+        return Graph(num_src, num_dst, src.numel(), _by_dst=group(dst, src, num_dst, node_type))
     if kind == "sorted":
         edge_index, ptr_d, src, edge_d, ptr_s, dst, edge_s = tensors
         _check_range(edge_index[0], num_src, "edge_index[0] (the sources)", "num_src")
         _check_range(edge_index[1], num_dst, "edge_index[1] (the destinations)", "num_dst")
-        by_dst = _grouping(ptr_d, src, edge_d, num_dst, "EdgeIndex.get_csc()")
-        by_src = _grouping(ptr_s, dst, edge_s, num_src, "EdgeIndex.get_csr()")
+        by_dst = _grouping(ptr_d, src, edge_d, num_dst, node_type, "EdgeIndex.get_csc()")
+        by_src = _grouping(ptr_s, dst, edge_s, num_src, node_type, "EdgeIndex.get_csr()")
         for by, end in ((by_dst, edge_index[1]), (by_src, edge_index[0])):
             if not torch.equal(by.owners(), (end if by.edge is None else end[by.edge]).to(by.other.dtype)):
                 raise ValueError("the EdgeIndex is not sorted as its sort_order says; EdgeIndex.validate() tells more")
@@ -116,15 +121,15 @@ def _build(kind: str, tensors: Sequence[Tensor], num_src: int, num_dst: int) -> 
     if kind == "csr":
         ptr, src = tensors
         _check_range(src, num_src, "the column indices of adj_t (the sources)", "num_src")
-        by_dst = _grouping(ptr.clone(), src, src.new_empty(0), num_dst, "adj_t")
+        by_dst = _grouping(ptr.clone(), src, src.new_empty(0), num_dst, node_type, "adj_t")
         return Graph(num_src, num_dst, src.numel(), _by_dst=by_dst)
     if kind == "index":
         (index,) = tensors
         _check_range(index, num_dst, "index", "dim_size")
-        return Graph(num_src, num_dst, num_src, _by_dst=group(index, None, num_dst))
+        return Graph(num_src, num_dst, num_src, _by_dst=group(index, None, num_dst, node_type))
     (ptr,) = tensors
     items = torch.arange(num_src, device=ptr.device)
-    by_dst = _grouping(ptr.clone(), items, ptr.new_empty(0), num_dst, "ptr")
+    by_dst = _grouping(ptr.clone(), items, ptr.new_empty(0), num_dst, node_type, "ptr")
     return Graph(num_src, num_dst, num_src, _by_dst=by_dst)
 
 
@@ -137,7 +142,7 @@ def _check_range(index: Tensor, bound: int, what: str, bound_name: str) -> None:
         raise ValueError(f"{what} contains {wrong}, but must lie in [0, {bound_name} - 1] = [0, {bound - 1}]")
 
 
-def _grouping(ptr: Tensor, other: Tensor, edge: Tensor, num_groups: int, what: str) -> Grouping:
+def _grouping(ptr: Tensor, other: Tensor, edge: Tensor, num_groups: int, node_type: torch.dtype, what: str) -> Grouping:
     if ptr.numel() != num_groups + 1:
         raise ValueError(f"the pointer of {what} has {ptr.numel()} entries, but {num_groups} groups need one more")
     if int(ptr[0]) != 0 or int(ptr[-1]) != other.numel() or bool((ptr[1:] < ptr[:-1]).any()):
@@ -145,7 +150,6 @@ def _grouping(ptr: Tensor, other: Tensor, edge: Tensor, num_groups: int, what: s
             f"the pointer of {what} must rise from 0 to the number of entries, {other.numel()}, and never fall; "
             f"it runs from {int(ptr[0])} to {int(ptr[-1])}"
         )
-    node_type = torch.int32 if max(num_groups, other.numel()) < 2**31 else torch.int64
     return Grouping(
         ptr.to(torch.int64), other.to(node_type, copy=True).contiguous(), edge.to(torch.int64) if edge.numel() else None
     )
@@ -187,17 +191,16 @@ def graph_of(kind: str, tensors: Sequence[Tensor], num_src: int, num_dst: int) -
         kind,
         num_src,
         num_dst,
-        *((s._cdata, t.storage_offset(), t.shape, t.stride(), t._version) for s, t in zip(storages, identity)),
+        *((s._cdata, t.dtype, t.storage_offset(), t.shape, t.stride(), t._version) for s, t in zip(storages, identity)),
     )
     with _lock:
-        found = _remembered.get(key)
-        if found is not None and not _expired(found[0]):
+        for old in [k for k, (references, _) in _remembered.items() if _expired(references)]:
+            del _remembered[old]
+        if key in _remembered:
             _remembered.move_to_end(key)
-            return found[1]
+            return _remembered[key][1]
     graph = _build(kind, tensors, num_src, num_dst)
     with _lock:
-        for old in [k for k, (refs, _) in _remembered.items() if _expired(refs)]:
-            del _remembered[old]
         _remembered[key] = (tuple(StorageWeakRef(s) for s in storages), graph)  # type: ignore[no-untyped-call]
         while len(_remembered) > _MOST_REMEMBERED:
             _remembered.popitem(last=False)

@@ -15,6 +15,7 @@ import hashlib
 import logging
 import os
 import platform
+import shlex
 import shutil
 import stat
 import subprocess
@@ -96,8 +97,8 @@ def load() -> Library | None:
             if _outcome is None:
                 try:
                     _outcome = _find_or_build()
-                except Unavailable as reason:
-                    _outcome = reason
+                except (Unavailable, OSError, RuntimeError, ValueError) as reason:
+                    _outcome = Unavailable(str(reason))
                     logger.warning("tgnn: the C++ kernels are not used, torch serves instead: %s", reason)
     return _outcome if isinstance(_outcome, Library) else None
 
@@ -148,9 +149,9 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def _build(compiler: str, folder: Path, name: str) -> Library:
-    logger.info("tgnn: building the C++ kernels, once, with %s", compiler)
-    reason = ""
+def _build(compiler: list[str], folder: Path, name: str) -> Library:
+    command, reason = " ".join(compiler), ""
+    logger.info("tgnn: building the C++ kernels, once, with %s", command)
     for parallel in _PARALLEL:
         try:
             with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
@@ -161,22 +162,22 @@ def _build(compiler: str, folder: Path, name: str) -> Library:
                 os.replace(made, path)
             return Library(path)
         except subprocess.CalledProcessError as error:
-            reason = reason or f"{compiler} failed: {_first_error(error.stderr)}"
+            reason = reason or f"{command} failed: {_first_error(error.stderr)}"
         except subprocess.TimeoutExpired:
-            reason = reason or f"{compiler} did not finish within {_BUILD_SECONDS} seconds"
+            reason = reason or f"{command} did not finish within {_BUILD_SECONDS} seconds"
         except (OSError, AttributeError) as error:
-            reason = reason or f"what {compiler} built in {folder} cannot be used: {error}"
+            reason = reason or f"what {command} built in {folder} cannot be used: {error}"
     raise Unavailable(reason)
 
 
-def _compile(compiler: str, parallel: list[str], scratch: Path) -> Path:
+def _compile(compiler: list[str], parallel: list[str], scratch: Path) -> Path:
     object_file, library = scratch / "kernels.o", scratch / "kernels.so"
     steps = (
-        [compiler, *_flags(), *parallel, "-c", str(_SOURCES[0]), "-o", str(object_file)],
-        [compiler, "-shared", str(object_file), "-o", str(library), *_link_flags()],
+        [*compiler, *_flags(), *parallel, "-c", str(_SOURCES[0]), "-o", str(object_file)],
+        [*compiler, "-shared", str(object_file), "-o", str(library), *_link_flags()],
     )
     for step in steps:
-        subprocess.run(step, check=True, capture_output=True, text=True, timeout=_BUILD_SECONDS, cwd=scratch)
+        subprocess.run(step, check=True, capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS)
     return library
 
 
@@ -203,10 +204,13 @@ def _first_error(text: str) -> str:
 # ---- what decides a library's name -----------------------------------------------------------------------------
 
 
-def _compiler() -> str | None:
-    wanted = os.environ.get("CXX")
-    names = [wanted] if wanted else ["g++", "c++", "clang++"]
-    return next((found for found in map(shutil.which, names) if found), None)
+def _compiler() -> list[str] | None:
+    """The command, as ``CXX`` may have words of its own (``ccache g++``)."""
+    wanted = shlex.split(os.environ.get("CXX", ""))
+    for command in [wanted] if wanted else [["g++"], ["c++"], ["clang++"]]:
+        if found := shutil.which(command[0]):
+            return [found, *command[1:]]
+    return None
 
 
 def _fingerprint() -> str:
@@ -215,10 +219,10 @@ def _fingerprint() -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
 
 
-def _compiler_fingerprint(compiler: str) -> str:
-    real = Path(compiler).resolve()
+def _compiler_fingerprint(compiler: list[str]) -> str:
+    real = Path(compiler[0]).resolve()
     info = real.stat()
-    return hashlib.sha256(f"{real} {info.st_size} {info.st_mtime_ns}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{real} {compiler[1:]} {info.st_size} {info.st_mtime_ns}".encode()).hexdigest()[:12]
 
 
 def _cpu() -> bytes:
@@ -239,7 +243,8 @@ def cache_folder() -> Path:
         return Path(chosen).expanduser().absolute()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "tgnn"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tgnn"
+    standard = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (standard if standard.is_absolute() else Path.home() / ".cache") / "tgnn"
 
 
 def _private_folder() -> Path:
@@ -249,10 +254,12 @@ def _private_folder() -> Path:
     except OSError as error:
         raise Unavailable(f"the cache folder {folder} cannot be made: {error} (set TGNN_CACHE_DIR)") from None
     _refuse_if_others_can_write(folder)
-    for parent in folder.resolve().parents:
-        mode = parent.stat().st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise Unavailable(f"anyone can replace the cache folder {folder}: {parent} is writable by all")
+    folder = folder.resolve()
+    for parent in folder.parents:  # whoever can write there could put another folder in its place
+        info = parent.stat()
+        shared = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not info.st_mode & stat.S_ISVTX
+        if shared or info.st_uid not in (0, os.geteuid()):
+            raise Unavailable(f"others can replace the cache folder {folder}, because they can write {parent}")
     return folder
 
 

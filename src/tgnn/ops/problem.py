@@ -56,6 +56,10 @@ class Gradients(NamedTuple):
     weight: Tensor | None
 
 
+LARGEST_GRAD = 2.0**40
+"""Gradients of the result up to this are ordinary; a row with a larger one is taken as wide in the backward pass."""
+
+
 def saved_scale(tanh: bool, dtype: torch.dtype) -> float:
     """``S`` is at most 1 with tanh: in float32 it is kept times 2^96, in the range that would lie idle."""
     return 2.0**96 if tanh and dtype == torch.float32 else 1.0

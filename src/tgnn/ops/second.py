@@ -31,9 +31,10 @@ def tree_product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph:
     while degree.numel() and int(degree.max()) > 1:
         factors, exponents, degree = _halve(factors, exponents, degree)
     rows = degree.nonzero().squeeze(1)
-    exponents = exponents.clamp(-_LARGEST_EXPONENT, _LARGEST_EXPONENT)
+    exponents = exponents.clamp(-2 * _LARGEST_EXPONENT, 2 * _LARGEST_EXPONENT).double()
+    half = (exponents / 2).floor()
     ones = factors.new_ones(graph.num_dst, z.size(1))
-    product = ones.index_copy(0, rows, factors * torch.exp2(exponents.double()))
+    product = ones.index_copy(0, rows, factors * torch.exp2(half) * torch.exp2(exponents - half))
     return (torch.tanh(product) if tanh else product).to(z.dtype)
 
 
@@ -62,14 +63,18 @@ def second_derivatives(
 ) -> list[Tensor | None]:
     """Vector-Jacobian product of the backward pass: gradients of ``grad`` and of ``inputs`` (z, addend, weight)."""
     with torch.enable_grad():
-        sources = [t if t is None or t.requires_grad else t.detach().requires_grad_() for t in (grad, *inputs)]
+        # Aliases cut the graph here: what the inputs have to do with each other is not ours to differentiate.
+        sources = [
+            t if t is None else t.view_as(t) if t.requires_grad else t.detach().requires_grad_()
+            for t in (grad, *inputs)
+        ]
+        if all(cotangent is None for cotangent in cotangents):
+            return [None] * 4
         first_grad, z, addend, weight = sources
         assert first_grad is not None
         assert z is not None
         out = tree_product(z, addend, weight, graph, tanh)
         pairs = [(t, c) for t, c in zip((z, addend, weight), cotangents) if t is not None and c is not None]
-        if not pairs:
-            return [None] * 4
         first = torch.autograd.grad(out, [t for t, _ in pairs], first_grad, create_graph=True)
     present = [t for t in sources if t is not None]
     second = torch.autograd.grad(

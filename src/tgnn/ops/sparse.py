@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .graph import Graph, Grouping
-from .problem import Gradients, Problem, Saved, Wanted, saved_scale
+from .problem import LARGEST_GRAD, Gradients, Problem, Saved, Wanted, saved_scale
 from .reference import finite
 
 name = "torch"
@@ -51,7 +51,8 @@ def forward(problem: Problem, save: bool) -> tuple[Tensor, Saved | None]:
         product.mul_(decay).mul_(4 * saved_scale(True, dtype)).div_(decay.add_(1).square_())
     state = product.to(dtype, copy=True)
     least = _least_factors(problem)
-    doubtful = (least * saved_scale(True, dtype) < 1) if problem.tanh else torch.ones_like(least, dtype=torch.bool)
+    # A row whose factors are not minute loses nothing that a gradient of ordinary size could bring back.
+    doubtful = (least < LARGEST_GRAD / saved_scale(True, dtype)) | (not problem.tanh)
     rows = doubtful.nonzero().squeeze(1)
     if rows.numel():
         size = state[rows].abs()
@@ -68,6 +69,8 @@ def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gr
     wide = saved.least == 0
     if q.numel() and not float(q.abs().max()) <= info.max:
         wide |= ~(q.abs() <= info.max).all(1)
+    if q.numel() and float(torch.linalg.vector_norm(grad, math.inf)) > LARGEST_GRAD:
+        wide |= (grad.abs() > LARGEST_GRAD).any(1)
     rows = (saved.least * scale < 1).nonzero().squeeze(1)
     if rows.numel():
         wide[rows] |= ((q[rows].abs() < info.tiny) & (grad[rows] != 0) & (saved.state[rows] != 0)).any(1)

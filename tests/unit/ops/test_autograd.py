@@ -65,6 +65,48 @@ def test_gradients_equal_those_of_torch_prod():
     torch.testing.assert_close(torch.autograd.grad(out, z, seed)[0], grad)
 
 
+def by_torch(z: torch.Tensor, edges: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    """The product from torch's own operations."""
+    factors = z[edges[0]]
+    if weight is not None:
+        factors = weight.unsqueeze(1) * factors + (1 - weight.unsqueeze(1))
+    return torch.stack([factors[edges[1] == v].prod(0) for v in range(z.size(0))])
+
+
+@pytest.mark.parametrize("dependent_weight", [False, True])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_second_derivatives_of_a_whole_network(dependent_weight, create_graph):
+    """The gradient of the result depends on z, and so may the weights: nothing must be counted twice."""
+    z = random_factors(5, 2, torch.float64).requires_grad_()
+    edges = random_edges(5, 5, 14)
+
+    def second(product):
+        hidden = torch.sin(z) + 1
+        weight = torch.sigmoid(hidden[edges[0]].sum(1)) if dependent_weight else None
+        (first,) = torch.autograd.grad((product(hidden, edges, weight) ** 2).sum(), z, create_graph=True)
+        return torch.autograd.grad((first**2).sum(), z, create_graph=create_graph)[0]
+
+    ours = second(lambda z, edges, weight: neighbor_product(z, edges, edge_weight=weight))
+    torch.testing.assert_close(ours, second(by_torch))
+
+
+def test_second_derivatives_at_the_ends_of_the_range():
+    edges = torch.tensor([[0, 1, 2], [0, 0, 0]])
+    for exponent in (340, -340):
+        z = torch.full((3, 1), 2.0**exponent, dtype=torch.float64, requires_grad=True)
+        (first,) = torch.autograd.grad(neighbor_product(z, edges, size=(3, 1)), z, create_graph=True)
+        (second,) = torch.autograd.grad(first[0], z)
+        assert second.flatten().tolist() == [0.0, 2.0**exponent, 2.0**exponent]
+
+
+@pytest.mark.parametrize("what", ["edge_addend", "edge_weight"])
+def test_edge_terms_of_a_graph_without_edges(backend, what):
+    term = torch.zeros((0, 2) if what == "edge_addend" else (0,), requires_grad=True)
+    with use_backend(backend):
+        neighbor_product(torch.randn(3, 2), torch.empty(2, 0, dtype=torch.int64), **{what: term}).sum().backward()
+    assert term.grad.shape == term.shape
+
+
 def test_third_derivative():
     z = torch.tensor([[0.5], [0.0], [2.0]], dtype=torch.float64, requires_grad=True)
     edges = torch.tensor([[0, 1, 2], [0, 0, 0]])

@@ -117,6 +117,17 @@ def test_a_change_in_place_is_seen():
     assert neighbor_product(z, edges)[2].item() == 10
 
 
+def test_a_view_of_another_type_is_another_graph():
+    x, index = torch.tensor([[2.0], [3.0]]), torch.tensor([1, 1])
+    assert segment_product(x, index, dim_size=2).tolist() == [[1.0], [6.0]]
+    assert segment_product(x, index.view(torch.int32)[:2], dim_size=2).tolist() == [[3.0], [2.0]]
+
+
+def test_node_numbers_beyond_32_bits():
+    graph = graphs.graph_of("edges", [torch.tensor([[2**31], [0]])], 2**31 + 1, 1)
+    assert graph.by_dst().other.tolist() == [2**31]
+
+
 def test_memory_is_given_back():
     before = len(graphs._remembered)
     for seed in range(5):
@@ -146,7 +157,7 @@ def test_grouping_is_stable(lib, dtype, monkeypatch):
     elif native.load() is None:
         pytest.skip(str(native.why_unavailable()))
     key, other = random_edges(6, 50, 400).to(dtype)
-    found = graphs.group(key, other, 7)
+    found = graphs.group(key, other, 7, torch.int32)
     order = key.argsort(stable=True)
     assert found.edge is not None
     assert found.edge.tolist() == order.tolist()

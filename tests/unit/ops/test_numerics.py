@@ -32,6 +32,31 @@ def star(factors, dtype=torch.float32, activation="tanh"):
     return out.item(), grad.squeeze(1)
 
 
+@pytest.mark.parametrize(
+    ("factors", "activation", "grad", "expected"),
+    [
+        ([1e-5] * 10, None, 1e20, 1e-25),
+        ([2.0**-96, 2.0**-96, 1.3 * 2.0**-53], "tanh", 2.0**120, 1.3 * 2.0**-29),
+        ([1.4e-45, 2.35e23, 2.35e23], "tanh", 1.0, 1.343e-20),
+    ],
+)
+def test_what_underflows_and_comes_back(backend, factors, activation, grad, expected):
+    """A product too small to save, a large gradient or a minute factor, and a result that is neither."""
+    z = torch.tensor(factors).unsqueeze(1).requires_grad_()
+    edges = torch.stack([torch.arange(len(factors)), torch.zeros(len(factors), dtype=torch.int64)])
+    with use_backend(backend):
+        out = neighbor_product(z, edges, activation=activation, size=(len(factors), 1))
+        (found,) = torch.autograd.grad(out, z, torch.tensor([[grad]]))
+    assert found[0].item() == pytest.approx(expected, rel=2e-3)
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(torch.float16, 6e4), (torch.bfloat16, 3e38)], ids=str)
+def test_half_precision_saturates(backend, dtype, large):
+    with use_backend(backend):
+        _, grad = star([0.0, large, large], dtype)
+    assert grad.tolist() == [torch.finfo(dtype).max, 0, 0]
+
+
 CASES = {
     "peers overflow here": [1e20, 1e20, 1.0],
     "comes back into range": [1e30, 1e30, 1e-30, 1e-30, 0.5],
