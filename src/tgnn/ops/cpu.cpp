@@ -160,24 +160,24 @@ void least_of_rows(const Inputs<T>& in, Index rows, T* least) {
 struct Product {
   alignas(64) double mantissa[kBlock];
   alignas(64) int64_t exponent[kBlock];
-  bool has_exponent = false;  // false: every exponent is 0
-
-  explicit Product(int width) {
-    SIMD for (int j = 0; j < width; ++j) {
-      mantissa[j] = 1.0;
-      exponent[j] = 0;
-    }
-  }
+  bool empty = true;          // no factor yet: the arrays are not set
+  bool has_exponent = false;  // false: every exponent is 0, and not set
 
   // Six rows of floats: together they cannot leave the range of double. After the last the exponent may stay.
   template <int W>
   void times(int width, const SixRows<float>& rows, bool last) {
     const int w = W ? W : width;
     const float *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5];
-    SIMD for (int j = 0; j < w; ++j)
-      mantissa[j] *= ((double(a[j]) * double(b[j])) * (double(c[j]) * double(d[j]))) * (double(e[j]) * double(f[j]));
+    if (empty) {
+      SIMD for (int j = 0; j < w; ++j)
+        mantissa[j] = ((double(a[j]) * double(b[j])) * (double(c[j]) * double(d[j]))) * (double(e[j]) * double(f[j]));
+      empty = false;
+    } else {
+      SIMD for (int j = 0; j < w; ++j)
+        mantissa[j] *= ((double(a[j]) * double(b[j])) * (double(c[j]) * double(d[j]))) * (double(e[j]) * double(f[j]));
+    }
     if (last) return;
-    has_exponent = true;
+    set_exponent(w);
     SIMD for (int j = 0; j < w; ++j) scaled::normalize(mantissa[j], exponent[j]);
   }
 
@@ -185,7 +185,8 @@ struct Product {
   template <int W>
   void times_any(int width, const double* row) {
     const int w = W ? W : width;
-    has_exponent = true;
+    if (empty) finish(w);
+    set_exponent(w);
     SIMD for (int j = 0; j < w; ++j) {
       double f = row[j];
       int64_t e = exponent[j];
@@ -200,6 +201,18 @@ struct Product {
   template <int W>
   void times(int width, const SixRows<double>& rows, bool) {
     for (const double* row : rows) times_any<W>(width, row);
+  }
+
+  // The product of nothing is 1.
+  void finish(int width) {
+    if (empty) std::fill(mantissa, mantissa + width, 1.0);
+    empty = false;
+  }
+
+ private:
+  void set_exponent(int width) {
+    if (!has_exponent) std::fill(exponent, exponent + width, 0);
+    has_exponent = true;
   }
 };
 
@@ -234,17 +247,16 @@ double saved_scale(bool tanh) {
   return tanh ? scaled::power_of_two(scaled::Float<T>::kSlopeShift) : 1.0;
 }
 
-// act(P) and S for the columns of one row. Returns whether some S is lost in T although S / f may not be.
+// act(P) and S for the columns of one row; the product is used up. Returns whether some S is lost in T although S / f
+// may not be.
 template <class T, int W>
-bool activate(const Product& product, bool tanh, int width, double least, T* out, T* state) {
+bool activate(Product& product, bool tanh, int width, double least, T* out, T* state) {
   constexpr double tiny = std::numeric_limits<T>::min(), huge = std::numeric_limits<T>::max();
   const int w = W ? W : width;
-  alignas(64) double p[kBlock];
   alignas(64) T slope[kBlock];
+  double* const p = product.mantissa;
   if (product.has_exponent) {
-    SIMD for (int j = 0; j < w; ++j) p[j] = scaled::join(product.mantissa[j], product.exponent[j]);
-  } else {
-    std::copy(product.mantissa, product.mantissa + w, p);
+    SIMD for (int j = 0; j < w; ++j) p[j] = scaled::join(p[j], product.exponent[j]);
   }
   SIMD for (int j = 0; j < w; ++j) out[j] = T(p[j]);
   if (tanh) {
@@ -290,13 +302,14 @@ void forward(const Inputs<T>& in, const Grouping& by_dst, Index n_src, T* out, T
     for_each_block(in.rank, [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;
       for (Index v = first; v < last; ++v) {
-        Product product(width);
+        Product product;
         double smallest = state ? double(least[v]) : 1.0;
         if (edges)
           smallest = std::min(smallest, multiply_edges(in, by_dst, v, column, width, product));
         else
           for_each_six_rows(by_dst, v, in.z + column, in.rank, width, Filler<T>::rows().ones,
                             [&](const SixRows<T>& rows, bool last) { product.template times<W>(width, rows, last); });
+        product.finish(width);
         const Index at = v * in.rank + column;
         const bool lost = activate<T, W>(product, in.tanh, width, smallest, out + at, state ? state + at : nullptr);
         if (state) least[v] = lost ? T(0) : T(smallest);  // 0: the row is wide
