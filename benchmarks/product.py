@@ -24,13 +24,10 @@ def step(product: Callable[[Tensor], Tensor], z: Tensor, grad: Tensor) -> Callab
 
 def tgnn(edges: Tensor, backend: str) -> Callable[[Tensor], Tensor]:
     def run(z: Tensor) -> Tensor:
-        return neighbor_product(z, edges, activation="tanh")
-
-    def forced(z: Tensor) -> Tensor:
         with use_backend(backend):
-            return run(z)
+            return neighbor_product(z, edges, activation="tanh")
 
-    return forced
+    return run
 
 
 def pyg(edges: Tensor, reduce: str) -> Callable[[Tensor], Tensor]:
@@ -57,27 +54,14 @@ def compare(edges: Tensor, nodes: int, rank: int, rounds: int) -> dict[str, floa
     z = torch.randn(nodes, rank, generator=generator).requires_grad_()
     grad = torch.randn(nodes, rank, generator=generator)
 
-    def backward_too(product: Callable[[Tensor], Tensor], backend: str | None = None) -> Callable[[], None]:
-        run = step(product, z, grad)
-        if backend is None:
-            return run
-
-        def forced() -> None:
-            with use_backend(backend):
-                run()
-
-        return forced
-
-    return side_by_side(
-        {
-            "PyG gather + scatter mul": backward_too(pyg(edges, "mul")),
-            "PyG gather + scatter sum": backward_too(pyg(edges, "sum")),
-            "tgnn, cpp": backward_too(tgnn(edges, "cpp"), "cpp"),
-            "tgnn, torch": backward_too(tgnn(edges, "torch"), "torch"),
-            "copy of the bytes touched": copy(bytes_touched(nodes, edges.size(1), rank)),
-        },
-        rounds,
-    )
+    contenders = {
+        "PyG gather + scatter mul": step(pyg(edges, "mul"), z, grad),
+        "PyG gather + scatter sum": step(pyg(edges, "sum"), z, grad),
+        "tgnn, cpp": step(tgnn(edges, "cpp"), z, grad),
+        "tgnn, torch": step(tgnn(edges, "torch"), z, grad),
+        "copy of the bytes touched": copy(bytes_touched(nodes, edges.size(1), rank)),
+    }
+    return side_by_side(contenders, rounds)
 
 
 def only_ours(edges: Tensor, nodes: int, rank: int) -> Callable[[], None]:
