@@ -464,41 +464,55 @@ inline void add_wide_slopes(const WideRows& wide, Index at, const Divisors& by, 
   }
 }
 
+// Adds the gradient of z_u through the wide rows that it has a factor in.
+template <class T>
+void add_wide_sources(const Inputs<T>& in, const Grouping& by_src, const WideRows& wide, Index u, Index column,
+                      int width, double* sum) {
+  alignas(64) double f[kBlock], extra[kBlock];
+  Divisors by;
+  by.set(edge_factors(in, u, 0, column, width, f), width);
+  std::fill(extra, extra + width, 0.0);
+  for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
+    const Index slot = wide.slot[by_src.other[k]];
+    if (slot >= 0) add_wide_slopes(wide, slot * in.rank + column, by, width, extra);
+  }
+  SIMD for (int j = 0; j < width; ++j) sum[j] += extra[j] / by.mantissa[j];
+}
+
 // No edge terms: sum q over the edges out of u, then divide by z_u.
 template <class T, int W>
 void source_gradient(const Inputs<T>& in, const Grouping& by_src, const Backward<T>& back, Index u, Index column,
                      int width, T* grad_z) {
   const int w = W ? W : width;
-  alignas(64) double sum[kBlock], extra[kBlock];
-  SIMD for (int j = 0; j < w; ++j) sum[j] = extra[j] = 0.0;
+  alignas(64) double sum[kBlock];
+  bool empty = true;
   for_each_six_rows(by_src, u, back.q_block(column), width, width, Filler<T>::rows().zeros,
                     [&](const SixRows<T>& rows, bool) {
                       const T *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5];
-                      SIMD for (int j = 0; j < w; ++j)
-                        sum[j] += ((double(a[j]) + double(b[j])) + (double(c[j]) + double(d[j]))) +
-                                  (double(e[j]) + double(f[j]));
+                      if (empty) {
+                        SIMD for (int j = 0; j < w; ++j)
+                          sum[j] = ((double(a[j]) + double(b[j])) + (double(c[j]) + double(d[j]))) +
+                                   (double(e[j]) + double(f[j]));
+                        empty = false;
+                      } else {
+                        SIMD for (int j = 0; j < w; ++j)
+                          sum[j] += ((double(a[j]) + double(b[j])) + (double(c[j]) + double(d[j]))) +
+                                    (double(e[j]) + double(f[j]));
+                      }
                     });
-  const T* const z = in.z + u * in.rank + column;
-  if (back.wide.count) {
-    double f[kBlock];
-    Divisors by;
-    by.set(edge_factors(in, u, 0, column, width, f), width);
-    for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
-      const Index slot = back.wide.slot[by_src.other[k]];
-      if (slot >= 0) add_wide_slopes(back.wide, slot * in.rank + column, by, width, extra);
-    }
-    SIMD for (int j = 0; j < w; ++j) extra[j] /= by.mantissa[j];
-  }
+  if (empty) std::fill(sum, sum + w, 0.0);
   // sum / z; where z is 0, so is the sum. The division is done in T, kept in range by moving tiny z up.
   constexpr T small = std::numeric_limits<T>::min() * T(1 << 30), up = T(1) / small;
   const double unscale = 1.0 / saved_scale<T>(in.tanh);
+  const T* const z = in.z + u * in.rank + column;
   alignas(64) T inverse[kBlock], lift[kBlock];
   SIMD for (int j = 0; j < w; ++j) {
     const T divisor = z[j] == T(0) ? T(1) : z[j];
     lift[j] = std::fabs(divisor) < small ? up : T(1);
     inverse[j] = T(1) / (divisor * lift[j]);
   }
-  SIMD for (int j = 0; j < w; ++j) sum[j] = sum[j] * unscale * double(inverse[j]) * double(lift[j]) + extra[j];
+  SIMD for (int j = 0; j < w; ++j) sum[j] = sum[j] * unscale * double(inverse[j]) * double(lift[j]);
+  if (back.wide.count) add_wide_sources(in, by_src, back.wide, u, column, width, sum);
   store<T, W>(sum, width, grad_z + u * in.rank + column);
 }
 
