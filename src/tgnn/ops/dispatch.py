@@ -107,10 +107,8 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def _check_weight(weight: Tensor | None) -> None:
-    if weight is not None and weight.numel():
-        low, high = (float(value) for value in torch.aminmax(weight))
-        if low < 0 or high > 1:
-            raise ValueError(f"edge_weight contains {low if low < 0 else high}, but must lie in [0, 1]")
+    if weight is not None and bool((wrong := (weight < 0) | (weight > 1)).any()):  # NaN is not hidden, nor refused
+        raise ValueError(f"edge_weight contains {float(weight[wrong][0])}, but must lie in [0, 1]")
 
 
 def _problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequence[Any], tanh: bool) -> Problem:

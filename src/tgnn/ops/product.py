@@ -13,6 +13,7 @@ from .dispatch import product
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _INTEGERS = (torch.int64, torch.int32)
+_INT = (int, torch.SymInt)
 Layout = tuple[list[Tensor], str, int, int]
 
 
@@ -41,11 +42,11 @@ def neighbor_product(
         z: Factors of the source nodes.
         graph: An ``edge_index`` ``[2, E]`` (row 0: sources), a PyG :class:`~torch_geometric.EdgeIndex`, or a sparse
             ``adj_t`` (torch CSR, or a ``SparseTensor``) with destinations as rows. Its indices are checked and grouped
-            once and remembered while the tensor lives unchanged.
+            once and remembered while the tensor lives unchanged (a change through ``.numpy()`` is not seen).
         activation: ``None`` or ``"tanh"``, fused into the product.
         size: ``(N_src, N_dst)`` of a bipartite graph; by default the graph's own size, else ``(N, N)``.
         edge_addend: :math:`y`, one row per edge, added to the neighbour's factor (edge features).
-        edge_weight: :math:`w`, one number in ``[0, 1]`` per edge.
+        edge_weight: :math:`w`, one number in ``[0, 1]`` per edge; 0: as if the edge were not there, for finite factors.
 
     Shapes:
         - **input:** ``z`` ``[N_src, R]``, ``edge_addend`` ``[E, R]``, ``edge_weight`` ``[E]``
@@ -58,6 +59,7 @@ def neighbor_product(
         [5.0, 1.0, 6.0]
     """
     _check_factors(z, "z")
+    _check_mode(z, edge_addend, edge_weight)
     layout, num_edges = _layout(graph, z, size)
     _check_edges(z, edge_addend, "edge_addend", (num_edges, z.size(1)))
     _check_edges(z, edge_weight, "edge_weight", (num_edges,))
@@ -100,6 +102,7 @@ def segment_product(
         raise TypeError(f"x must be a tensor with at least one dimension, got {_describe(x)}")
     rows = x.reshape(x.size(0), math.prod(x.shape[1:]))
     _check_factors(rows, "x")
+    _check_mode(x)
     groups = index if index is not None else ptr
     assert groups is not None
     what = "index" if index is not None else "ptr"
@@ -128,8 +131,11 @@ def segment_product(
 
 def _layout(graph: Any, z: Tensor, size: tuple[int, int] | None) -> tuple[Layout, int]:
     """The layout of a graph (see ``graph.py``) and its number of edges."""
-    if size is not None and (len(size) != 2 or min(size) < 0):
-        raise ValueError(f"size must be (N_src, N_dst), two numbers that are not negative, got {size!r}")
+    if size is not None:
+        if not isinstance(size, (tuple, list)) or len(size) != 2 or not all(isinstance(n, _INT) for n in size):
+            raise TypeError(f"size must be (N_src, N_dst), two integers, got {size!r}")
+        if min(size) < 0:
+            raise ValueError(f"size must be (N_src, N_dst), neither of them negative, got {size!r}")
     own: tuple[int | None, int | None]
     if isinstance(graph, EdgeIndex):
         own = graph.sparse_size()
@@ -201,11 +207,26 @@ def _check_factors(x: Any, what: str) -> None:
         raise TypeError(f"{what} must be float32, float64, bfloat16 or float16, got {x.dtype}")
 
 
+def _check_mode(*tensors: Tensor | None) -> None:
+    """Forward-mode derivatives would be lost without a word: refuse them."""
+    if torch.compiler.is_compiling():
+        return
+    for tensor in tensors:
+        if tensor is not None and (
+            torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+            or torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
+        ):
+            raise RuntimeError(
+                "the product has no forward-mode derivative and does not work under torch.func (grad, jvp, vmap, ...); "
+                "use torch.autograd.grad, with create_graph=True for higher derivatives"
+            )
+
+
 def _check_edges(z: Tensor, x: Tensor | None, what: str, shape: tuple[int, ...]) -> None:
     if x is None:
         return
-    if not isinstance(x, Tensor) or x.dtype != z.dtype:
-        raise TypeError(f"{what} must be a tensor of z's dtype, {z.dtype}, got {_describe(x)}")
+    if not isinstance(x, Tensor) or x.dtype not in _FLOATS:
+        raise TypeError(f"{what} must be a tensor of floats, got {_describe(x)}")
     if tuple(x.shape) != shape:
         raise ValueError(f"{what} must have shape {list(shape)}, got {list(x.shape)}")
     _check_device(x, z, what, "z")

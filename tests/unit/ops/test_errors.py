@@ -30,7 +30,14 @@ EDGES = torch.tensor([[0, 1], [1, 2]])
         (lambda: neighbor_product(Z, EDGES, activation="relu"), ValueError, "activation must be None or 'tanh'.*relu"),
         (lambda: neighbor_product(Z, EDGES, edge_addend=torch.ones(2, 3)), ValueError, r"shape \[2, 2\], got \[2, 3\]"),
         (lambda: neighbor_product(Z, EDGES, edge_weight=torch.ones(3)), ValueError, r"shape \[2\], got \[3\]"),
-        (lambda: neighbor_product(Z, EDGES, edge_weight=torch.ones(2).double()), TypeError, "z's dtype"),
+        (lambda: neighbor_product(Z, EDGES, edge_weight=torch.ones(2).int()), TypeError, "tensor of floats"),
+        (lambda: neighbor_product(Z, EDGES, size=3), TypeError, "two integers, got 3"),
+        (lambda: neighbor_product(Z, EDGES, size=(None, 3)), TypeError, "two integers"),
+        (lambda: neighbor_product(Z, EDGES, size=(3, 3.0)), TypeError, "two integers"),
+        (lambda: neighbor_product(Z, EDGES, edge_weight=torch.tensor([2.0, torch.nan])), ValueError, r"2.0.*\[0, 1\]"),
+        (lambda: torch.func.jvp(lambda z: neighbor_product(z, EDGES), (Z,), (Z,)), RuntimeError, "no forward-mode"),
+        (lambda: torch.func.grad(lambda z: neighbor_product(z, EDGES).sum())(Z), RuntimeError, "torch.autograd.grad"),
+        (lambda: torch.func.vmap(lambda x: segment_product(x, EDGES[0]))(torch.ones(2, 2)), RuntimeError, "torch.func"),
         (lambda: neighbor_product(Z, EDGES, edge_weight=torch.tensor([0.5, 1.5])), ValueError, r"1.5.*\[0, 1\]"),
         (lambda: neighbor_product(Z, EDGES, edge_weight=torch.tensor([-0.5, 1.0])), ValueError, r"-0.5.*\[0, 1\]"),
         (lambda: segment_product(Z), ValueError, "either index or ptr"),
@@ -89,3 +96,19 @@ def test_the_choice_of_a_backend_ends_with_its_block():
             neighbor_product(Z, torch.tensor([[7], [0]]))
         neighbor_product(Z, EDGES)
     neighbor_product(Z, EDGES)
+
+
+def test_forward_mode_is_refused():
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(Z, torch.ones_like(Z))
+        with pytest.raises(RuntimeError, match="no forward-mode"):
+            neighbor_product(dual, EDGES)
+
+
+def test_edge_terms_of_another_precision():
+    """Under autocast z is bfloat16 and what belongs to edges is not."""
+    weight = torch.tensor([0.5, 0.25], requires_grad=True)
+    out = neighbor_product(Z.bfloat16() * 3, EDGES, edge_weight=weight, edge_addend=torch.zeros(2, 2))
+    assert out[:, 0].tolist() == [1.0, 2.0, 1.5]
+    out.sum().backward()
+    assert weight.grad.dtype == torch.float32
