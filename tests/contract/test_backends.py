@@ -134,3 +134,20 @@ def test_segments_by_index_and_by_ptr(backend, dtype):
             segment_product(x[shuffle], index[shuffle], dim_size=9),
         ):
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.1])
+@pytest.mark.parametrize("tanh", [False, True])
+@pytest.mark.parametrize("saver", ALL)
+def test_each_reads_what_any_other_has_saved(accelerated, saver, tanh, zeros):
+    """Forward by one backend, backward by another: the state and the marks of rows mean the same to all."""
+    edges, z = random_edges(12, 12, 60), random_factors(12, 4, torch.float32, zeros)
+    graph, grad = ([edges], "edges", 12, 12), random_factors(12, 4, torch.float32, seed=7)
+    with use_backend(saver):
+        _, state, least = torch.ops.tgnn.neighbor_product(z, None, None, *graph, tanh, True)
+    with use_backend(accelerated):
+        found = torch.ops.tgnn.neighbor_product_backward(
+            grad, z, None, None, *graph, tanh, state, least, [True, False, False]
+        )[0]
+    expected = everything("reference", edges, [z, None, None], "tanh" if tanh else None, 12)[1]
+    assert_same([found], [expected], TOLERANCE[torch.float32])

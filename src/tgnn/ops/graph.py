@@ -73,20 +73,17 @@ def _node_type(*counts: int) -> torch.dtype:
 
 def group(key: Tensor, other: Tensor | None, num_groups: int, node_type: torch.dtype) -> Grouping:
     """Groups edges by ``key``, stably. ``other=None``: the far end of edge ``e`` is ``e`` itself."""
-    num_edges = key.numel()
-    if num_edges == 0 or bool((key[1:] >= key[:-1]).all()):
-        ptr = torch.zeros(num_groups + 1, dtype=torch.int64, device=key.device)
-        torch.cumsum(torch.bincount(key, minlength=num_groups), 0, out=ptr[1:])
-        if other is None:
-            other = torch.arange(num_edges, device=key.device)
-        return Grouping(ptr, other.to(node_type, copy=True).contiguous(), None)
-    lib = native.load() if key.device.type == "cpu" and node_type == torch.int32 else None
-    if lib is not None:
+    is_sorted = bool((key[1:] >= key[:-1]).all())
+    if not is_sorted and key.device.type == "cpu" and node_type == torch.int32 and (lib := native.load()):
         return Grouping(*lib.group(key, other, num_groups))
-    sorted_key, edge = torch.sort(key, stable=True)
     ptr = torch.zeros(num_groups + 1, dtype=torch.int64, device=key.device)
-    torch.cumsum(torch.bincount(sorted_key, minlength=num_groups), 0, out=ptr[1:])
-    return Grouping(ptr, (edge if other is None else other[edge]).to(node_type), edge)
+    torch.cumsum(torch.bincount(key, minlength=num_groups), 0, out=ptr[1:])
+    if other is None:
+        other = torch.arange(key.numel(), device=key.device)
+    if is_sorted:
+        return Grouping(ptr, other.to(node_type, copy=True).contiguous(), None)
+    edge = torch.sort(key, stable=True).indices
+    return Grouping(ptr, other[edge].to(node_type), edge)
 
 
 # ---- from what callers have -----------------------------------------------------------------------------------
