@@ -142,7 +142,7 @@ def test_segments_by_index_and_by_ptr(backend, dtype):
 def test_each_reads_what_any_other_has_saved(accelerated, saver, tanh, zeros):
     """Forward by one backend, backward by another: the state and the marks of rows mean the same to all."""
     edges, z = random_edges(12, 12, 60), random_factors(12, 4, torch.float32, zeros)
-    graph, grad = ([edges], "edges", 12, 12), random_factors(12, 4, torch.float32, seed=7)
+    graph, grad = (edges, None, "edges", 12, 12), random_factors(12, 4, torch.float32, seed=7)
     with use_backend(saver):
         _, state, least = torch.ops.tgnn.neighbor_product(z, None, None, *graph, tanh, True)
     with use_backend(accelerated):

@@ -86,7 +86,7 @@ def _backend_for(problem: Problem) -> Backend:
 
 # ---- the operators ---------------------------------------------------------------------------------------------
 
-_GRAPH = "Tensor[] layout, str kind, SymInt num_src, SymInt num_dst"
+_GRAPH = "Tensor index, Tensor? columns, str kind, SymInt num_src, SymInt num_dst"
 torch.library.define(
     "tgnn::neighbor_product",
     f"(Tensor z, Tensor? addend, Tensor? weight, {_GRAPH}, bool tanh, bool save) -> (Tensor, Tensor, Tensor)",
@@ -112,8 +112,8 @@ def _check_weight(weight: Tensor | None) -> None:
 
 
 def _problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequence[Any], tanh: bool) -> Problem:
-    layout, kind, num_src, num_dst = graph
-    found = graph_of(kind, layout, num_src, num_dst)
+    index, columns, kind, num_src, num_dst = graph
+    found = graph_of(kind, index, columns, num_src, num_dst)
     dtype = _wide(z.dtype)
     addend, weight = (None if t is None else t.to(dtype).contiguous() for t in (addend, weight))
     return Problem(z.to(dtype).contiguous(), addend, weight, found, tanh)
@@ -170,39 +170,39 @@ torch.library.register_fake("tgnn::neighbor_product_backward", _backward_shapes)
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    z, addend, weight, layout, *ctx.rest, _ = inputs
+    z, addend, weight, index, columns, *ctx.rest, _ = inputs
     ctx.backend = _forced.get()
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(z, addend, weight, *output[1:], *layout)
+    ctx.save_for_backward(z, addend, weight, index, columns, *output[1:])
 
 
 def _differentiate(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-    z, addend, weight, state, least, *layout = ctx.saved_tensors
-    nothing = ([None] * len(layout), *(None,) * 5)
+    z, addend, weight, index, columns, state, least = ctx.saved_tensors
+    nothing = (None,) * 7
     if grad is None:
         return (None, None, None, *nothing)
     wanted = list(ctx.needs_input_grad[:3])
     token = _forced.set(ctx.backend)  # the backward pass may run in a thread of autograd's, or after the block
     try:
-        gradients = _backward_op(grad, z, addend, weight, layout, *ctx.rest, state, least, wanted)
+        gradients = _backward_op(grad, z, addend, weight, index, columns, *ctx.rest, state, least, wanted)
     finally:
         _forced.reset(token)
     return (*(g if want else None for g, want in zip(gradients, wanted)), *nothing)
 
 
 def _remember_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    grad, z, addend, weight, layout, *ctx.rest, _, _, ctx.wanted = inputs
+    grad, z, addend, weight, index, columns, *ctx.rest, _, _, ctx.wanted = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(grad, z, addend, weight, *layout)
+    ctx.save_for_backward(grad, z, addend, weight, index, columns)
 
 
 def _differentiate_backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:
-    grad, z, addend, weight, *layout = ctx.saved_tensors
+    grad, z, addend, weight, index, columns = ctx.saved_tensors
     kind, num_src, num_dst, tanh = ctx.rest
     given = [c if want else None for c, want in zip(cotangents, ctx.wanted)]
-    graph = graph_of(kind, layout, num_src, num_dst)
+    graph = graph_of(kind, index, columns, num_src, num_dst)
     derivatives = second_derivatives(grad, [z, addend, weight], graph, tanh, given)
-    return (*derivatives, [None] * len(layout), *(None,) * 7)
+    return (*derivatives, *(None,) * 9)
 
 
 torch.library.register_autograd("tgnn::neighbor_product", _differentiate, setup_context=_remember)
@@ -218,7 +218,7 @@ def product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequ
         z: Factors ``[N_src, R]``.
         addend: ``[E, R]`` or ``None``.
         weight: ``[E]`` or ``None``.
-        graph: A layout (see ``graph.py``): its tensors, its kind, the numbers of sources and of destinations.
+        graph: A layout (see ``graph.py``): its one or two tensors, its kind, the numbers of sources and of destinations.
         tanh: Whether to apply tanh to the product.
     """
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (z, addend, weight))

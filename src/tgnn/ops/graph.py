@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch_geometric import EdgeIndex
 
 from . import native
 
@@ -87,47 +88,53 @@ def group(key: Tensor, other: Tensor | None, num_groups: int, node_type: torch.d
 
 
 # ---- from what callers have -----------------------------------------------------------------------------------
-# A layout is a kind and its tensors; unlike a Graph it can pass through torch.library.
+# A layout is a kind and one or two tensors; unlike a Graph it can pass through torch.library.
 #
-#   kind     tensors
+#   kind     index                                                       columns
 #   edges    edge_index [2, E]
-#   sorted   edge_index, then ptr, other, edge by destination and by source (a PyG EdgeIndex and its caches)
-#   csr      ptr, other by destination (a sparse adj_t)
-#   index    index [E]: item e belongs to group index[e]
-#   ptr      ptr: items ptr[i] .. ptr[i + 1] belong to group i
+#   csr      ptr: the entries ptr[i] .. ptr[i + 1] are edges into i      source of each entry (a sparse adj_t)
+#   index    [E]: item e belongs to group index[e]
+#   ptr      items ptr[i] .. ptr[i + 1] belong to group i
 
 
-def _build(kind: str, tensors: Sequence[Tensor], num_src: int, num_dst: int) -> Graph:
-    num_edges = tensors[0].size(-1) if kind in ("edges", "sorted") else tensors[-1].numel()
-    node_type = _node_type(num_src, num_dst, num_edges)
+def _build(kind: str, index: Tensor, columns: Tensor | None, num_src: int, num_dst: int) -> Graph:
     if kind == "edges":
-        src, dst = tensors[0]
-        _check_range(src, num_src, "edge_index[0] (the sources)", "num_src")
-        _check_range(dst, num_dst, "edge_index[1] (the destinations)", "num_dst")
-        return Graph(num_src, num_dst, src.numel(), _by_dst=group(dst, src, num_dst, node_type))
-    if kind == "sorted":
-        edge_index, ptr_d, src, edge_d, ptr_s, dst, edge_s = tensors
-        _check_range(edge_index[0], num_src, "edge_index[0] (the sources)", "num_src")
-        _check_range(edge_index[1], num_dst, "edge_index[1] (the destinations)", "num_dst")
-        by_dst = _grouping(ptr_d, src, edge_d, num_dst, node_type, "EdgeIndex.get_csc()")
-        by_src = _grouping(ptr_s, dst, edge_s, num_src, node_type, "EdgeIndex.get_csr()")
-        for by, end in ((by_dst, edge_index[1]), (by_src, edge_index[0])):
-            if not torch.equal(by.owners(), (end if by.edge is None else end[by.edge]).to(by.other.dtype)):
-                raise ValueError("the EdgeIndex is not sorted as its sort_order says; EdgeIndex.validate() tells more")
-        return Graph(num_src, num_dst, src.numel(), _by_dst=by_dst, _by_src=by_src)
+        _check_edges(index, num_src, num_dst)
+        node_type = _node_type(num_src, num_dst, index.size(1))
+        return Graph(num_src, num_dst, index.size(1), _by_dst=group(index[1], index[0], num_dst, node_type))
     if kind == "csr":
-        ptr, src = tensors
-        _check_range(src, num_src, "the column indices of adj_t (the sources)", "num_src")
-        by_dst = _grouping(ptr.clone(), src, src.new_empty(0), num_dst, node_type, "adj_t")
-        return Graph(num_src, num_dst, src.numel(), _by_dst=by_dst)
+        assert columns is not None
+        _check_range(columns, num_src, "the column indices of adj_t (the sources)", "num_src")
+        node_type = _node_type(num_src, num_dst, columns.numel())
+        by_dst = _grouping(index.clone(), columns, None, num_dst, node_type, "adj_t")
+        return Graph(num_src, num_dst, columns.numel(), _by_dst=by_dst)
+    node_type = _node_type(num_src, num_dst)
     if kind == "index":
-        (index,) = tensors
         _check_range(index, num_dst, "index", "dim_size")
         return Graph(num_src, num_dst, num_src, _by_dst=group(index, None, num_dst, node_type))
-    (ptr,) = tensors
-    items = torch.arange(num_src, device=ptr.device)
-    by_dst = _grouping(ptr.clone(), items, ptr.new_empty(0), num_dst, node_type, "ptr")
+    items = torch.arange(num_src, device=index.device)
+    by_dst = _grouping(index.clone(), items, None, num_dst, node_type, "ptr")
     return Graph(num_src, num_dst, num_src, _by_dst=by_dst)
+
+
+def from_edge_index(edges: EdgeIndex) -> Graph:
+    """The graph of a sorted EdgeIndex of known size, from the two groupings that it has made or makes itself."""
+    num_src, num_dst = (int(n) for n in edges.sparse_size() if n is not None)
+    _check_edges(edges.as_tensor(), num_src, num_dst)
+    (ptr_dst, src), edge_dst = edges.get_csc()
+    (ptr_src, dst), edge_src = edges.get_csr()
+    node_type = _node_type(num_src, num_dst, src.numel())
+    by_dst = _grouping(ptr_dst, src, edge_dst, num_dst, node_type, "EdgeIndex.get_csc()")
+    by_src = _grouping(ptr_src, dst, edge_src, num_src, node_type, "EdgeIndex.get_csr()")
+    for by, end in ((by_dst, edges.as_tensor()[1]), (by_src, edges.as_tensor()[0])):
+        if not torch.equal(by.owners(), (end if by.edge is None else end[by.edge]).to(by.other.dtype)):
+            raise ValueError("the EdgeIndex is not sorted as its sort_order says; EdgeIndex.validate() tells more")
+    return Graph(num_src, num_dst, src.numel(), _by_dst=by_dst, _by_src=by_src)
+
+
+def _check_edges(edge_index: Tensor, num_src: int, num_dst: int) -> None:
+    _check_range(edge_index[0], num_src, "edge_index[0] (the sources)", "num_src")
+    _check_range(edge_index[1], num_dst, "edge_index[1] (the destinations)", "num_dst")
 
 
 def _check_range(index: Tensor, bound: int, what: str, bound_name: str) -> None:
@@ -139,7 +146,9 @@ def _check_range(index: Tensor, bound: int, what: str, bound_name: str) -> None:
         raise ValueError(f"{what} contains {wrong}, but must lie in [0, {bound_name} - 1] = [0, {bound - 1}]")
 
 
-def _grouping(ptr: Tensor, other: Tensor, edge: Tensor, num_groups: int, node_type: torch.dtype, what: str) -> Grouping:
+def _grouping(
+    ptr: Tensor, other: Tensor, edge: Tensor | None, num_groups: int, node_type: torch.dtype, what: str
+) -> Grouping:
     if ptr.numel() != num_groups + 1:
         raise ValueError(f"the pointer of {what} has {ptr.numel()} entries, but {num_groups} groups need one more")
     if int(ptr[0]) != 0 or int(ptr[-1]) != other.numel() or bool((ptr[1:] < ptr[:-1]).any()):
@@ -147,9 +156,8 @@ def _grouping(ptr: Tensor, other: Tensor, edge: Tensor, num_groups: int, node_ty
             f"the pointer of {what} must rise from 0 to the number of entries, {other.numel()}, and never fall; "
             f"it runs from {int(ptr[0])} to {int(ptr[-1])}"
         )
-    return Grouping(
-        ptr.to(torch.int64), other.to(node_type, copy=True).contiguous(), edge.to(torch.int64) if edge.numel() else None
-    )
+    place = None if edge is None else edge.to(torch.int64)
+    return Grouping(ptr.to(torch.int64), other.to(node_type, copy=True).contiguous(), place)
 
 
 # ---- remembering ----------------------------------------------------------------------------------------------
@@ -174,21 +182,30 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_new_lock_after_fork)
 
 
-def graph_of(kind: str, tensors: Sequence[Tensor], num_src: int, num_dst: int) -> Graph:
+def graph_of(
+    kind: str,
+    index: Tensor,
+    columns: Tensor | None,
+    num_src: int,
+    num_dst: int,
+    build: Callable[[], Graph] | None = None,
+) -> Graph:
     """The graph of a layout: checked and grouped once, then found again while its tensors live unchanged.
 
     A change in place through torch is seen (by the tensor's version); one behind torch's back, through
     ``.numpy()`` or ``.data``, is not. Tensors made under ``torch.inference_mode`` carry no version and are not kept.
+    ``build`` makes the graph where the caller knows a quicker way.
     """
-    identity = tensors[:1] if kind == "sorted" else tensors
-    if any(tensor.is_inference() for tensor in identity):
-        return _build(kind, tensors, num_src, num_dst)
-    storages = [tensor.untyped_storage() for tensor in identity]
+    tensors = (index,) if columns is None else (index, columns)
+    make = build or (lambda: _build(kind, index, columns, num_src, num_dst))
+    if any(tensor.is_inference() for tensor in tensors):
+        return make()
+    storages = [tensor.untyped_storage() for tensor in tensors]
     key = (
         kind,
         num_src,
         num_dst,
-        *((s._cdata, t.dtype, t.storage_offset(), t.shape, t.stride(), t._version) for s, t in zip(storages, identity)),
+        *((s._cdata, t.dtype, t.storage_offset(), t.shape, t.stride(), t._version) for s, t in zip(storages, tensors)),
     )
     with _lock:
         for old in [k for k, (references, _) in _remembered.items() if _expired(references)]:
@@ -196,7 +213,7 @@ def graph_of(kind: str, tensors: Sequence[Tensor], num_src: int, num_dst: int) -
         if key in _remembered:
             _remembered.move_to_end(key)
             return _remembered[key][1]
-    graph = _build(kind, tensors, num_src, num_dst)
+    graph = make()
     with _lock:
         _remembered[key] = (tuple(StorageWeakRef(s) for s in storages), graph)  # type: ignore[no-untyped-call]
         while len(_remembered) > _MOST_REMEMBERED:

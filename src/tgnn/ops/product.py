@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,11 +11,12 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 
 from .dispatch import product
+from .graph import from_edge_index, graph_of
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _INTEGERS = (torch.int64, torch.int32)
 _INT = (int, torch.SymInt)
-Layout = tuple[list[Tensor], str, int, int]
+Layout = tuple[Tensor, Tensor | None, str, int, int]
 
 
 def neighbor_product(
@@ -122,7 +124,7 @@ def segment_product(
         dim_size = groups.numel() - 1
     if dim_size < 0:
         raise ValueError(f"dim_size is {dim_size}, but must not be negative")
-    out = product(rows, None, None, ([groups], what, x.size(0), dim_size), _is_tanh(activation))
+    out = product(rows, None, None, (groups, None, what, x.size(0), dim_size), _is_tanh(activation))
     return out.reshape(dim_size, *x.shape[1:])
 
 
@@ -137,22 +139,23 @@ def _layout(graph: Any, z: Tensor, size: tuple[int, int] | None) -> tuple[Layout
         if min(size) < 0:
             raise ValueError(f"size must be (N_src, N_dst), neither of them negative, got {size!r}")
     own: tuple[int | None, int | None]
+    columns: Tensor | None
     if isinstance(graph, EdgeIndex):
         own = graph.sparse_size()
-        tensors, kind, num_edges = _edge_index_layout(graph)
+        index, columns, kind, num_edges = graph.as_tensor(), None, "edges", graph.size(1)
     elif isinstance(graph, Tensor) and graph.layout == torch.sparse_csr:
         own = (graph.size(1), graph.size(0))
-        tensors, kind, num_edges = [graph.crow_indices(), graph.col_indices()], "csr", graph.col_indices().numel()
+        index, columns, kind, num_edges = graph.crow_indices(), graph.col_indices(), "csr", graph._nnz()
         _check_ones(graph.values())
     elif isinstance(graph, Tensor) and graph.layout == torch.strided:
         own = (None, None)
         if graph.dim() != 2 or graph.size(0) != 2 or graph.dtype not in _INTEGERS:
             raise TypeError(f"edge_index must be an int64 or int32 tensor [2, E], got {_describe(graph)}")
-        tensors, kind, num_edges = [graph], "edges", graph.size(1)
+        index, columns, kind, num_edges = graph, None, "edges", graph.size(1)
     elif type(graph).__name__ == "SparseTensor" and hasattr(graph, "csr"):  # torch-sparse, where it is installed
-        ptr, col, value = graph.csr()
+        index, columns, value = graph.csr()
         own = (graph.size(1), graph.size(0))
-        tensors, kind, num_edges = [ptr, col], "csr", col.numel()
+        kind, num_edges = "csr", columns.numel()
         if value is not None:
             _check_ones(value)
     else:
@@ -161,7 +164,7 @@ def _layout(graph: Any, z: Tensor, size: tuple[int, int] | None) -> tuple[Layout
             "graph must be an edge_index tensor [2, E], an EdgeIndex, a torch CSR tensor adj_t or a SparseTensor, "
             f"got {_describe(graph)}{way_out}"
         )
-    _check_device(tensors[0], z, "graph", "z")
+    _check_device(index, z, "graph", "z")
     num_src = size[0] if size else own[0] if own[0] is not None else z.size(0)
     num_dst = size[1] if size else own[1] if own[1] is not None else z.size(0)
     for given, known, what in zip((num_src, num_dst), own, ("sources", "destinations")):
@@ -169,26 +172,15 @@ def _layout(graph: Any, z: Tensor, size: tuple[int, int] | None) -> tuple[Layout
             raise ValueError(f"size says {given} {what}, but the graph has {known}")
     if z.size(0) != num_src:
         raise ValueError(f"z has {z.size(0)} rows, but the graph has {num_src} sources")
-    return (tensors, kind, num_src, num_dst), num_edges
+    if isinstance(graph, EdgeIndex) and _has_caches(graph):  # they are used; the operator finds what is made of them
+        graph_of("edges", index, None, num_src, num_dst, build=partial(from_edge_index, graph))
+    return (index, columns, kind, num_src, num_dst), num_edges
 
 
-def _edge_index_layout(graph: EdgeIndex) -> tuple[list[Tensor], str, int]:
-    edges = graph.as_tensor()
-    # Its caches cannot be traced by the compiler, and making them would settle a size that it does not know.
-    if not graph.is_sorted or None in graph.sparse_size() or torch.compiler.is_compiling():
-        return [edges], "edges", edges.size(1)
-    (ptr_dst, src), edge_dst = graph.get_csc()
-    (ptr_src, dst), edge_src = graph.get_csr()
-    none = edges.new_empty(0)
-    tensors = [
-        ptr_dst,
-        src,
-        none if edge_dst is None else edge_dst,
-        ptr_src,
-        dst,
-        none if edge_src is None else edge_src,
-    ]
-    return [edges, *tensors], "sorted", edges.size(1)
+def _has_caches(graph: EdgeIndex) -> bool:
+    # They cannot be traced by the compiler, and making them would settle a size that the EdgeIndex does not know.
+    known = graph.is_sorted and None not in graph.sparse_size()
+    return known and not torch.compiler.is_compiling() and not graph.is_inference()
 
 
 # ---- checks ----------------------------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ def test_opcheck(dtype, edge_terms):
     z = random_factors(5, 3, dtype).requires_grad_()
     addend = random_factors(9, 3, dtype).requires_grad_() if edge_terms else None
     weight = torch.rand(9).to(dtype).requires_grad_() if edge_terms else None
-    arguments = (z, addend, weight, [EDGES], "edges", 5, 6, True, True)
+    arguments = (z, addend, weight, EDGES, None, "edges", 5, 6, True, True)
     torch.library.opcheck(torch.ops.tgnn.neighbor_product.default, arguments)
     out, state, least = torch.ops.tgnn.neighbor_product(*arguments)
     grad = torch.randn(out.shape).to(dtype)

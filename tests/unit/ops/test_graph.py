@@ -124,7 +124,7 @@ def test_a_view_of_another_type_is_another_graph():
 
 
 def test_node_numbers_beyond_32_bits():
-    graph = graphs.graph_of("edges", [torch.tensor([[2**31], [0]])], 2**31 + 1, 1)
+    graph = graphs.graph_of("edges", torch.tensor([[2**31], [0]]), None, 2**31 + 1, 1)
     assert graph.by_dst().other.tolist() == [2**31]
 
 
