@@ -40,6 +40,6 @@ def test_the_wheel_is_pure_and_whole(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for needed in ("tgnn/ops/cpu.cpp", "tgnn/ops/scaled.h", "tgnn/py.typed"):
+    for needed in ("tgnn/ops/kernels/cpu.cpp", "tgnn/ops/kernels/scaled.h", "tgnn/py.typed"):
         assert needed in names
     assert not [name for name in names if name.endswith(".so")]

@@ -1,4 +1,4 @@
-"""Backend ``cpp``: the kernels of ``cpu.cpp`` on torch's own threads."""
+"""Backend ``cpp``: the kernels of ``kernels/`` on torch's own threads."""
 
 from __future__ import annotations
 
@@ -54,11 +54,24 @@ def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gr
     return Gradients(grad_z, grad_addend, _saturated(grad_weight, z.dtype))
 
 
-def _call(function: str, problem: Problem, *arguments: Tensor | int | None) -> None:
+def sum(problem: Problem, transposed: bool) -> Tensor:
+    by = problem.graph.by_src() if transposed else problem.graph.by_dst()
+    out = problem.z.new_empty(by.num_groups, problem.rank)
+    if out.numel():
+        inputs = (problem.z, problem.weight, problem.rank)
+        _library().call(f"tgnn_sum_{_SUFFIX[problem.z.dtype]}", *inputs, *_group(by), out)
+    return out
+
+
+def _library() -> native.Library:
     library = native.load()
     assert library is not None, native.why_unavailable()
+    return library
+
+
+def _call(function: str, problem: Problem, *arguments: Tensor | int | None) -> None:
     inputs = (problem.z, problem.addend, problem.weight, problem.rank, int(problem.tanh))
-    library.call(f"{function}_{_SUFFIX[problem.z.dtype]}", *inputs, *arguments)
+    _library().call(f"{function}_{_SUFFIX[problem.z.dtype]}", *inputs, *arguments)
 
 
 def _group(by: Grouping) -> tuple[int, Tensor, Tensor, Tensor | None]:

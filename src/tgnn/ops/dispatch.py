@@ -39,6 +39,9 @@ class Backend(Protocol):
     def backward(self, problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gradients:
         """Gradients of the inputs from the gradient of the result; what is not wanted may be ``None``."""
 
+    def sum(self, problem: Problem, transposed: bool) -> Tensor:
+        """``sum w z`` over the edges into each destination; ``transposed``: over those out of each source."""
+
 
 _BACKENDS: dict[str, Backend] = {module.name: module for module in (cpu, triton, sparse, reference)}  # fastest first
 _forced: ContextVar[str | None] = ContextVar("tgnn_backend", default=None)
@@ -76,7 +79,21 @@ def use_backend(name: str) -> Iterator[None]:
         _forced.reset(token)
 
 
-def _backend_for(problem: Problem) -> Backend:
+def forced_backend() -> str | None:
+    return _forced.get()
+
+
+@contextlib.contextmanager
+def remembered_backend(name: str | None) -> Iterator[None]:
+    """The backend of a forward pass, for its backward pass: it may run in autograd's thread, or after the block."""
+    token = _forced.set(name)
+    try:
+        yield
+    finally:
+        _forced.reset(token)
+
+
+def backend_for(problem: Problem) -> Backend:
     if (name := _forced.get()) is not None:
         if reason := _BACKENDS[name].unsupported(problem):
             raise RuntimeError(f"the backend {name!r} cannot take this input: {reason}")
@@ -86,22 +103,22 @@ def _backend_for(problem: Problem) -> Backend:
 
 # ---- the operators ---------------------------------------------------------------------------------------------
 
-_GRAPH = "Tensor index, Tensor? columns, str kind, SymInt num_src, SymInt num_dst"
+GRAPH = "Tensor index, Tensor? columns, str kind, SymInt num_src, SymInt num_dst"
 torch.library.define(
     "tgnn::neighbor_product",
-    f"(Tensor z, Tensor? addend, Tensor? weight, {_GRAPH}, bool tanh, bool save) -> (Tensor, Tensor, Tensor)",
+    f"(Tensor z, Tensor? addend, Tensor? weight, {GRAPH}, bool tanh, bool save) -> (Tensor, Tensor, Tensor)",
 )
 torch.library.define(
     "tgnn::neighbor_product_backward",
-    f"(Tensor grad, Tensor z, Tensor? addend, Tensor? weight, {_GRAPH}, bool tanh, Tensor state, Tensor least, "
+    f"(Tensor grad, Tensor z, Tensor? addend, Tensor? weight, {GRAPH}, bool tanh, Tensor state, Tensor least, "
     "bool[3] wanted) -> (Tensor, Tensor, Tensor)",
 )
-_DEVICES = ("cpu", "cuda")
+DEVICES = ("cpu", "cuda")
 _forward_op = torch.ops.tgnn.neighbor_product.default
 _backward_op = torch.ops.tgnn.neighbor_product_backward.default
 
 
-def _wide(dtype: torch.dtype) -> torch.dtype:
+def widened(dtype: torch.dtype) -> torch.dtype:
     """What products are computed and kept in: half precision is widened."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
@@ -111,10 +128,10 @@ def _check_weight(weight: Tensor | None) -> None:
         raise ValueError(f"edge_weight contains {float(weight[wrong][0])}, but must lie in [0, 1]")
 
 
-def _problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequence[Any], tanh: bool) -> Problem:
+def make_problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequence[Any], tanh: bool) -> Problem:
     index, columns, kind, num_src, num_dst = graph
     found = graph_of(kind, index, columns, num_src, num_dst)
-    dtype = _wide(z.dtype)
+    dtype = widened(z.dtype)
     addend, weight = (None if t is None else t.to(dtype).contiguous() for t in (addend, weight))
     return Problem(z.to(dtype).contiguous(), addend, weight, found, tanh)
 
@@ -122,8 +139,8 @@ def _problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Seq
 def _forward(z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     *graph, tanh, save = rest
     _check_weight(weight)
-    problem = _problem(z, addend, weight, graph, tanh)
-    out, saved = _backend_for(problem).forward(problem, save)
+    problem = make_problem(z, addend, weight, graph, tanh)
+    out, saved = backend_for(problem).forward(problem, save)
     if saved is None:
         saved = Saved(problem.z.new_empty(0, problem.rank), problem.z.new_empty(0))
     return out.to(z.dtype), saved.state, saved.least
@@ -131,7 +148,7 @@ def _forward(z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any
 
 def _forward_shapes(z: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     num_dst, _, save = rest[-3:]
-    rows, wide = (num_dst if save else 0), _wide(z.dtype)
+    rows, wide = (num_dst if save else 0), widened(z.dtype)
     state, least = z.new_empty(rows, z.size(1), dtype=wide), z.new_empty(rows, dtype=wide)
     return z.new_empty(num_dst, z.size(1)), state, least
 
@@ -140,8 +157,8 @@ def _backward(
     grad: Tensor, z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     *graph, tanh, state, least, wanted = rest
-    problem = _problem(z, addend, weight, graph, tanh)
-    backend = _backend_for(problem)
+    problem = make_problem(z, addend, weight, graph, tanh)
+    backend = backend_for(problem)
     gradients = backend.backward(problem, grad.to(problem.z.dtype), Saved(state, least), Wanted(*wanted))
     first, second, third = (
         (g if t.dtype == g.dtype else finite(g, t.dtype).to(t.dtype))
@@ -162,7 +179,7 @@ def _backward_shapes(
     return first, second, third
 
 
-for _device in _DEVICES:
+for _device in DEVICES:
     torch.library.impl("tgnn::neighbor_product", _device, _forward)
     torch.library.impl("tgnn::neighbor_product_backward", _device, _backward)
 torch.library.register_fake("tgnn::neighbor_product", _forward_shapes)
@@ -171,7 +188,7 @@ torch.library.register_fake("tgnn::neighbor_product_backward", _backward_shapes)
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     z, addend, weight, index, columns, *ctx.rest, _ = inputs
-    ctx.backend = _forced.get()
+    ctx.backend = forced_backend()
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(z, addend, weight, index, columns, *output[1:])
 
@@ -182,11 +199,8 @@ def _differentiate(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[An
     if grad is None:
         return (None, None, None, *nothing)
     wanted = list(ctx.needs_input_grad[:3])
-    token = _forced.set(ctx.backend)  # the backward pass may run in a thread of autograd's, or after the block
-    try:
+    with remembered_backend(ctx.backend):
         gradients = _backward_op(grad, z, addend, weight, index, columns, *ctx.rest, state, least, wanted)
-    finally:
-        _forced.reset(token)
     return (*(g if want else None for g, want in zip(gradients, wanted)), *nothing)
 
 
@@ -218,7 +232,7 @@ def product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequ
         z: Factors ``[N_src, R]``.
         addend: ``[E, R]`` or ``None``.
         weight: ``[E]`` or ``None``.
-        graph: A layout (see ``graph.py``): its one or two tensors, its kind, the numbers of sources and of destinations.
+        graph: A layout (see ``graph.py``): one or two tensors, their kind, the numbers of sources and destinations.
         tanh: Whether to apply tanh to the product.
     """
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (z, addend, weight))

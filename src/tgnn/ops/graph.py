@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch_geometric import EdgeIndex
 
 from . import native
+from .cache import remembered
 
 
 @dataclass(frozen=True)
@@ -95,9 +93,16 @@ def group(key: Tensor, other: Tensor | None, num_groups: int, node_type: torch.d
 #   csr      ptr: the entries ptr[i] .. ptr[i + 1] are edges into i      source of each entry (a sparse adj_t)
 #   index    [E]: item e belongs to group index[e]
 #   ptr      items ptr[i] .. ptr[i + 1] belong to group i
+#
+# "edges+self" and "csr+self": with a loop at every node that has none, after all edges.
+
+CLOSED = "+self"
 
 
 def _build(kind: str, index: Tensor, columns: Tensor | None, num_src: int, num_dst: int) -> Graph:
+    if kind.endswith(CLOSED):
+        open_graph = _build(kind.removesuffix(CLOSED), index, columns, num_src, num_dst)
+        return _close(open_graph, index if columns is None else None)
     if kind == "edges":
         _check_edges(index, num_src, num_dst)
         node_type = _node_type(num_src, num_dst, index.size(1))
@@ -115,6 +120,19 @@ def _build(kind: str, index: Tensor, columns: Tensor | None, num_src: int, num_d
     items = torch.arange(num_src, device=index.device)
     by_dst = _grouping(index.clone(), items, None, num_dst, node_type, "ptr")
     return Graph(num_src, num_dst, num_src, _by_dst=by_dst)
+
+
+def _close(graph: Graph, edge_index: Tensor | None) -> Graph:
+    """The graph with a loop at every node that has none."""
+    if edge_index is None:
+        by = graph.by_dst()
+        edge_index = torch.stack([by.other, by.owners()]).long()
+    src, dst = edge_index
+    has_loop = torch.zeros(graph.num_dst, dtype=torch.bool, device=src.device)
+    has_loop[src[src == dst]] = True
+    loops = (~has_loop).nonzero().squeeze(1).to(src.dtype)
+    closed = torch.cat([edge_index, loops.expand(2, -1)], dim=1)
+    return _build("edges", closed, None, graph.num_src, graph.num_dst)
 
 
 def from_edge_index(edges: EdgeIndex) -> Graph:
@@ -160,28 +178,6 @@ def _grouping(
     return Grouping(ptr.to(torch.int64), other.to(node_type, copy=True).contiguous(), place)
 
 
-# ---- remembering ----------------------------------------------------------------------------------------------
-
-_MOST_REMEMBERED = 64
-
-
-def _expired(references: tuple[StorageWeakRef, ...]) -> bool:
-    return any(reference.expired() for reference in references)  # type: ignore[no-untyped-call]
-
-
-_remembered: OrderedDict[object, tuple[tuple[StorageWeakRef, ...], Graph]] = OrderedDict()
-_lock = threading.RLock()
-
-
-def _new_lock_after_fork() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_new_lock_after_fork)
-
-
 def graph_of(
     kind: str,
     index: Tensor,
@@ -192,30 +188,8 @@ def graph_of(
 ) -> Graph:
     """The graph of a layout: checked and grouped once, then found again while its tensors live unchanged.
 
-    A change in place through torch is seen (by the tensor's version); one behind torch's back, through
-    ``.numpy()`` or ``.data``, is not. Tensors made under ``torch.inference_mode`` carry no version and are not kept.
     ``build`` makes the graph where the caller knows a quicker way.
     """
     tensors = (index,) if columns is None else (index, columns)
-    make = build or (lambda: _build(kind, index, columns, num_src, num_dst))
-    if any(tensor.is_inference() for tensor in tensors):
-        return make()
-    storages = [tensor.untyped_storage() for tensor in tensors]
-    key = (
-        kind,
-        num_src,
-        num_dst,
-        *((s._cdata, t.dtype, t.storage_offset(), t.shape, t.stride(), t._version) for s, t in zip(storages, tensors)),
-    )
-    with _lock:
-        for old in [k for k, (references, _) in _remembered.items() if _expired(references)]:
-            del _remembered[old]
-        if key in _remembered:
-            _remembered.move_to_end(key)
-            return _remembered[key][1]
-    graph = make()
-    with _lock:
-        _remembered[key] = (tuple(StorageWeakRef(s) for s in storages), graph)  # type: ignore[no-untyped-call]
-        while len(_remembered) > _MOST_REMEMBERED:
-            _remembered.popitem(last=False)
-    return graph
+    make = build or partial(_build, kind, index, columns, num_src, num_dst)
+    return remembered((kind, num_src, num_dst), tensors, make)

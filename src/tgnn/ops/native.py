@@ -31,7 +31,7 @@ from torch import Tensor
 logger = logging.getLogger("tgnn")
 
 _HERE = Path(__file__).parent
-_SOURCES = (_HERE / "cpu.cpp", _HERE / "scaled.h")
+_SOURCES = (_HERE / "kernels" / "cpu.cpp", *sorted((_HERE / "kernels").glob("*.h")))
 _TORCH = Path(torch.__file__).parent
 _BUILD_SECONDS = 300
 
@@ -45,7 +45,7 @@ class Unavailable(Exception):
 
 
 class Library:
-    """The loaded kernels; see ``cpu.cpp`` for what each function does."""
+    """The loaded kernels; see ``kernels/cpu.cpp`` for what each function does."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,6 +56,7 @@ class Library:
         inputs = [pointer, pointer, pointer, integer, ctypes.c_int]
         for suffix in ("f32", "f64"):
             self._declare(f"tgnn_forward_{suffix}", [*inputs, *graph, integer, *[pointer] * 3])
+            self._declare(f"tgnn_sum_{suffix}", [pointer, pointer, integer, *graph, pointer])
             self._declare(f"tgnn_backward_{suffix}", [*inputs, *graph, *graph, *[pointer] * 7])
         for suffix in ("i32", "i64"):
             self._declare(f"tgnn_group_{suffix}", [pointer, pointer, integer, integer, *[pointer] * 3])

@@ -107,6 +107,16 @@ def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gr
     return Gradients(*(None if g is None else finite(g, dtype).to(dtype) for g in (grad_z, grad_addend, grad_weight)))
 
 
+def sum(problem: Problem, transposed: bool) -> Tensor:
+    by = problem.graph.by_src() if transposed else problem.graph.by_dst()
+    out = problem.z.new_zeros(by.num_groups, problem.rank)
+    for i in range(by.num_groups):
+        for k in range(int(by.ptr[i]), int(by.ptr[i + 1])):
+            w = 1.0 if problem.weight is None else problem.weight[k if by.edge is None else int(by.edge[k])]
+            out[i] += w * problem.z[int(by.other[k])]
+    return out
+
+
 def finite(x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
     """Overflow becomes the largest number; NaN stays."""
     return x.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max)

@@ -88,6 +88,15 @@ def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gr
     return _rounded(Gradients(total, None, None), problem.z.dtype)
 
 
+def sum(problem: Problem, transposed: bool) -> Tensor:
+    graph, by = problem.graph, "src" if transposed else "dst"
+    if problem.weight is None:
+        return _sum(graph, by, problem.z)
+    grouping = graph.by_src() if transposed else graph.by_dst()
+    weight = problem.weight if grouping.edge is None else problem.weight[grouping.edge]
+    return _matmul(_with_values(graph, by, weight), problem.z)
+
+
 def _sign(negative: Tensor) -> Tensor:
     """-1 where the number of negative factors is odd, else 1; the argument is used up."""
     return negative.mul_(0.5).frac_().mul_(-4).add_(1)
@@ -120,25 +129,27 @@ def _products(problem: Problem) -> tuple[Tensor, Tensor]:
 
 
 def _sum(graph: Graph, by: str, x: Tensor) -> Tensor:
-    """Sums the rows of x over each group."""
-    matrix = _matrix(graph, by, x.dtype)
+    """Sums the rows of x over each group. The matrix of ones that does it is kept with the graph."""
+    key = (by, x.dtype)
+    if key not in graph.matrices:
+        graph.matrices[key] = _with_values(graph, by, torch.ones(graph.num_edges, dtype=x.dtype, device=x.device))
+    return _matmul(graph.matrices[key], x)
+
+
+def _matmul(matrix: Tensor, x: Tensor) -> Tensor:
     out = x.new_empty(matrix.size(0), x.size(1))
     return torch.addmm(out, matrix, x, beta=0, out=out)  # unlike @, it does not fill the result with zeros first
 
 
-def _matrix(graph: Graph, by: str, dtype: torch.dtype) -> Tensor:
-    """The adjacency matrix that sums over a group's far ends, of ones; kept with the graph."""
-    key = (by, dtype)
-    if key not in graph.matrices:
-        grouping = graph.by_dst() if by == "dst" else graph.by_src()
-        shape = (graph.num_dst, graph.num_src) if by == "dst" else (graph.num_src, graph.num_dst)
-        values = torch.ones(graph.num_edges, dtype=dtype, device=grouping.ptr.device)
-        with warnings.catch_warnings():  # torch says once that sparse CSR is in beta
-            warnings.simplefilter("ignore", UserWarning)
-            graph.matrices[key] = torch.sparse_csr_tensor(
-                grouping.ptr.to(grouping.other.dtype), grouping.other, values, shape, check_invariants=False
-            )
-    return graph.matrices[key]
+def _with_values(graph: Graph, by: str, values: Tensor) -> Tensor:
+    """The adjacency matrix that sums over a group's far ends."""
+    grouping = graph.by_dst() if by == "dst" else graph.by_src()
+    shape = (graph.num_dst, graph.num_src) if by == "dst" else (graph.num_src, graph.num_dst)
+    with warnings.catch_warnings():  # torch says once that sparse CSR is in beta
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.sparse_csr_tensor(
+            grouping.ptr.to(grouping.other.dtype), grouping.other, values, shape, check_invariants=False
+        )
 
 
 # ---- edge by edge --------------------------------------------------------------------------------------------

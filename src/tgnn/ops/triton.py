@@ -1,6 +1,6 @@
 """Backend ``triton``: the same algorithm for CUDA, one program per row and block of columns, no atomics.
 
-It always keeps products with their exponent (what ``cpu.cpp`` does for wide rows) and forms them again in the backward
+It always keeps products with their exponent (what ``kernels/`` does for wide rows) and forms them again in the backward
 pass. ``TRITON_INTERPRET=1`` runs the kernels on the CPU, slowly: that is how they are tested without a GPU.
 """
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from .graph import Grouping
 from .problem import Gradients, Problem, Saved, Wanted
 from .reference import finite
+from .sparse import sum as sum  # torch's own sparse product is all that a sum needs on a GPU
 
 name = "triton"
 

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # Triton's own language: annotations here mean what Triton says they mean.
-"""The kernels of the ``triton`` backend; see ``cpu.cpp`` for the mathematics, which is the same."""
+"""The kernels of the ``triton`` backend; see ``kernels/`` for the mathematics, which is the same."""
 
 import triton
 import triton.language as tl

@@ -9,8 +9,8 @@ import torch
 from torch_geometric import EdgeIndex
 
 from tests.conftest import random_edges, random_factors, to_csr
+from tgnn.ops import cache, native, neighbor_product, segment_product, use_backend
 from tgnn.ops import graph as graphs
-from tgnn.ops import native, neighbor_product, segment_product, use_backend
 
 
 def forms(edges: torch.Tensor, num_src: int, num_dst: int) -> dict[str, tuple[object, torch.Tensor]]:
@@ -129,7 +129,7 @@ def test_node_numbers_beyond_32_bits():
 
 
 def test_memory_is_given_back():
-    before = len(graphs._remembered)
+    before = len(cache._remembered)
     for seed in range(5):
         edges = random_edges(9, 9, 40, seed=seed)
         neighbor_product(random_factors(9, 2, torch.float32), edges)
@@ -137,16 +137,16 @@ def test_memory_is_given_back():
     gc.collect()
     last = random_edges(3, 3, 3)
     neighbor_product(random_factors(3, 2, torch.float32), last)
-    assert len(graphs._remembered) <= before + 1
+    assert len(cache._remembered) <= before + 1
 
 
 def test_graphs_beyond_the_limit_are_forgotten_and_still_right():
     z = torch.tensor([[2.0], [3.0]])
-    kept = [torch.tensor([[i % 2], [0]]) for i in range(graphs._MOST_REMEMBERED + 10)]
+    kept = [torch.tensor([[i % 2], [0]]) for i in range(cache._MOST_REMEMBERED + 10)]
     for _ in range(2):
         for i, edges in enumerate(kept):
             assert neighbor_product(z, edges)[0].item() == [2.0, 3.0][i % 2]
-    assert len(graphs._remembered) <= graphs._MOST_REMEMBERED
+    assert len(cache._remembered) <= cache._MOST_REMEMBERED
 
 
 @pytest.mark.parametrize("lib", [True, False], ids=["counting sort in C++", "torch.sort"])

@@ -1,0 +1,59 @@
+"""What was made of some tensors, found again while they live unchanged."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+
+T = TypeVar("T")
+
+_MOST_REMEMBERED = 64
+_remembered: OrderedDict[Hashable, tuple[tuple[StorageWeakRef, ...], Any]] = OrderedDict()
+_lock = threading.RLock()
+
+
+def _new_lock_after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock_after_fork)
+
+
+def remembered(what: Hashable, tensors: Sequence[Tensor], make: Callable[[], T]) -> T:
+    """``make()``, or what it gave for the same ``what`` and tensors before.
+
+    A change in place through torch is seen (by the tensor's version); one behind torch's back, through
+    ``.numpy()`` or ``.data``, is not. Tensors made under ``torch.inference_mode`` carry no version and are not kept.
+    """
+    if any(tensor.is_inference() for tensor in tensors):
+        return make()
+    storages = [tensor.untyped_storage() for tensor in tensors]
+    key = (
+        what,
+        *((s._cdata, t.dtype, t.storage_offset(), t.shape, t.stride(), t._version) for s, t in zip(storages, tensors)),
+    )
+    with _lock:
+        for old in [k for k, (references, _) in _remembered.items() if _expired(references)]:
+            del _remembered[old]
+        if key in _remembered:
+            _remembered.move_to_end(key)
+            found: T = _remembered[key][1]
+            return found
+    made = make()
+    with _lock:
+        _remembered[key] = (tuple(StorageWeakRef(s) for s in storages), made)  # type: ignore[no-untyped-call]
+        while len(_remembered) > _MOST_REMEMBERED:
+            _remembered.popitem(last=False)
+    return made
+
+
+def _expired(references: tuple[StorageWeakRef, ...]) -> bool:
+    return any(reference.expired() for reference in references)  # type: ignore[no-untyped-call]

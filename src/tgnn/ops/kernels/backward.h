@@ -1,0 +1,265 @@
+// The backward pass: d loss / d f = g * S / f, summed over the edges out of each node.
+#pragma once
+
+#include "factors.h"
+
+namespace {
+
+// d loss / d f in the rows that need more than q: value = mantissa * 2^exponent, where
+//   f != 0:  value / f if no factor of that row and column is zero, else 0
+//   f == 0:  value if it is the only zero, else 0
+struct WideRows {
+  std::unique_ptr<Node[]> slot;  // of every destination; -1: not wide
+  Index count = 0;
+  std::unique_ptr<double[]> mantissa;
+  std::unique_ptr<int32_t[]> code;  // 2 * exponent, + 1 where the value is for the zero factor
+
+  static int32_t encode(int64_t exponent, bool for_zero) {
+    exponent = std::max<int64_t>(-100000, std::min<int64_t>(100000, exponent));  // far beyond what join() keeps
+    return int32_t(2 * exponent + for_zero);
+  }
+};
+
+// q = g * S, 0 in wide rows: block of columns after block of columns, [N_dst, width] each, so that the rows of a block
+// lie together. (Apart by a power of two, they would compete for the same places in the cache.)
+template <class T>
+struct Backward {
+  const T* q;
+  Index n_dst;
+  WideRows wide;
+
+  const T* q_block(Index column) const { return q + column * n_dst; }
+};
+
+// q = g * S row by row; marks the rows where q does not hold all that is needed.
+template <class T>
+void form_q(const Grouping& by_dst, Index rank, bool tanh, const T* grad, const T* state, const T* least, T* q,
+            Node* slot) {
+  constexpr double tiny = std::numeric_limits<T>::min();
+  constexpr T huge = std::numeric_limits<T>::max();
+  at::parallel_for(0, by_dst.groups, std::max<Index>(1, 32768 / rank), [&](Index begin, Index end) {
+    for (Index v = begin; v < end; ++v) {
+      const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * double(least[v]) * saved_scale<T>(tanh);
+      int64_t lost = least[v] == T(0);
+      const auto block_of_row = [&](Index column, Index width) { return q + column * by_dst.groups + v * width; };
+      for (Index column = 0; column < rank; column += kBlock) {
+        const Index width = std::min<Index>(kBlock, rank - column);
+        T* const out = block_of_row(column, width);
+        const T *g = grad + v * rank + column, *s = state + v * rank + column;
+        T overflow = 0;
+#pragma omp simd reduction(max : overflow)
+        for (Index j = 0; j < width; ++j) {
+          out[j] = g[j] * s[j];
+          const T a = std::fabs(out[j]), size = std::fabs(g[j]);
+          overflow = (a <= huge) & (size <= T(kLargestGrad)) ? overflow : T(1);  // NaN too
+        }
+        lost |= overflow > T(0);
+        if (reach >= tiny) continue;  // no factor is so small that dividing by it would bring back what T rounds off
+        int64_t rounded_off = 0;
+#pragma omp simd reduction(| : rounded_off)
+        for (Index j = 0; j < width; ++j) {
+          const double a = std::fabs(double(g[j]) * double(s[j]));
+          rounded_off |= int64_t((a < tiny) & (a >= reach) & (g[j] != T(0)) & (s[j] != T(0)));
+        }
+        lost |= rounded_off;
+      }
+      if (lost)
+        for (Index column = 0; column < rank; column += kBlock) {
+          const Index width = std::min<Index>(kBlock, rank - column);
+          std::fill_n(block_of_row(column, width), width, T(0));
+        }
+      slot[v] = lost ? 0 : -1;
+    }
+  });
+}
+
+template <class T>
+void form_wide_rows(const Inputs<T>& in, const Grouping& by_dst, const T* grad, WideRows& wide) {
+  for (Index v = 0; v < by_dst.groups; ++v)
+    if (wide.slot[v] >= 0) wide.slot[v] = Node(wide.count++);
+  if (!wide.count) return;
+  const Index size = wide.count * in.rank;
+  wide.mantissa.reset(new double[size]);
+  wide.code.reset(new int32_t[size]);
+  const auto form = [&](Index v) {
+    for (Index column = 0; column < in.rank; column += kBlock) {
+      const int width = int(std::min<Index>(kBlock, in.rank - column));
+      alignas(64) double mantissa[kBlock], f[kBlock];
+      alignas(64) int64_t exponent[kBlock], zeros[kBlock];
+      std::fill(mantissa, mantissa + width, 1.0);
+      std::fill(exponent, exponent + width, 0);
+      std::fill(zeros, zeros + width, 0);
+      for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
+        edge_factors(in, by_dst.other[k], by_dst.edge_at(k), column, width, f);
+        SIMD for (int j = 0; j < width; ++j) {
+          double m = f[j] == 0.0 ? 1.0 : f[j];
+          zeros[j] += f[j] == 0.0;
+          int64_t e = exponent[j];
+          scaled::normalize(m, e);
+          m *= mantissa[j];
+          scaled::normalize(m, e);
+          mantissa[j] = m;
+          exponent[j] = e;
+        }
+      }
+      const Index at = wide.slot[v] * in.rank + column;
+      for (int j = 0; j < width; ++j) {
+        double value, slope = 1.0, g = grad[v * in.rank + column + j];
+        if (in.tanh) scaled::tanh_and_slope(zeros[j] ? 0.0 : scaled::join(mantissa[j], exponent[j]), value, slope);
+        int64_t e = exponent[j];
+        scaled::normalize(g, e);
+        scaled::normalize(slope, e);
+        wide.mantissa[at + j] = zeros[j] > 1 ? 0.0 : mantissa[j] * g * slope;
+        wide.code[at + j] = WideRows::encode(e, zeros[j] == 1);
+      }
+    }
+  };
+  for_ranges(by_dst, in.rank, [&](Index first, Index last) {
+    for (Index v = first; v < last; ++v)
+      if (wide.slot[v] >= 0) form(v);
+  });
+}
+
+// Factors split for dividing by them: 1 where the factor is zero.
+struct Divisors {
+  alignas(64) double mantissa[kBlock];
+  alignas(64) int64_t exponent[kBlock];
+  alignas(64) int64_t is_zero[kBlock];
+
+  void set(const double* f, int width) {
+    SIMD for (int j = 0; j < width; ++j) {
+      double m = f[j] == 0.0 ? 1.0 : f[j];
+      int64_t e = 0;
+      scaled::normalize(m, e);
+      mantissa[j] = m;
+      exponent[j] = e;
+      is_zero[j] = f[j] == 0.0;
+    }
+  }
+};
+
+// Adds d loss / d f of one edge into a wide row, still to be divided by the factors' mantissas.
+inline void add_wide_slopes(const WideRows& wide, Index at, const Divisors& by, int width, double* sum) {
+  const double* const mantissa = wide.mantissa.get() + at;
+  const int32_t* const code = wide.code.get() + at;
+  SIMD for (int j = 0; j < width; ++j) {
+    const int64_t c = code[j];
+    const double m = (c & 1) == by.is_zero[j] ? mantissa[j] : 0.0;
+    sum[j] += scaled::saturate<double>(scaled::join(m, ((c - (c & 1)) / 2) - by.exponent[j]));
+  }
+}
+
+// Adds the gradient of z_u through the wide rows that it has a factor in.
+template <class T>
+void add_wide_sources(const Inputs<T>& in, const Grouping& by_src, const WideRows& wide, Index u, Index column,
+                      int width, double* sum) {
+  alignas(64) double f[kBlock], extra[kBlock];
+  Divisors by;
+  by.set(edge_factors(in, u, 0, column, width, f), width);
+  std::fill(extra, extra + width, 0.0);
+  for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
+    const Index slot = wide.slot[by_src.other[k]];
+    if (slot >= 0) add_wide_slopes(wide, slot * in.rank + column, by, width, extra);
+  }
+  SIMD for (int j = 0; j < width; ++j) sum[j] += extra[j] / by.mantissa[j];
+}
+
+// No edge terms: sum q over the edges out of u, then divide by z_u.
+template <class T, int W>
+void source_gradient(const Inputs<T>& in, const Grouping& by_src, const Backward<T>& back, Index u, Index column,
+                     int width, T* grad_z) {
+  const int w = W ? W : width;
+  alignas(64) double sum[kBlock];
+  bool empty = true;
+  for_each_six_rows(by_src, u, back.q_block(column), width, width, Filler<T>::rows().zeros,
+                    [&](const SixRows<T>& rows, Index) {
+                      const T *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5];
+                      if (empty) {
+                        SIMD for (int j = 0; j < w; ++j)
+                          sum[j] = ((double(a[j]) + double(b[j])) + (double(c[j]) + double(d[j]))) +
+                                   (double(e[j]) + double(f[j]));
+                        empty = false;
+                      } else {
+                        SIMD for (int j = 0; j < w; ++j)
+                          sum[j] += ((double(a[j]) + double(b[j])) + (double(c[j]) + double(d[j]))) +
+                                    (double(e[j]) + double(f[j]));
+                      }
+                    });
+  if (empty) std::fill(sum, sum + w, 0.0);
+  // sum / z; where z is 0, so is the sum. The division is done in T, kept in range by moving tiny z up.
+  constexpr T small = std::numeric_limits<T>::min() * T(1 << 30), up = T(1) / small;
+  const double unscale = 1.0 / saved_scale<T>(in.tanh);
+  const T* const z = in.z + u * in.rank + column;
+  alignas(64) T inverse[kBlock], lift[kBlock];
+  SIMD for (int j = 0; j < w; ++j) {
+    const T divisor = z[j] == T(0) ? T(1) : z[j];
+    lift[j] = std::fabs(divisor) < small ? up : T(1);
+    inverse[j] = T(1) / (divisor * lift[j]);
+  }
+  SIMD for (int j = 0; j < w; ++j) sum[j] = sum[j] * unscale * double(inverse[j]) * double(lift[j]);
+  if (back.wide.count) add_wide_sources(in, by_src, back.wide, u, column, width, sum);
+  store<T, W>(sum, width, grad_z + u * in.rank + column);
+}
+
+// With edge terms every edge has its own factor; it is visited once, by its source, so each output has one owner.
+template <class T>
+void source_and_edge_gradients(const Inputs<T>& in, const Grouping& by_src, const Backward<T>& back, Index u,
+                               Index column, int width, T* grad_z, T* grad_addend, double* grad_weight) {
+  const double unscale = 1.0 / saved_scale<T>(in.tanh);
+  const T* const z = in.z + u * in.rank + column;
+  alignas(64) double sum[kBlock], f[kBlock], d[kBlock];
+  Divisors by;
+  std::fill(sum, sum + width, 0.0);
+  for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
+    const Index v = by_src.other[k], edge = by_src.edge_at(k), slot = back.wide.slot[v];
+    edge_factors(in, u, edge, column, width, f);
+    if (slot >= 0) {
+      by.set(f, width);
+      std::fill(d, d + width, 0.0);
+      add_wide_slopes(back.wide, slot * in.rank + column, by, width, d);
+      SIMD for (int j = 0; j < width; ++j) d[j] /= by.mantissa[j];
+    } else {
+      const T* const q = back.q_block(column) + v * width;
+      SIMD for (int j = 0; j < width; ++j)
+        d[j] = scaled::saturate<double>(double(q[j]) * unscale / (f[j] == 0.0 ? 1.0 : f[j]));  // f = 0: q = 0
+    }
+    const double w = in.weight ? double(in.weight[edge]) : 1.0;
+    const T* const y = in.addend ? in.addend + edge * in.rank + column : nullptr;
+    if (grad_weight) {
+      double total = column ? grad_weight[edge] : 0.0;
+#pragma omp simd reduction(+ : total)
+      for (int j = 0; j < width; ++j)
+        total += scaled::saturate<double>(d[j] * (double(z[j]) + (y ? double(y[j]) : 0.0) - 1.0));
+      grad_weight[edge] = total;
+    }
+    SIMD for (int j = 0; j < width; ++j) d[j] *= w;
+    SIMD for (int j = 0; j < width; ++j) sum[j] += d[j];
+    if (grad_addend) store<T, 0>(d, width, grad_addend + edge * in.rank + column);
+  }
+  if (grad_z) store<T, 0>(sum, width, grad_z + u * in.rank + column);
+}
+
+template <class T>
+void backward(const Inputs<T>& in, const Grouping& by_dst, const Grouping& by_src, const T* grad, const T* state,
+              const T* least, T* q, T* grad_z, T* grad_addend, double* grad_weight) {
+  Backward<T> back;
+  expect_to_fill(q, by_dst.groups * in.rank * Index(sizeof(T)));
+  expect_to_fill(grad_z, by_src.groups * in.rank * Index(sizeof(T)));
+  back.q = q;
+  back.n_dst = by_dst.groups;
+  back.wide.slot.reset(new Node[by_dst.groups]);
+  form_q(by_dst, in.rank, in.tanh, grad, state, least, q, back.wide.slot.get());
+  form_wide_rows(in, by_dst, grad, back.wide);
+  for_ranges(by_src, in.rank, [&](Index first, Index last) {
+    for_each_block(in.rank, [&](Index column, auto constant, int width) {
+      constexpr int W = decltype(constant)::value;
+      for (Index u = first; u < last; ++u)
+        if (in.addend || in.weight)
+          source_and_edge_gradients(in, by_src, back, u, column, width, grad_z, grad_addend, grad_weight);
+        else
+          source_gradient<T, W>(in, by_src, back, u, column, width, grad_z);
+    });
+  });
+}
+
+}  // namespace

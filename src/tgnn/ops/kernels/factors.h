@@ -1,0 +1,47 @@
+// The factors of a product, and what its two passes share.
+#pragma once
+
+#include "rows.h"
+#include "scaled.h"
+
+namespace {
+
+constexpr double kLargestGrad = 0x1p40;  // a row with a larger gradient is wide, so that no S need be kept for it
+
+template <class T>
+struct Inputs {
+  const T* z;       // [N_src, rank]
+  const T* addend;  // [E, rank] or null
+  const T* weight;  // [E] or null
+  Index rank;
+  bool tanh;
+};
+
+// 2^shift such that S is saved as S * 2^shift.
+template <class T>
+double saved_scale(bool tanh) {
+  return tanh ? scaled::power_of_two(scaled::Float<T>::kSlopeShift) : 1.0;
+}
+
+// The factors of the edge at place k (source u), for `width` columns: z's own row, or computed into `buffer`.
+template <class T>
+inline const double* edge_factors(const Inputs<T>& in, Index u, Index edge, Index column, int width, double* buffer) {
+  const T* const z = in.z + u * in.rank + column;
+  const T* const y = in.addend ? in.addend + edge * in.rank + column : nullptr;
+  const double w = in.weight ? double(in.weight[edge]) : 1.0;
+  if (y)
+    SIMD for (int j = 0; j < width; ++j) buffer[j] = w * (double(z[j]) + double(y[j])) + (1.0 - w);
+  else
+    SIMD for (int j = 0; j < width; ++j) buffer[j] = w * double(z[j]) + (1.0 - w);
+  return buffer;
+}
+
+// Writes finite values. Two loops: GCC vectorises the choice and the conversion, but not both in one.
+template <class T, int W>
+inline void store(double* values, int width, T* out) {
+  const int w = W ? W : width;
+  SIMD for (int j = 0; j < w; ++j) values[j] = scaled::saturate<T>(values[j]);
+  SIMD for (int j = 0; j < w; ++j) out[j] = T(values[j]);
+}
+
+}  // namespace

@@ -1,0 +1,169 @@
+// The forward pass: act(P), and S = act'(P) * P for the backward pass.
+#pragma once
+
+#include "factors.h"
+
+namespace {
+
+// Smallest |z| of every source row: what decides whether a product of that row may need more than T holds.
+template <class T>
+void least_of_rows(const Inputs<T>& in, Index rows, T* least) {
+  at::parallel_for(0, rows, std::max<Index>(1, 32768 / in.rank), [&](Index begin, Index end) {
+    for (Index u = begin; u < end; ++u) {
+      const T* const z = in.z + u * in.rank;
+      T smallest = std::numeric_limits<T>::max();
+#pragma omp simd reduction(min : smallest)
+      for (Index j = 0; j < in.rank; ++j) smallest = std::min(smallest, std::fabs(z[j]));
+      least[u] = smallest;
+    }
+  });
+}
+
+struct Product {
+  alignas(64) double mantissa[kBlock];
+  alignas(64) int64_t exponent[kBlock];
+  bool empty = true;          // no factor yet: the arrays are not set
+  bool has_exponent = false;  // false: every exponent is 0, and not set
+
+  // Six rows of floats: together they cannot leave the range of double. After the last the exponent may stay.
+  template <int W>
+  void times(int width, const SixRows<float>& rows, bool last) {
+    const int w = W ? W : width;
+    const float *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5];
+    if (empty) {
+      SIMD for (int j = 0; j < w; ++j)
+        mantissa[j] = ((double(a[j]) * double(b[j])) * (double(c[j]) * double(d[j]))) * (double(e[j]) * double(f[j]));
+      empty = false;
+    } else {
+      SIMD for (int j = 0; j < w; ++j)
+        mantissa[j] *= ((double(a[j]) * double(b[j])) * (double(c[j]) * double(d[j]))) * (double(e[j]) * double(f[j]));
+    }
+    if (last) return;
+    set_exponent(w);
+    SIMD for (int j = 0; j < w; ++j) scaled::normalize(mantissa[j], exponent[j]);
+  }
+
+  // One row of any factors.
+  template <int W>
+  void times_any(int width, const double* row) {
+    const int w = W ? W : width;
+    if (empty) finish(w);
+    set_exponent(w);
+    SIMD for (int j = 0; j < w; ++j) {
+      double f = row[j];
+      int64_t e = exponent[j];
+      scaled::normalize(f, e);
+      double m = mantissa[j] * f;
+      scaled::normalize(m, e);
+      mantissa[j] = m;
+      exponent[j] = e;
+    }
+  }
+
+  template <int W>
+  void times(int width, const SixRows<double>& rows, bool) {
+    for (const double* row : rows) times_any<W>(width, row);
+  }
+
+  // The product of nothing is 1.
+  void finish(int width) {
+    if (empty) std::fill(mantissa, mantissa + width, 1.0);
+    empty = false;
+  }
+
+ private:
+  void set_exponent(int width) {
+    if (!has_exponent) std::fill(exponent, exponent + width, 0);
+    has_exponent = true;
+  }
+};
+
+// With edge terms. Returns the smallest |factor|.
+template <class T>
+double multiply_edges(const Inputs<T>& in, const Grouping& by_dst, Index v, Index column, int width,
+                      Product& product) {
+  alignas(64) double f[kBlock];
+  double least = std::numeric_limits<T>::max();
+  for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
+    edge_factors(in, by_dst.other[k], by_dst.edge_at(k), column, width, f);
+    product.times_any<0>(width, f);
+#pragma omp simd reduction(min : least)
+    for (int j = 0; j < width; ++j) least = std::min(least, std::fabs(f[j]));
+  }
+  return least;
+}
+
+// act(P) and S for the columns of one row; the product is used up. Returns whether some S is lost in T although S / f
+// may not be.
+template <class T, int W>
+bool activate(Product& product, bool tanh, int width, double least, T* out, T* state) {
+  constexpr double tiny = std::numeric_limits<T>::min(), huge = std::numeric_limits<T>::max();
+  const int w = W ? W : width;
+  alignas(64) T slope[kBlock];
+  double* const p = product.mantissa;
+  if (product.has_exponent) {
+    SIMD for (int j = 0; j < w; ++j) p[j] = scaled::join(p[j], product.exponent[j]);
+  }
+  SIMD for (int j = 0; j < w; ++j) out[j] = T(p[j]);
+  if (tanh) {
+    SIMD for (int j = 0; j < w; ++j) {
+      T value;
+      scaled::tanh_and_slope<T>(out[j], value, slope[j]);
+      out[j] = value;
+    }
+    SIMD for (int j = 0; j < w; ++j) p[j] = scaled::saturate<double>(p[j]) * double(slope[j]);
+  }
+  if (!state) return false;
+  SIMD for (int j = 0; j < w; ++j) state[j] = T(p[j]);
+  if (tanh && least * saved_scale<T>(true) >= kLargestGrad) return false;
+  const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * least * saved_scale<T>(tanh) / kLargestGrad;
+  int64_t lost = 0;
+#pragma omp simd reduction(| : lost)
+  for (int j = 0; j < w; ++j) {
+    const double a = std::fabs(p[j]);
+    lost |= int64_t((a < tiny) & (a >= reach)) | int64_t(a > huge);
+  }
+  if (tanh)  // a saturated slope was set to 0
+    for (int j = 0; j < w; ++j) lost |= slope[j] == T(0);
+  return lost;
+}
+
+template <class T>
+void forward(const Inputs<T>& in, const Grouping& by_dst, Index n_src, T* out, T* state, T* least) {
+  const bool edges = in.addend || in.weight;
+  const Index bytes = by_dst.groups * in.rank * Index(sizeof(T));
+  expect_to_fill(out, bytes);
+  expect_to_fill(state, bytes);
+  std::unique_ptr<T[]> least_z(state && !edges ? new T[n_src] : nullptr);
+  if (least_z) least_of_rows(in, n_src, least_z.get());
+  for_ranges(by_dst, in.rank, [&](Index first, Index last) {
+    if (state)
+      for (Index v = first; v < last; ++v) {
+        T smallest = std::numeric_limits<T>::max();
+        if (least_z)
+          for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k)
+            smallest = std::min(smallest, least_z[by_dst.other[k]]);
+        least[v] = smallest;
+      }
+    for_each_block(in.rank, [&](Index column, auto constant, int width) {
+      constexpr int W = decltype(constant)::value;
+      for (Index v = first; v < last; ++v) {
+        Product product;
+        double smallest = state ? double(least[v]) : 1.0;
+        if (edges)
+          smallest = std::min(smallest, multiply_edges(in, by_dst, v, column, width, product));
+        else
+          for_each_six_rows(by_dst, v, in.z + column, in.rank, width, Filler<T>::rows().ones,
+                            [&](const SixRows<T>& rows, Index k) {
+                              product.template times<W>(width, rows, k + 6 >= by_dst.ptr[v + 1]);
+                            });
+        product.finish(width);
+        const Index at = v * in.rank + column;
+        const bool lost = activate<T, W>(product, in.tanh, width, smallest, out + at, state ? state + at : nullptr);
+        if (state) least[v] = lost ? T(0) : T(smallest);  // 0: the row is wide
+      }
+    });
+  });
+}
+
+}  // namespace

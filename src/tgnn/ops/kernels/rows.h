@@ -1,0 +1,111 @@
+// Edges grouped by one end, and the loops over their rows that every kernel is made of.
+#pragma once
+
+#include <ATen/Parallel.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+// Loops over columns are independent and touch distinct arrays: let the compiler vectorise them.
+#define SIMD _Pragma("omp simd")
+
+namespace {
+
+using Index = int64_t;
+using Node = int32_t;
+
+constexpr int kBlock = 128;   // columns worked on at a time: their accumulators stay in the first-level cache
+constexpr Index kAhead = 8;   // how many edges ahead rows are prefetched
+
+// Edges grouped by one end: group i holds positions ptr[i] .. ptr[i + 1]. `other` is the node at the far end,
+// `edge` the edge's place in the caller's order (null: the same place).
+struct Grouping {
+  const Index* ptr;
+  const Node* other;
+  const Index* edge;
+  Index groups;
+
+  Index edge_at(Index k) const { return edge ? edge[k] : k; }
+};
+
+// Asks for large pages before memory is first touched: one page fault instead of 512.
+void expect_to_fill(void* memory, Index bytes) {
+#ifdef __linux__
+  constexpr uintptr_t page = uintptr_t(1) << 21;
+  const uintptr_t begin = (uintptr_t(memory) + page - 1) / page * page;
+  const uintptr_t end = (uintptr_t(memory) + uintptr_t(bytes)) / page * page;
+  if (memory && begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only a hint
+#endif
+}
+
+// Calls f(first, last) for ranges of groups, shared out so that each thread gets the same number of edges.
+template <class F>
+void for_ranges(const Grouping& by, Index rank, const F& f) {
+  const Index work = by.ptr[by.groups] + by.groups;
+  const Index threads = work * rank < 32768 ? 1 : at::get_num_threads();
+  const auto first_of = [&](Index thread) {
+    Index low = 0, high = by.groups;
+    while (low < high) {
+      const Index middle = (low + high) / 2;
+      if (by.ptr[middle] + middle < work / threads * thread)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  };
+  at::parallel_for(0, threads, 1, [&](Index begin, Index end) {
+    const Index last = end == threads ? by.groups : first_of(end);
+    f(first_of(begin), last);
+  });
+}
+
+// Calls f(first column, integral_constant W, width) for blocks of columns: W = kBlock, or 0 for a ragged rest. This is
+// the outer loop: a block's columns of all rows often fit the second-level cache where whole rows do not.
+template <class F>
+void for_each_block(Index rank, const F& f) {
+  Index column = 0;
+  for (; column + kBlock <= rank; column += kBlock) f(column, std::integral_constant<int, kBlock>(), kBlock);
+  if (column < rank) f(column, std::integral_constant<int, 0>(), int(rank - column));
+}
+
+// Calls f(rows, k) with the rows of `table` at the far end of the six edges from place k on, `filler` where fewer
+// remain.
+template <class T>
+using SixRows = std::array<const T*, 6>;
+
+template <class T, class F>
+inline void for_each_six_rows(const Grouping& by, Index group, const T* table, Index rank, int width, const T* filler,
+                              const F& f) {
+  constexpr int line = 64 / sizeof(T);
+  const Index end = by.ptr[group + 1], last = by.ptr[by.groups] - 1;
+  const auto row = [&](Index k) { return table + Index(by.other[k]) * rank; };
+  for (Index k = by.ptr[group]; k < end; k += 6) {
+    SixRows<T> rows;
+    for (int i = 0; i < 6; ++i) rows[i] = k + i < end ? row(k + i) : filler;
+    for (int i = 0; i < 6; ++i) {  // constant bounds: GCC drops a prefetch from a loop that it cannot unroll
+      const T* const ahead = row(std::min(k + kAhead + i, last));
+      for (int j = 0; j < kBlock; j += line)
+        if (j < width) __builtin_prefetch(ahead + j);
+    }
+    f(rows, k);
+  }
+}
+
+template <class T>
+struct Filler {
+  T ones[kBlock], zeros[kBlock] = {};
+  Filler() { std::fill(ones, ones + kBlock, T(1)); }
+  static const Filler& rows() {
+    static const Filler filler;
+    return filler;
+  }
+};
+
+}  // namespace
