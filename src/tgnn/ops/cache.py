@@ -41,14 +41,14 @@ def remembered(what: Hashable, tensors: Sequence[Tensor], make: Callable[[], T])
         *((s._cdata, t.dtype, t.storage_offset(), t.shape, t.stride(), t._version) for s, t in zip(storages, tensors)),
     )
     with _lock:
-        for old in [k for k, (references, _) in _remembered.items() if _expired(references)]:
-            del _remembered[old]
-        if key in _remembered:
+        if key in _remembered:  # its weak references keep the address of a storage that is gone from being used again
             _remembered.move_to_end(key)
             found: T = _remembered[key][1]
             return found
     made = make()
     with _lock:
+        for old in [k for k, (references, _) in _remembered.items() if _expired(references)]:
+            del _remembered[old]
         _remembered[key] = (tuple(StorageWeakRef(s) for s in storages), made)  # type: ignore[no-untyped-call]
         while len(_remembered) > _MOST_REMEMBERED:
             _remembered.popitem(last=False)

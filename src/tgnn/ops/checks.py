@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch_geometric import EdgeIndex
 
 from .graph import CLOSED, from_edge_index, graph_of
@@ -92,9 +93,13 @@ def check_rows(x: Any, what: str) -> None:
         raise TypeError(f"{what} must be float32, float64, bfloat16 or float16, got {x.dtype}")
 
 
+def _dual_level() -> bool:
+    return forward_ad._current_level >= 0
+
+
 def check_mode(*tensors: Tensor | None) -> None:
     """Forward-mode derivatives would be lost without a word: refuse them."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not (_dual_level() or torch._C._functorch.peek_interpreter_stack()):
         return
     for tensor in tensors:
         if tensor is not None and (

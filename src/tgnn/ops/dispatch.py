@@ -8,7 +8,7 @@ operator runs, so that nothing is sorted or checked twice.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from . import cpu, reference, sparse, triton
+from .eager import as_function, nothing_watches
 from .graph import graph_of
 from .problem import Gradients, Problem, Saved, Wanted
 from .reference import finite
@@ -200,7 +201,8 @@ def _differentiate(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[An
         return (None, None, None, *nothing)
     wanted = list(ctx.needs_input_grad[:3])
     with remembered_backend(ctx.backend):
-        gradients = _backward_op(grad, z, addend, weight, index, columns, *ctx.rest, state, least, wanted)
+        backward = _backward if not torch.is_grad_enabled() and nothing_watches(grad) else _backward_op
+        gradients = backward(grad, z, addend, weight, index, columns, *ctx.rest, state, least, wanted)
     return (*(g if want else None for g, want in zip(gradients, wanted)), *nothing)
 
 
@@ -223,6 +225,7 @@ torch.library.register_autograd("tgnn::neighbor_product", _differentiate, setup_
 torch.library.register_autograd(
     "tgnn::neighbor_product_backward", _differentiate_backward, setup_context=_remember_backward
 )
+_forward_function = as_function(_forward, _remember, _differentiate)
 
 
 def product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequence[Any], tanh: bool) -> Tensor:
@@ -236,5 +239,8 @@ def product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequ
         tanh: Whether to apply tanh to the product.
     """
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (z, addend, weight))
-    out: Tensor = _forward_op(z, addend, weight, *graph, tanh, save)[0]
+    compute: Callable[..., Any] = _forward_op
+    if nothing_watches(z):
+        compute = _forward_function if save else _forward
+    out: Tensor = compute(z, addend, weight, *graph, tanh, save)[0]
     return out

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .dispatch import DEVICES, GRAPH, backend_for, forced_backend, make_problem, remembered_backend, widened
+from .eager import as_function, nothing_watches
 from .graph import graph_of
 
 torch.library.define("tgnn::neighbor_sum", f"(Tensor x, Tensor? weight, {GRAPH}, bool transposed) -> Tensor")
@@ -50,7 +51,7 @@ def _differentiate_sum(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     grad_x = grad_weight = None
     with remembered_backend(ctx.backend):
         if ctx.needs_input_grad[0]:
-            grad_x = _sum_op(grad, weight, *graph, not ctx.transposed)
+            grad_x = _call_sum(grad, weight, *graph, not ctx.transposed)
         if ctx.needs_input_grad[1]:
             ends = (x, grad) if ctx.transposed else (grad, x)
             grad_weight = _dot_op(*ends, *graph).to(weight.dtype)
@@ -92,8 +93,8 @@ def _differentiate_dot(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     a, b, index, columns = ctx.saved_tensors
     graph = (index, columns, ctx.kind, ctx.num_src, ctx.num_dst)
     with remembered_backend(ctx.backend):
-        grad_a = _sum_op(b, grad, *graph, False) if ctx.needs_input_grad[0] else None
-        grad_b = _sum_op(a, grad, *graph, True) if ctx.needs_input_grad[1] else None
+        grad_a = _call_sum(b, grad, *graph, False) if ctx.needs_input_grad[0] else None
+        grad_b = _call_sum(a, grad, *graph, True) if ctx.needs_input_grad[1] else None
     return (grad_a, grad_b, *(None,) * 5)
 
 
@@ -121,10 +122,21 @@ torch.library.register_autograd("tgnn::neighbor_sum", _differentiate_sum, setup_
 torch.library.register_autograd("tgnn::edge_dot", _differentiate_dot, setup_context=_remember_dot)
 
 
+_sum_function = as_function(_sum, _remember_sum, _differentiate_sum)
+
+
+def _call_sum(x: Tensor, weight: Tensor | None, *rest: Any) -> Tensor:
+    compute: Callable[..., Any] = _sum_op
+    if nothing_watches(x):
+        tracked = torch.is_grad_enabled() and (x.requires_grad or (weight is not None and weight.requires_grad))
+        compute = _sum_function if tracked else _sum
+    out: Tensor = compute(x, weight, *rest)
+    return out
+
+
 def weighted_sum(x: Tensor, weight: Tensor | None, graph: Sequence[Any]) -> Tensor:
     """``sum w_e x_u`` over the edges (u, v) into each v; ``sum.py`` is the front that checks the input."""
-    out: Tensor = _sum_op(x, weight, *graph, False)
-    return out
+    return _call_sum(x, weight, *graph, False)
 
 
 def degrees_of(graph: Sequence[Any]) -> Tensor:

@@ -68,7 +68,7 @@ class Library:
 
     def call(self, name: str, *arguments: Tensor | int | None) -> None:
         """Calls a kernel; tensors must be contiguous CPU tensors of the types that it expects."""
-        plain = (a.data_ptr() if isinstance(a, Tensor) else a for a in arguments)
+        plain = [a.data_ptr() if isinstance(a, Tensor) else a for a in arguments]
         if getattr(self._functions, name)(*plain) != 0:
             raise MemoryError(f"not enough memory for the scratch space of {name}")
 

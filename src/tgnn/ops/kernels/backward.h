@@ -41,33 +41,33 @@ void form_q(const Grouping& by_dst, Index rank, bool tanh, const T* grad, const 
     for (Index v = begin; v < end; ++v) {
       const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * double(least[v]) * saved_scale<T>(tanh);
       int64_t lost = least[v] == T(0);
-      const auto block_of_row = [&](Index column, Index width) { return q + column * by_dst.groups + v * width; };
-      for (Index column = 0; column < rank; column += kBlock) {
-        const Index width = std::min<Index>(kBlock, rank - column);
+      const auto block_of_row = [&](Index column, int width) { return q + column * by_dst.groups + v * width; };
+      for_each_block(rank, [&](Index column, auto constant, int given) {
+        constexpr int W = decltype(constant)::value;
+        const int width = W ? W : given;
         T* const out = block_of_row(column, width);
         const T *g = grad + v * rank + column, *s = state + v * rank + column;
         T overflow = 0;
 #pragma omp simd reduction(max : overflow)
-        for (Index j = 0; j < width; ++j) {
+        for (int j = 0; j < width; ++j) {
           out[j] = g[j] * s[j];
           const T a = std::fabs(out[j]), size = std::fabs(g[j]);
           overflow = (a <= huge) & (size <= T(kLargestGrad)) ? overflow : T(1);  // NaN too
         }
         lost |= overflow > T(0);
-        if (reach >= tiny) continue;  // no factor is so small that dividing by it would bring back what T rounds off
+        if (reach >= tiny) return;  // no factor is so small that dividing by it would bring back what T rounds off
         int64_t rounded_off = 0;
 #pragma omp simd reduction(| : rounded_off)
-        for (Index j = 0; j < width; ++j) {
+        for (int j = 0; j < width; ++j) {
           const double a = std::fabs(double(g[j]) * double(s[j]));
           rounded_off |= int64_t((a < tiny) & (a >= reach) & (g[j] != T(0)) & (s[j] != T(0)));
         }
         lost |= rounded_off;
-      }
+      });
       if (lost)
-        for (Index column = 0; column < rank; column += kBlock) {
-          const Index width = std::min<Index>(kBlock, rank - column);
+        for_each_block(rank, [&](Index column, auto, int width) {
           std::fill_n(block_of_row(column, width), width, T(0));
-        }
+        });
       slot[v] = lost ? 0 : -1;
     }
   });
@@ -171,7 +171,7 @@ void source_gradient(const Inputs<T>& in, const Grouping& by_src, const Backward
   const int w = W ? W : width;
   alignas(64) double sum[kBlock];
   bool empty = true;
-  for_each_six_rows(by_src, u, back.q_block(column), width, width, Filler<T>::rows().zeros,
+  for_each_six_rows<W>(by_src, u, back.q_block(column), width, Filler<T>::rows().zeros,
                     [&](const SixRows<T>& rows, Index) {
                       const T *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5];
                       if (empty) {

@@ -153,7 +153,7 @@ void forward(const Inputs<T>& in, const Grouping& by_dst, Index n_src, T* out, T
         if (edges)
           smallest = std::min(smallest, multiply_edges(in, by_dst, v, column, width, product));
         else
-          for_each_six_rows(by_dst, v, in.z + column, in.rank, width, Filler<T>::rows().ones,
+          for_each_six_rows<W>(by_dst, v, in.z + column, in.rank, Filler<T>::rows().ones,
                             [&](const SixRows<T>& rows, Index k) {
                               product.template times<W>(width, rows, k + 6 >= by_dst.ptr[v + 1]);
                             });

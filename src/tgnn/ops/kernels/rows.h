@@ -66,12 +66,20 @@ void for_ranges(const Grouping& by, Index rank, const F& f) {
   });
 }
 
-// Calls f(first column, integral_constant W, width) for blocks of columns: W = kBlock, or 0 for a ragged rest. This is
-// the outer loop: a block's columns of all rows often fit the second-level cache where whole rows do not.
+// Calls f(first column, integral_constant W, width) for blocks of columns: W = 128, 32 or 8, so that the compiler knows
+// the width, or 0 for a ragged rest. This is the outer loop: a block's columns of all rows often fit the second-level
+// cache where whole rows do not.
+template <int W, class F>
+inline Index whole_blocks(Index column, Index rank, const F& f) {
+  for (; column + W <= rank; column += W) f(column, std::integral_constant<int, W>(), W);
+  return column;
+}
+
 template <class F>
 void for_each_block(Index rank, const F& f) {
-  Index column = 0;
-  for (; column + kBlock <= rank; column += kBlock) f(column, std::integral_constant<int, kBlock>(), kBlock);
+  Index column = whole_blocks<kBlock>(0, rank, f);
+  column = whole_blocks<32>(column, rank, f);
+  column = whole_blocks<8>(column, rank, f);
   if (column < rank) f(column, std::integral_constant<int, 0>(), int(rank - column));
 }
 
@@ -80,10 +88,10 @@ void for_each_block(Index rank, const F& f) {
 template <class T>
 using SixRows = std::array<const T*, 6>;
 
-template <class T, class F>
-inline void for_each_six_rows(const Grouping& by, Index group, const T* table, Index rank, int width, const T* filler,
+template <int W, class T, class F>
+inline void for_each_six_rows(const Grouping& by, Index group, const T* table, Index rank, const T* filler,
                               const F& f) {
-  constexpr int line = 64 / sizeof(T);
+  constexpr int line = 64 / sizeof(T), width = W ? W : 8;
   const Index end = by.ptr[group + 1], last = by.ptr[by.groups] - 1;
   const auto row = [&](Index k) { return table + Index(by.other[k]) * rank; };
   for (Index k = by.ptr[group]; k < end; k += 6) {
@@ -91,8 +99,7 @@ inline void for_each_six_rows(const Grouping& by, Index group, const T* table, I
     for (int i = 0; i < 6; ++i) rows[i] = k + i < end ? row(k + i) : filler;
     for (int i = 0; i < 6; ++i) {  // constant bounds: GCC drops a prefetch from a loop that it cannot unroll
       const T* const ahead = row(std::min(k + kAhead + i, last));
-      for (int j = 0; j < kBlock; j += line)
-        if (j < width) __builtin_prefetch(ahead + j);
+      for (int j = 0; j < width; j += line) __builtin_prefetch(ahead + j);
     }
     f(rows, k);
   }

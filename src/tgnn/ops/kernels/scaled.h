@@ -66,6 +66,19 @@ struct Float<double> {
   static constexpr double kSaturated = 350.0;
 };
 
+// 2^(k + shift), where k is the integer in the low bits of k + kShifter. Never subnormal where we call it: a subnormal
+// number costs a hundred times as much as another.
+template <class T>
+inline T exp2_of_shifted(T shifted, int shift) {
+  using F = Float<T>;
+  typename F::Bits bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits + (F::kBias + shift)) << F::kMantissaBits;
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 // tanh(x), and 2^kSlopeShift times its slope 1 - tanh(x)^2, from exp(-2|x|) and so without cancellation; the slope
 // is 0 beyond kSaturated.
 template <class T>
@@ -82,12 +95,8 @@ inline void tanh_and_slope(T x, T& value, T& slope) {
   p = (((p + T(1.0 / 40320)) * r + T(1.0 / 5040)) * r + T(1.0 / 720)) * r + T(1.0 / 120);
   p = ((p * r + T(1.0 / 24)) * r + T(1.0 / 6)) * r + T(1.0 / 2);
   p = p * r * r + r;
-  typename F::Bits bits;
-  std::memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits + (F::kBias + F::kSlopeShift)) << F::kMantissaBits;
-  T shifted_scale;  // 2^(k + kSlopeShift)
-  std::memcpy(&shifted_scale, &bits, sizeof shifted_scale);
-  const T scale = shifted_scale * T(1.0 / power_of_two(F::kSlopeShift));  // 2^k
+  const T scale = exp2_of_shifted<T>((k < T(-64) ? T(-64) : k) + F::kShifter, 0);  // 2^k; below 2^-64 it adds nothing
+  const T shifted_scale = exp2_of_shifted<T>(shifted, F::kSlopeShift);              // 2^(k + kSlopeShift)
   const T em1 = scale * p + (scale - T(1));                               // exp(-2|x|) - 1
   const T inverse = T(1) / (em1 + T(2));
   const T exp_shifted = shifted_scale + shifted_scale * p;

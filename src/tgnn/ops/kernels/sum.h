@@ -17,7 +17,7 @@ void weighted_sum(const T* x, const T* weight, Index rank, const Grouping& by, T
         const Index begin = by.ptr[i], end = by.ptr[i + 1];
         alignas(64) T sum[kBlock];
         if (begin == end) std::fill(sum, sum + w, T(0));
-        for_each_six_rows(by, i, x + column, rank, width, Filler<T>::rows().zeros,
+        for_each_six_rows<W>(by, i, x + column, rank, Filler<T>::rows().zeros,
                           [&](const SixRows<T>& rows, Index k) {
                             std::array<T, 6> c = {1, 1, 1, 1, 1, 1};
                             if (weight)

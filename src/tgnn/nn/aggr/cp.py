@@ -1,0 +1,141 @@
+"""The CP layer: multiply instead of summing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.parameter import Parameter
+from torch_geometric.nn.aggr import Aggregation
+from torch_geometric.nn.inits import glorot
+from torch_geometric.nn.resolver import activation_resolver
+
+from tgnn.nn.init import many_scales_
+from tgnn.nn.linear import FeatureLinear
+from tgnn.ops import segment_product
+
+Activation = str | Callable[[Tensor], Tensor] | None
+
+
+class CPAggregation(Aggregation):
+    r"""The CP layer of `"High-Order Pooling for Graph Neural Networks with Tensor Decomposition"
+    <https://arxiv.org/abs/2205.11691>`_ (Definition 1): a node multiplies its neighbours.
+
+    .. math::
+        f(x_1, \ldots, x_k) = \sigma' \left( M \, \sigma \left(
+        W^\top \begin{bmatrix} x_1 \\ 1 \end{bmatrix} \odot \cdots \odot
+        W^\top \begin{bmatrix} x_k \\ 1 \end{bmatrix} \right) \right)
+
+    with :math:`W \in \mathbb{R}^{(F+1) \times R}` (its last row, that of the homogeneous coordinate, is the bias of
+    ``lin``) and :math:`M \in \mathbb{R}^{d \times R}`: all multiplicative interactions among the :math:`k` vectors
+    up to order :math:`k`, in parameters that do not depend on :math:`k`. An empty set has the product 1.
+
+    Args:
+        in_channels: :math:`F`; ``-1``: taken from the first input.
+        out_channels: :math:`d`; by default :math:`F`.
+        rank: :math:`R`.
+        act: :math:`\sigma`, a name or a function; ``None``: the identity. With ``"tanh"`` the value and every gradient
+            is finite for every finite input.
+        act_out: :math:`\sigma'`; ``None``: the identity.
+        factor_act: An activation on each factor, before the product. The authors' research code has
+            ``factor_act="tanh", act=None``.
+        scaled: Whether each of the :math:`k` factors :math:`z` of a set becomes :math:`1 + (z - 1) / \sqrt{k}`: for
+            large sets, such as all nodes of a graph.
+
+    Shapes:
+        - **input:** ``x`` ``[E, F]``, and ``index`` ``[E]`` or ``ptr`` ``[groups + 1]``
+        - **output:** ``[groups, d]``
+
+    Example:
+        >>> aggr = CPAggregation(16, 32, rank=8)
+        >>> aggr(torch.randn(5, 16), torch.tensor([0, 0, 1, 1, 1])).shape
+        torch.Size([2, 32])
+        >>> aggr.W.shape, aggr.M.shape
+        (torch.Size([17, 8]), torch.Size([32, 8]))
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int | None = None,
+        *,
+        rank: int,
+        act: Activation = "tanh",
+        act_out: Activation = "relu",
+        factor_act: Activation = None,
+        scaled: bool = False,
+    ) -> None:
+        super().__init__()
+        if out_channels is None:
+            out_channels = in_channels
+        for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if value < 1 and (name, value) != ("in_channels", -1):
+                raise ValueError(
+                    f"{name} is {value}, but must be a positive number (in_channels=-1 needs out_channels)"
+                )
+        if rank < 1:
+            raise ValueError(f"rank is {rank}, but must be at least 1")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.rank = rank
+        self.fuses_tanh = act == "tanh"
+        self.act = None if self.fuses_tanh else activation_resolver(act)
+        self.act_out = activation_resolver(act_out)
+        self.factor_act = activation_resolver(factor_act)
+        self.scaled = scaled
+        self.lin = FeatureLinear(in_channels, rank, bias=True, initialize=many_scales_, initial_bias=1.0)
+        self.M = Parameter(torch.empty(out_channels, rank))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.lin.reset_parameters()
+        glorot(self.M)
+
+    @property
+    def W(self) -> Tensor:
+        """``[F + 1, R]``, the last row is that of the homogeneous coordinate."""
+        assert self.lin.bias is not None
+        return torch.cat([self.lin.weight, self.lin.bias.unsqueeze(0)])
+
+    def factors(self, x: Tensor) -> Tensor:
+        """What is multiplied: ``W^T [x; 1]`` of each row."""
+        z: Tensor = self.lin(x)
+        return z if self.factor_act is None else self.factor_act(z)
+
+    def update(self, product: Tensor) -> Tensor:
+        """``act_out(M act(product))``; tanh is already applied by whoever forms the product."""
+        if self.act is not None:
+            product = self.act(product)
+        out = F.linear(product, self.M)
+        return out if self.act_out is None else self.act_out(out)
+
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+    ) -> Tensor:
+        z = self.factors(x).movedim(dim, 0)
+        if self.scaled:
+            weight = _inverse_root_of_size(z, index, ptr, dim_size)
+            z = 1 + (z - 1) * weight.view(-1, *(1,) * (z.dim() - 1))
+        groups = {"index": None, "ptr": ptr} if ptr is not None else {"index": index, "ptr": None}
+        product = segment_product(z, **groups, dim_size=dim_size, activation="tanh" if self.fuses_tanh else None)
+        return self.update(product.movedim(0, dim))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, rank={self.rank})"
+
+
+def _inverse_root_of_size(z: Tensor, index: Tensor | None, ptr: Tensor | None, groups: int | None) -> Tensor:
+    """``1 / sqrt(k)`` for each row, where ``k`` is the size of its set."""
+    if ptr is not None:
+        sizes = ptr.diff()
+        return sizes.repeat_interleave(sizes, output_size=z.size(0)).to(z.dtype).rsqrt()
+    assert index is not None
+    assert groups is not None  # Aggregation.__call__ sees to it
+    return z.new_zeros(groups).index_add(0, index, z.new_ones(index.numel()))[index].rsqrt()

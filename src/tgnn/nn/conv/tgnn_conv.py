@@ -1,0 +1,234 @@
+"""The layer of tGNN: a product branch and a sum branch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn.resolver import activation_resolver
+
+from tgnn.nn.aggr.cp import Activation, CPAggregation
+from tgnn.nn.init import many_scales_
+from tgnn.nn.linear import FeatureLinear
+from tgnn.nn.mixing import ScalarMix, make_mix
+from tgnn.nn.neighborhood import Neighborhood, as_edge_index, neighborhood
+from tgnn.nn.tempered import tempered_product
+from tgnn.ops import neighbor_product
+
+_LOW = ("sum", "mean", "gcn", None)
+_FACTORS = ("plain", "weighted", "tempered")
+
+
+class TGNNConv(MessagePassing):
+    r"""The layer of tGNN, Eq. (cp_sum) of `"High-Order Pooling for Graph Neural Networks with Tensor Decomposition"
+    <https://arxiv.org/abs/2205.11691>`_: a CP layer over the neighbours, and a linear sum beside it.
+
+    .. math::
+        x'_v = \sigma' \Big( M \tanh \Big( \prod_{u \in S(v)} W_1^\top
+        \begin{bmatrix} x_u \\ 1 \end{bmatrix} \Big) \Big)
+        + \sigma'' \Big( \sum_{u \in S(v)} W_2^\top x_u \Big), \qquad S(v) = \mathcal{N}(v) \cup \{ v \}
+
+    Factors are computed once per node and multiplied by :func:`tgnn.ops.neighbor_product`: no matrix of messages, and
+    no overflow at any degree. Where a weight or an explanation mask lowers a neighbour, its factor moves towards 1, the
+    neutral element: with 0 it is as if the edge were not there.
+
+    Args:
+        in_channels: :math:`F`; ``-1``: taken from the first input; a pair for a bipartite graph whose two sides have
+            features of their own kind.
+        out_channels: :math:`d`.
+        rank: :math:`R`; ``0``: no product branch (for ablations).
+        mix: How the branches are joined: ``"sum"`` as above; ``"scalar"``, two learned weights with
+            ``conv.mix.a_high + conv.mix.a_low = 1``; ``"node"``, such weights for each node.
+        low_order: The sum branch: ``"sum"`` as above; ``"mean"``; ``"gcn"``, weighted by
+            :math:`1 / \sqrt{d_u d_v}`; ``None``: no sum branch.
+        edge_dim: Width of ``edge_attr``. Edge features, mapped linearly, are added to the neighbour's factor, and to
+            the sum.
+        add_self_loops: Whether :math:`v \in S(v)`. By default it is, but for a pair of ``in_channels``.
+        root_weight: Whether to add :math:`W_3^\top x_v`, a channel for the node itself.
+        factors: ``"plain"``: :math:`z_u = W_1^\top [x_u; 1]` as above; ``"weighted"``:
+            :math:`1 + w_{uv} (z_u - 1)` with :math:`w_{uv} = 1 / \sqrt{d_u d_v}`; ``"tempered"``: the product becomes
+            :math:`\operatorname{sign}(P) |P|^{1 / \sqrt{d_v}}`. Both tame large degrees.
+        act: :math:`\sigma` on the product; ``None``: the identity.
+        act_high: :math:`\sigma'`. In the last layer of a network use ``None``, and for ``act_low`` too, so that
+            outputs can be negative; :class:`~tgnn.nn.TGNN` does.
+        act_low: :math:`\sigma''`.
+        factor_act: An activation on each factor. The authors' research code has ``factor_act="tanh", act=None``.
+
+    Shapes:
+        - **input:** ``x`` ``[N, F]``, dense or sparse, or ``([N_src, F], [N_dst, F])``; ``edge_index`` ``[2, E]``, an
+          ``EdgeIndex`` or a sparse ``adj_t``; ``edge_weight`` ``[E]`` in [0, 1]; ``edge_attr`` ``[E, edge_dim]``
+        - **output:** ``[N, d]`` or ``[N_dst, d]``
+
+    Example:
+        >>> conv = TGNNConv(16, 32, rank=8)
+        >>> conv(torch.randn(4, 16), torch.tensor([[0, 1, 2], [1, 2, 3]])).shape
+        torch.Size([4, 32])
+    """
+
+    def __init__(
+        self,
+        in_channels: int | tuple[int, int],
+        out_channels: int,
+        rank: int,
+        *,
+        mix: str = "sum",
+        low_order: str | None = "sum",
+        edge_dim: int | None = None,
+        add_self_loops: bool | None = None,
+        root_weight: bool = False,
+        factors: str = "plain",
+        act: Activation = "tanh",
+        act_high: Activation = "relu",
+        act_low: Activation = "relu",
+        factor_act: Activation = None,
+    ) -> None:
+        super().__init__(aggr="sum", node_dim=0)
+        if low_order not in _LOW:
+            raise ValueError(f"low_order is {low_order!r}, but must be 'sum', 'mean', 'gcn' or None")
+        if factors not in _FACTORS:
+            raise ValueError(f"factors is {factors!r}, but must be 'plain', 'weighted' or 'tempered'")
+        if out_channels < 1:
+            raise ValueError(f"out_channels is {out_channels}, but must be at least 1")
+        if rank < 0 or (rank == 0 and low_order is None):
+            raise ValueError(f"rank is {rank}, but must be at least 1 (or 0 for a layer that has a sum branch only)")
+        pair = isinstance(in_channels, (tuple, list))
+        if pair and add_self_loops:
+            raise ValueError("add_self_loops=True does not go with a pair of in_channels; root_weight=True does")
+        self.in_channels, self.out_channels, self.rank = in_channels, out_channels, rank
+        self.low_order, self.factors, self.edge_dim = low_order, factors, edge_dim
+        self.add_self_loops = not pair if add_self_loops is None else add_self_loops
+        source, own = in_channels if isinstance(in_channels, (tuple, list)) else (in_channels, in_channels)
+
+        self.cp = self.lin_edge = None
+        if rank > 0:
+            self.cp = CPAggregation(source, out_channels, rank=rank, act=act, act_out=act_high, factor_act=factor_act)
+            if edge_dim is not None:
+                self.lin_edge = FeatureLinear(edge_dim, rank, initialize=many_scales_)
+        self.lin_low = self.lin_edge_low = None
+        if low_order is not None:
+            self.lin_low = FeatureLinear(source, out_channels)
+            if edge_dim is not None:
+                self.lin_edge_low = FeatureLinear(edge_dim, out_channels)
+        self.act_low = activation_resolver(act_low)
+        self.mix = make_mix(mix, out_channels)
+        self.lin_root = FeatureLinear(own, out_channels) if root_weight else None
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        for module in (self.cp, self.lin_edge, self.lin_low, self.lin_edge_low, self.mix, self.lin_root):
+            if module is not None:
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor | tuple[Tensor, Tensor | None],
+        edge_index: Any,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        size: tuple[int, int] | None = None,
+    ) -> Tensor:
+        if (edge_attr is None) != (self.edge_dim is None):
+            raise ValueError(
+                f"edge_attr is {'not ' if edge_attr is None else ''}given, but edge_dim is {self.edge_dim}"
+            )
+        if self.explain:
+            edge_weight = self._masked(edge_weight)
+        own = x if isinstance(x, Tensor) else x[1]
+        weighted = self.factors == "weighted" and self.rank > 0
+        near = neighborhood(x, edge_index, edge_weight, _as_rows(edge_attr), size, self.add_self_loops, weighted)
+
+        if self.cp is None:
+            out = self._low(near)
+        elif self.low_order is None:
+            out = self.cp.update(self._product(near))
+        else:
+            out = self.mix(self.cp.update(self._product(near)), self._low(near))
+        if self.lin_root is not None:
+            if own is None:
+                raise ValueError("root_weight=True needs the features of the node itself, but x_dst is None")
+            out = out + self.lin_root(own)
+        return out
+
+    def _product(self, near: Neighborhood) -> Tensor:
+        """The product over S(v), tanh applied where that is fused."""
+        assert self.cp is not None
+        z = self.cp.factors(near.x)
+        addend = None if self.lin_edge is None else self.lin_edge(near.edge_attr)
+        if self.factors == "tempered":
+            product = tempered_product(z, near, addend)
+            return torch.tanh(product) if self.cp.fuses_tanh else product
+        weight = near.weight
+        if self.factors == "weighted":
+            weight = _gcn_weight(near, z.dtype)
+        return neighbor_product(
+            z,
+            near.graph,
+            activation="tanh" if self.cp.fuses_tanh else None,
+            size=near.size,
+            edge_addend=addend,
+            edge_weight=weight,
+            self_loops=near.self_loops,
+        )
+
+    def _low(self, near: Neighborhood) -> Tensor:
+        """The linear branch: a sum, or a sum scaled before and after."""
+        assert self.lin_low is not None
+        x = self.lin_low(near.x)
+        into = None
+        if self.low_order == "gcn":
+            out_of, into = near.inverse_roots(x.dtype)
+            x = x * out_of.unsqueeze(1)
+        elif self.low_order == "mean":
+            degree = near.degrees().to(x.dtype)
+            into = torch.where(degree > 0, 1 / degree.clamp(min=torch.finfo(x.dtype).tiny), 0)
+        out = near.sum(x)
+        if self.lin_edge_low is not None:
+            out = out + self.lin_edge_low(_sum_of_edges(near))
+        if into is not None:
+            out = out * into.unsqueeze(1)
+        return out if self.act_low is None else self.act_low(out)
+
+    def _masked(self, weight: Tensor | None) -> Tensor:
+        """The weights under the mask of a PyG explainer: a masked neighbour is a factor of 1 and a summand of 0."""
+        mask: Tensor = self._edge_mask
+        mask = mask.sigmoid() if self._apply_sigmoid else mask
+        return mask if weight is None else weight * mask
+
+    @property
+    def a_high(self) -> Tensor:
+        """Weight of the product branch; only with ``mix="scalar"``."""
+        return self._scalar_mix().a_high
+
+    @property
+    def a_low(self) -> Tensor:
+        """Weight of the sum branch; only with ``mix="scalar"``."""
+        return self._scalar_mix().a_low
+
+    def _scalar_mix(self) -> ScalarMix:
+        if not isinstance(self.mix, ScalarMix):
+            raise RuntimeError("a_high and a_low are two numbers only in a layer with mix='scalar'")
+        return self.mix
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, rank={self.rank})"
+
+
+def _as_rows(edge_attr: Tensor | None) -> Tensor | None:
+    return edge_attr.unsqueeze(1) if edge_attr is not None and edge_attr.dim() == 1 else edge_attr
+
+
+def _gcn_weight(near: Neighborhood, dtype: torch.dtype) -> Tensor:
+    """``w_uv / sqrt(d_u d_v)`` of every edge: at most 1."""
+    out_of, into = near.inverse_roots(dtype)
+    src, dst = near.graph
+    weight = out_of[src] * into[dst]
+    return weight if near.weight is None else weight * near.weight.to(dtype)
+
+
+def _sum_of_edges(near: Neighborhood) -> Tensor:
+    """The edge features summed over the edges into each node: before the linear map, so with few columns."""
+    assert near.edge_attr is not None
+    attr = near.edge_attr if near.weight is None else near.edge_attr * near.weight.unsqueeze(1)
+    return attr.new_zeros(near.size[1], attr.size(1)).index_add(0, as_edge_index(near.graph)[1], attr)

@@ -1,0 +1,95 @@
+"""How the product branch and the sum branch of a layer become one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import Parameter
+
+
+class SumMix(torch.nn.Module):
+    """``high + low``, Eq. (cp_sum) of the paper.
+
+    Example:
+        >>> SumMix()(torch.ones(1), torch.ones(1))
+        tensor([2.])
+    """
+
+    def forward(self, high: Tensor, low: Tensor) -> Tensor:
+        return high + low
+
+    def reset_parameters(self) -> None:
+        pass
+
+
+class ScalarMix(torch.nn.Module):
+    """``a_high * high + a_low * low`` with two learned scalars (appendix, "Low and High Terms").
+
+    They add up to 1 and start at one half each.
+
+    Example:
+        >>> mix = ScalarMix()
+        >>> float(mix.a_high), float(mix.a_low)
+        (0.5, 0.5)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logit = Parameter(torch.zeros(()))
+
+    def reset_parameters(self) -> None:
+        torch.nn.init.zeros_(self.logit)
+
+    @property
+    def a_high(self) -> Tensor:
+        """Weight of the product branch, to read."""
+        return self.logit.detach().sigmoid()
+
+    @property
+    def a_low(self) -> Tensor:
+        """Weight of the sum branch, to read."""
+        return 1 - self.a_high
+
+    def forward(self, high: Tensor, low: Tensor) -> Tensor:
+        return torch.lerp(low, high, self.logit.sigmoid().to(low.dtype))
+
+
+class NodeMix(torch.nn.Module):
+    """``a_high(v) * high_v + a_low(v) * low_v``: every node weighs its two branches (the paper's future work).
+
+    The weights are a softmax of two scores, one linear in each branch, and start at one half.
+
+    Args:
+        channels: Width of the branches.
+
+    Example:
+        >>> NodeMix(4)(torch.ones(2, 4), torch.zeros(2, 4))[0].tolist()
+        [0.5, 0.5, 0.5, 0.5]
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.high = Parameter(torch.zeros(channels))
+        self.low = Parameter(torch.zeros(channels))
+
+    def reset_parameters(self) -> None:
+        torch.nn.init.zeros_(self.high)
+        torch.nn.init.zeros_(self.low)
+
+    def a_high(self, high: Tensor, low: Tensor) -> Tensor:
+        """Weight of the product branch at each node, ``[N]``."""
+        return torch.sigmoid(high @ self.high - low @ self.low)
+
+    def forward(self, high: Tensor, low: Tensor) -> Tensor:
+        return torch.lerp(low, high, self.a_high(high, low).unsqueeze(-1).to(low.dtype))
+
+
+def make_mix(name: str, channels: int) -> SumMix | ScalarMix | NodeMix:
+    """The mix of that name: ``"sum"``, ``"scalar"`` or ``"node"``."""
+    if name == "sum":
+        return SumMix()
+    if name == "scalar":
+        return ScalarMix()
+    if name == "node":
+        return NodeMix(channels)
+    raise ValueError(f"mix is {name!r}, but must be 'sum', 'scalar' or 'node'")

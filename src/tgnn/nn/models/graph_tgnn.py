@@ -1,0 +1,132 @@
+"""tGNN for tasks on whole graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
+from torch_geometric.nn.models import MLP
+
+from tgnn.nn.aggr import CPAggregation
+from tgnn.nn.models.encoder import make_encoder
+from tgnn.nn.models.tgnn import TGNN
+
+_READOUTS = ("sum", "mean", "cp", "sum+cp", "mean+cp")
+
+
+class GraphTGNN(torch.nn.Module):
+    r"""tGNN for graphs: an encoder, :class:`~tgnn.nn.TGNN`, a readout that multiplies as well as sums, and a head.
+
+    The paper applies CP pooling "at both node-level aggregation and graph-level readout". The readout here is
+
+    .. math::
+        r = \Big[ \sum_v h_v, \;\; \sigma' \Big( M \tanh \prod_v \Big(1 + \tfrac{1}{\sqrt{n}} (W^\top
+        \begin{bmatrix} h_v \\ 1 \end{bmatrix} - 1) \Big) \Big) \Big]
+
+    (Definition 1, with factors drawn towards 1 so that a product over all :math:`n` nodes of a graph stays alive).
+
+    Args:
+        in_channels: Width of float features, or the sizes of categorical columns (``[28]`` for ZINC's atoms).
+        hidden_channels: Size of each hidden row.
+        num_layers: Number of layers.
+        out_channels: Number of outputs of a graph.
+        rank: Rank of every product.
+        edge_dim: The same for ``edge_attr``: a width, or the sizes of categorical columns; ``None``: no edge features.
+        readout: ``"sum+cp"`` as above, ``"mean+cp"``, or one of ``"sum"``, ``"mean"``, ``"cp"`` alone.
+        scaled_readout: Whether the factors of the readout are drawn towards 1 as above; else Definition 1 as it is.
+        dropout: Probability to drop an entry between layers and in the head.
+        norm: Normalization after each layer.
+        head_layers: Layers of the head, an MLP.
+        **kwargs: Arguments of :class:`~tgnn.nn.TGNN` and :class:`~tgnn.nn.TGNNConv`, such as ``root_weight``.
+
+    Shapes:
+        - **input:** ``x`` ``[N, in_channels]``; ``edge_index`` ``[2, E]``; ``batch`` ``[N]``, the graph of each node
+          (by default all are one graph); ``edge_attr`` ``[E, edge_dim]``
+        - **output:** ``[graphs, out_channels]``
+
+    Example:
+        >>> model = GraphTGNN([28], 32, num_layers=2, out_channels=1, rank=8, edge_dim=[4])
+        >>> x, bonds = torch.tensor([5, 0, 7]), torch.tensor([1, 1, 2, 2])
+        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> model(x, edge_index, torch.tensor([0, 0, 0]), bonds).shape
+        torch.Size([1, 1])
+    """
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        hidden_channels: int,
+        num_layers: int,
+        out_channels: int,
+        rank: int = 32,
+        edge_dim: int | Sequence[int] | None = None,
+        readout: str = "sum+cp",
+        scaled_readout: bool = True,
+        dropout: float = 0.0,
+        norm: str | Callable[..., Any] | None = "batch_norm",
+        head_layers: int = 2,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        if readout not in _READOUTS:
+            raise ValueError(f"readout is {readout!r}, but must be one of {', '.join(map(repr, _READOUTS))}")
+        if head_layers < 1:
+            raise ValueError(f"head_layers is {head_layers}, but must be at least 1")
+        self.in_channels, self.out_channels, self.readout = in_channels, out_channels, readout
+        self.encoder = make_encoder(in_channels, hidden_channels)
+        self.edge_encoder = None if edge_dim is None else make_encoder(edge_dim, hidden_channels)
+        self.gnn = TGNN(
+            hidden_channels,
+            hidden_channels,
+            num_layers,
+            rank=rank,
+            dropout=dropout,
+            norm=norm,
+            jk="last",
+            edge_dim=None if edge_dim is None else hidden_channels,
+            **kwargs,
+        )
+        del self.gnn.lin  # the head follows the readout
+        parts = readout.split("+")
+        self.low_readout = SumAggregation() if "sum" in parts else MeanAggregation() if "mean" in parts else None
+        self.cp_readout = None
+        if "cp" in parts:
+            self.cp_readout = CPAggregation(hidden_channels, hidden_channels, rank=rank, scaled=scaled_readout)
+        widths = [len(parts) * hidden_channels, *[hidden_channels] * (head_layers - 1), out_channels]
+        self.head = MLP(widths, dropout=dropout, norm=None)
+
+    def reset_parameters(self) -> None:
+        for module in (self.encoder, self.edge_encoder, self.gnn, self.cp_readout, self.head):
+            if module is not None:
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        batch: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        if (edge_attr is None) != (self.edge_encoder is None):
+            raise ValueError(
+                f"edge_attr is {'not ' if edge_attr is None else ''}given, but the model was made "
+                f"{'without' if self.edge_encoder is None else 'with'} edge_dim"
+            )
+        h = self.encoder(x)
+        if batch is None:
+            batch, batch_size = torch.zeros(h.size(0), dtype=torch.int64, device=h.device), 1
+        edges = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
+        h = self.gnn(h, edge_index, edge_weight, edges, batch, batch_size)
+        readouts = [r for r in (self.low_readout, self.cp_readout) if r is not None]
+        pooled = torch.cat([readout(h, batch, dim_size=batch_size) for readout in readouts], dim=-1)
+        out: Tensor = self.head(pooled)
+        return out
+
+    def __repr__(self) -> str:
+        sizes = f"{self.in_channels}, {self.out_channels}, num_layers={self.gnn.num_layers}, rank={self.gnn.rank}"
+        return f"{type(self).__name__}({sizes}, readout={self.readout!r})"

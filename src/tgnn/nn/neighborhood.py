@@ -1,0 +1,177 @@
+"""Whom each node pools: the graph as given, made ready for a layer."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+from torch_geometric.typing import SparseTensor
+
+from tgnn.ops import closed_edges, degrees, neighbor_sum
+from tgnn.ops.cache import remembered
+
+
+class Neighborhood(NamedTuple):
+    """The set S(v) of each node, Section 2 of the paper: its neighbours, and itself where self-loops are wanted."""
+
+    x: Tensor
+    """Features of the sources."""
+    graph: Any
+    """``edge_index``, ``EdgeIndex`` or ``adj_t``"""
+    size: tuple[int, int]
+    self_loops: bool
+    """Whether the operators are to add a loop at each node (where the graph has them already: no)."""
+    weight: Tensor | None
+    """One number per edge; 0: as if the edge were not there."""
+    edge_attr: Tensor | None
+
+    def sum(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        weight = self.weight if weight is None else weight
+        return neighbor_sum(x, self.graph, size=self.size, edge_weight=weight, self_loops=self.self_loops)
+
+    def degrees(self) -> Tensor:
+        """Total weight into each node, ``[N_dst]``."""
+        if self.weight is None:
+            return degrees(self.graph, self.size, self_loops=self.self_loops)
+        ones = torch.ones(self.size[0], 1, dtype=self.weight.dtype, device=self.weight.device)
+        return self.sum(ones).squeeze(1)
+
+    def inverse_roots(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """``d ** -0.5`` of sources and of destinations, 0 where d is 0. A square graph has one degree per node, that of
+        the edges into it, as PyG's ``gcn_norm`` has.
+        """
+        into = _inverse_root(self.degrees().to(dtype))
+        if self.size[0] == self.size[1]:
+            return into, into
+        edge_index = as_edge_index(self.graph)
+        weight = torch.ones(edge_index.size(1), device=into.device) if self.weight is None else self.weight
+        out_of = torch.zeros(self.size[0], dtype=dtype, device=into.device)
+        return _inverse_root(out_of.index_add(0, edge_index[0], weight.to(dtype))), into
+
+
+def _inverse_root(degree: Tensor) -> Tensor:
+    return torch.where(degree > 0, degree.clamp(min=torch.finfo(degree.dtype).tiny).rsqrt(), 0)
+
+
+def neighborhood(
+    x: Tensor | tuple[Tensor, Tensor | None],
+    graph: Any,
+    weight: Tensor | None,
+    edge_attr: Tensor | None,
+    size: tuple[int, int] | None,
+    self_loops: bool,
+    edgewise: bool,
+) -> Neighborhood:
+    """Readies a graph.
+
+    Args:
+        x: Features, or those of sources and of destinations.
+        graph: ``edge_index``, ``EdgeIndex`` or ``adj_t``; values stored in ``adj_t`` are weights.
+        weight: One number per edge.
+        edge_attr: One row per edge.
+        size: ``(N_src, N_dst)`` where ``x`` does not tell.
+        self_loops: Whether v is in S(v).
+        edgewise: Whether something else will be said of each single edge, so that loops must be edges too.
+    """
+    own_weight = _stored_values(graph)
+    if own_weight is not None:
+        if weight is not None:
+            raise ValueError("edge_weight is given, but adj_t stores values of its own; give one of them")
+        weight = own_weight
+        graph = as_edge_index(graph)
+    if isinstance(x, Tensor):
+        num_nodes = x.size(0)
+        size = size or (num_nodes, num_nodes)
+        if self_loops and size[0] != size[1]:
+            raise ValueError(f"self-loops need one set of nodes, but size is {size}; use add_self_loops=False")
+        if not self_loops or (weight is None and edge_attr is None and not edgewise):
+            return Neighborhood(x, graph, size, self_loops, weight, edge_attr)
+        edges = as_edge_index(graph)
+        weight, edge_attr = _checked(edges, weight, edge_attr)
+        closed, loop_weight = closed_edges(edges, num_nodes)
+        dtype = torch.float32 if weight is None else weight.dtype
+        ones = torch.ones(edges.size(1), dtype=dtype, device=edges.device)
+        weight = torch.cat([ones if weight is None else weight, loop_weight.to(dtype)])
+        return Neighborhood(x, closed, size, False, weight, _padded(edge_attr, num_nodes))
+    sources, destinations = x
+    if not self_loops:
+        if size is None:
+            if destinations is None:
+                raise ValueError("x is (x_src, None): give size=(N_src, N_dst) as well")
+            size = (sources.size(0), destinations.size(0))
+        return Neighborhood(sources, graph, size, False, weight, edge_attr)
+    return _closed_bipartite(sources, destinations, graph, weight, edge_attr)
+
+
+def _closed_bipartite(
+    sources: Tensor, destinations: Tensor | None, graph: Any, weight: Tensor | None, edge_attr: Tensor | None
+) -> Neighborhood:
+    """Each destination becomes a source as well, with one edge, to itself."""
+    if destinations is None:
+        raise ValueError(
+            "each node is to be its own neighbour, but x_dst is None; give it, or use add_self_loops=False"
+        )
+    if sources.size(1) != destinations.size(1):
+        raise ValueError(
+            f"each node is to be its own neighbour, but sources have {sources.size(1)} features and destinations "
+            f"{destinations.size(1)}; use add_self_loops=False (root_weight=True keeps a channel for the node itself)"
+        )
+    num_src, num_dst = sources.size(0), destinations.size(0)
+    edges = as_edge_index(graph)
+    weight, edge_attr = _checked(edges, weight, edge_attr)
+
+    def close() -> Tensor:
+        own = torch.arange(num_dst, dtype=edges.dtype, device=edges.device)
+        return torch.cat([edges, torch.stack([own + num_src, own])], dim=1)
+
+    closed = close() if torch.compiler.is_compiling() else remembered(("bipartite", num_src, num_dst), [edges], close)
+    if weight is not None:
+        weight = torch.cat([weight, weight.new_ones(num_dst)])
+    both = torch.cat([sources, destinations])
+    return Neighborhood(both, closed, (num_src + num_dst, num_dst), False, weight, _padded(edge_attr, num_dst))
+
+
+def _checked(edges: Tensor, weight: Tensor | None, edge_attr: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Before they are lengthened: a wrong length must not be hidden."""
+    for name, value in (("edge_weight", weight), ("edge_attr", edge_attr)):
+        if value is not None and value.size(0) != edges.size(1):
+            raise ValueError(f"{name} has {value.size(0)} rows, but the graph has {edges.size(1)} edges")
+    return weight, edge_attr
+
+
+def _padded(edge_attr: Tensor | None, rows: int) -> Tensor | None:
+    return None if edge_attr is None else torch.cat([edge_attr, edge_attr.new_zeros(rows, edge_attr.size(1))])
+
+
+def as_edge_index(graph: Any) -> Tensor:
+    """``[2, E]``, in the order in which the operators count the edges of that graph."""
+    edge_index: Tensor
+    if isinstance(graph, EdgeIndex):
+        edge_index = graph.as_tensor()
+        return edge_index
+    if isinstance(graph, Tensor) and graph.layout == torch.strided:
+        return graph
+    if isinstance(graph, SparseTensor):
+        row, col, _ = graph.coo()
+        return torch.stack([col, row])
+    ptr, col = graph.crow_indices(), graph.col_indices()
+
+    def unfold() -> Tensor:
+        row = torch.arange(ptr.numel() - 1, dtype=col.dtype, device=col.device)
+        return torch.stack([col, row.repeat_interleave(ptr.diff(), output_size=col.numel())])
+
+    edge_index = remembered("unfolded", [ptr, col], unfold)
+    return edge_index
+
+
+def _stored_values(graph: Any) -> Tensor | None:
+    """Values of a sparse matrix that are not all 1."""
+    if isinstance(graph, SparseTensor):
+        values = graph.storage.value()
+    elif isinstance(graph, Tensor) and not isinstance(graph, EdgeIndex) and graph.layout == torch.sparse_csr:
+        values = graph.values()
+    else:
+        return None
+    return None if values is None or bool((values == 1).all()) else values
