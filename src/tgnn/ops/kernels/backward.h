@@ -42,7 +42,7 @@ void form_q(const Grouping& by_dst, Index rank, bool tanh, const T* grad, const 
       const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * double(least[v]) * saved_scale<T>(tanh);
       int64_t lost = least[v] == T(0);
       const auto block_of_row = [&](Index column, int width) { return q + column * by_dst.groups + v * width; };
-      for_each_block(rank, [&](Index column, auto constant, int given) {
+      for_each_block<T>(rank, [&](Index column, auto constant, int given) {
         constexpr int W = decltype(constant)::value;
         const int width = W ? W : given;
         T* const out = block_of_row(column, width);
@@ -65,7 +65,7 @@ void form_q(const Grouping& by_dst, Index rank, bool tanh, const T* grad, const 
         lost |= rounded_off;
       });
       if (lost)
-        for_each_block(rank, [&](Index column, auto, int width) {
+        for_each_block<T>(rank, [&](Index column, auto, int width) {
           std::fill_n(block_of_row(column, width), width, T(0));
         });
       slot[v] = lost ? 0 : -1;
@@ -164,11 +164,44 @@ void add_wide_sources(const Inputs<T>& in, const Grouping& by_src, const WideRow
   SIMD for (int j = 0; j < width; ++j) sum[j] += extra[j] / by.mantissa[j];
 }
 
+// The gradient of a factor of few products, in T; false: it needs more than T.
+template <int W>
+inline bool few_gradients(const SixRows<float>& rows, const float* z, bool tanh, int width, float* out) {
+  constexpr float tiny = std::numeric_limits<float>::min(), huge = std::numeric_limits<float>::max();
+  const int w = W ? W : width;
+  const float *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5];
+  const float scale = float(saved_scale<float>(tanh)), unscale = 1.0f / scale;
+  alignas(64) float ratio[kBlock];
+  float least = huge, most = 0;
+#pragma omp simd reduction(min : least) reduction(max : most)
+  for (int j = 0; j < w; ++j) {
+    ratio[j] = (((a[j] + b[j]) + (c[j] + d[j])) + (e[j] + f[j])) / z[j];
+    least = std::min(least, std::fabs(z[j]));
+    most = std::max(most, std::fabs(ratio[j]));
+  }
+  if (!(least >= float(kSmallFactor) && most <= huge)) return false;
+  SIMD for (int j = 0; j < w; ++j) ratio[j] = std::fabs(ratio[j]) < tiny * scale ? 0.0f : ratio[j];  // as store() does
+  SIMD for (int j = 0; j < w; ++j) out[j] = ratio[j] * unscale;
+  return true;
+}
+
 // No edge terms: sum q over the edges out of u, then divide by z_u.
 template <class T, int W>
 void source_gradient(const Inputs<T>& in, const Grouping& by_src, const Backward<T>& back, Index u, Index column,
                      int width, T* grad_z) {
   const int w = W ? W : width;
+  if constexpr (sizeof(T) == sizeof(float)) {
+    const Index degree = by_src.ptr[u + 1] - by_src.ptr[u];
+    if (degree > 0 && degree <= kFew && !back.wide.count) {
+      bool done = false;
+      for_each_six_rows<W>(by_src, u, back.q_block(column), width, Filler<T>::rows().zeros,
+                           [&](const SixRows<T>& rows, Index) {
+                             const Index at = u * in.rank + column;
+                             done = few_gradients<W>(rows, in.z + at, in.tanh, width, grad_z + at);
+                           });
+      if (done) return;
+    }
+  }
   alignas(64) double sum[kBlock];
   bool empty = true;
   for_each_six_rows<W>(by_src, u, back.q_block(column), width, Filler<T>::rows().zeros,
@@ -251,7 +284,7 @@ void backward(const Inputs<T>& in, const Grouping& by_dst, const Grouping& by_sr
   form_q(by_dst, in.rank, in.tanh, grad, state, least, q, back.wide.slot.get());
   form_wide_rows(in, by_dst, grad, back.wide);
   for_ranges(by_src, in.rank, [&](Index first, Index last) {
-    for_each_block(in.rank, [&](Index column, auto constant, int width) {
+    for_each_block<T>(in.rank, [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;
       for (Index u = first; u < last; ++u)
         if (in.addend || in.weight)

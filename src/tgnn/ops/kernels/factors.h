@@ -6,6 +6,11 @@
 
 namespace {
 
+// A row of at most six factors, none of them beyond these bounds, needs no more than T itself: a product of six stays
+// within 2^120, and is as exact as six roundings. Most rows of most graphs are such.
+constexpr int kFew = 6;
+constexpr double kSmallFactor = 0x1p-20, kLargeFactor = 0x1p20;
+
 constexpr double kLargestGrad = 0x1p40;  // a row with a larger gradient is wide, so that no S need be kept for it
 
 template <class T>

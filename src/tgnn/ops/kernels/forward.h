@@ -5,18 +5,51 @@
 
 namespace {
 
-// Smallest |z| of every source row: what decides whether a product of that row may need more than T holds.
+// Smallest and largest |z| of every source row: what decides how much a product of that row needs.
 template <class T>
-void least_of_rows(const Inputs<T>& in, Index rows, T* least) {
+struct Extent {
+  T least = std::numeric_limits<T>::max(), most = 0;
+
+  void include(const Extent& other) {
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+  }
+};
+
+template <class T>
+void extents_of_rows(const Inputs<T>& in, Index rows, Extent<T>* extents) {
   at::parallel_for(0, rows, std::max<Index>(1, 32768 / in.rank), [&](Index begin, Index end) {
     for (Index u = begin; u < end; ++u) {
       const T* const z = in.z + u * in.rank;
-      T smallest = std::numeric_limits<T>::max();
-#pragma omp simd reduction(min : smallest)
-      for (Index j = 0; j < in.rank; ++j) smallest = std::min(smallest, std::fabs(z[j]));
-      least[u] = smallest;
+      T least = std::numeric_limits<T>::max(), most = 0;
+#pragma omp simd reduction(min : least) reduction(max : most)
+      for (Index j = 0; j < in.rank; ++j) {
+        least = std::min(least, std::fabs(z[j]));
+        most = std::max(most, std::fabs(z[j]));
+      }
+      extents[u] = {least, most};
     }
   });
+}
+
+// act(P) and S of a row that T is enough for.
+template <int W>
+inline void few_factors(const SixRows<float>& rows, bool tanh, int width, float* out, float* state) {
+  const int w = W ? W : width;
+  const float *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5];
+  alignas(64) float product[kBlock], slope[kBlock];
+  SIMD for (int j = 0; j < w; ++j) product[j] = ((a[j] * b[j]) * (c[j] * d[j])) * (e[j] * f[j]);
+  if (!tanh) {
+    std::copy(product, product + w, out);
+    if (state) std::copy(product, product + w, state);
+    return;
+  }
+  SIMD for (int j = 0; j < w; ++j) {
+    float value;
+    scaled::tanh_and_slope<float>(product[j], value, slope[j]);
+    out[j] = value;
+  }
+  if (state) SIMD for (int j = 0; j < w; ++j) state[j] = product[j] * slope[j];
 }
 
 struct Product {
@@ -134,20 +167,32 @@ void forward(const Inputs<T>& in, const Grouping& by_dst, Index n_src, T* out, T
   const Index bytes = by_dst.groups * in.rank * Index(sizeof(T));
   expect_to_fill(out, bytes);
   expect_to_fill(state, bytes);
-  std::unique_ptr<T[]> least_z(state && !edges ? new T[n_src] : nullptr);
-  if (least_z) least_of_rows(in, n_src, least_z.get());
+  std::unique_ptr<Extent<T>[]> of_source(edges ? nullptr : new Extent<T>[n_src]);
+  std::unique_ptr<bool[]> few(new bool[by_dst.groups]);
+  if (!edges) extents_of_rows(in, n_src, of_source.get());
   for_ranges(by_dst, in.rank, [&](Index first, Index last) {
-    if (state)
-      for (Index v = first; v < last; ++v) {
-        T smallest = std::numeric_limits<T>::max();
-        if (least_z)
-          for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k)
-            smallest = std::min(smallest, least_z[by_dst.other[k]]);
-        least[v] = smallest;
-      }
-    for_each_block(in.rank, [&](Index column, auto constant, int width) {
+    for (Index v = first; v < last; ++v) {
+      Extent<T> extent;
+      const Index begin = by_dst.ptr[v], end = by_dst.ptr[v + 1];
+      if (!edges)
+        for (Index k = begin; k < end; ++k) extent.include(of_source[by_dst.other[k]]);
+      if (state) least[v] = extent.least;
+      few[v] = sizeof(T) == sizeof(float) && !edges && begin < end && end - begin <= kFew &&
+               extent.least >= kSmallFactor && extent.most <= kLargeFactor;
+    }
+    for_each_block<T>(in.rank, [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;
       for (Index v = first; v < last; ++v) {
+        const Index at = v * in.rank + column;
+        T* const state_at = state ? state + at : nullptr;
+        if constexpr (sizeof(T) == sizeof(float))
+          if (few[v]) {
+            for_each_six_rows<W>(by_dst, v, in.z + column, in.rank, Filler<T>::rows().ones,
+                                 [&](const SixRows<T>& rows, Index) {
+                                   few_factors<W>(rows, in.tanh, width, out + at, state_at);
+                                 });
+            continue;
+          }
         Product product;
         double smallest = state ? double(least[v]) : 1.0;
         if (edges)
@@ -158,8 +203,7 @@ void forward(const Inputs<T>& in, const Grouping& by_dst, Index n_src, T* out, T
                               product.template times<W>(width, rows, k + 6 >= by_dst.ptr[v + 1]);
                             });
         product.finish(width);
-        const Index at = v * in.rank + column;
-        const bool lost = activate<T, W>(product, in.tanh, width, smallest, out + at, state ? state + at : nullptr);
+        const bool lost = activate<T, W>(product, in.tanh, width, smallest, out + at, state_at);
         if (state) least[v] = lost ? T(0) : T(smallest);  // 0: the row is wide
       }
     });

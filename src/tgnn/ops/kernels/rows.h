@@ -66,8 +66,8 @@ void for_ranges(const Grouping& by, Index rank, const F& f) {
   });
 }
 
-// Calls f(first column, integral_constant W, width) for blocks of columns: W = 128, 32 or 8, so that the compiler knows
-// the width, or 0 for a ragged rest. This is the outer loop: a block's columns of all rows often fit the second-level
+// Calls f(first column, integral_constant W, width) for blocks of columns: W = 128, or 32 or 8 (for float only: each
+// width takes a second to compile), so that the compiler knows the width; or 0 for a ragged rest. This is the outer loop: a block's columns of all rows often fit the second-level
 // cache where whole rows do not.
 template <int W, class F>
 inline Index whole_blocks(Index column, Index rank, const F& f) {
@@ -75,11 +75,13 @@ inline Index whole_blocks(Index column, Index rank, const F& f) {
   return column;
 }
 
-template <class F>
+template <class T, class F>
 void for_each_block(Index rank, const F& f) {
   Index column = whole_blocks<kBlock>(0, rank, f);
-  column = whole_blocks<32>(column, rank, f);
-  column = whole_blocks<8>(column, rank, f);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    column = whole_blocks<32>(column, rank, f);
+    column = whole_blocks<8>(column, rank, f);
+  }
   if (column < rank) f(column, std::integral_constant<int, 0>(), int(rank - column));
 }
 
