@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -31,6 +32,7 @@ from torch import Tensor
 logger = logging.getLogger("tgnn")
 
 _HERE = Path(__file__).parent
+_PARTS = 2
 _SOURCES = (_HERE / "kernels" / "cpu.cpp", *sorted((_HERE / "kernels").glob("*.h")))
 _TORCH = Path(torch.__file__).parent
 _BUILD_SECONDS = 300
@@ -172,13 +174,18 @@ def _build(compiler: list[str], folder: Path, name: str) -> Library:
 
 
 def _compile(compiler: list[str], parallel: list[str], scratch: Path) -> Path:
-    object_file, library = scratch / "kernels.o", scratch / "kernels.so"
-    steps = (
-        [*compiler, *_flags(), *parallel, "-c", str(_SOURCES[0]), "-o", str(object_file)],
-        [*compiler, "-shared", str(object_file), "-o", str(library), *_link_flags()],
-    )
-    for step in steps:
-        subprocess.run(step, check=True, capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS)
+    """Compiles the parts of ``cpu.cpp`` side by side, and links them."""
+
+    def run(command: list[str]) -> None:
+        subprocess.run(command, check=True, capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS)
+
+    library, objects = scratch / "kernels.so", [str(scratch / f"part{part}.o") for part in range(_PARTS)]
+    compile_part = [*compiler, *_flags(), *parallel, "-c", str(_SOURCES[0])]
+    with ThreadPoolExecutor(_PARTS) as pool:
+        parts = [pool.submit(run, [*compile_part, f"-DTGNN_PART={i}", "-o", name]) for i, name in enumerate(objects)]
+        for part in parts:
+            part.result()
+    run([*compiler, "-shared", *objects, "-o", str(library), *_link_flags()])
     return library
 
 

@@ -15,24 +15,10 @@
 
 #include "backward.h"
 #include "forward.h"
+#include "group.h"
 #include "sum.h"
 
 namespace {
-
-// Groups edges by one end: a stable counting sort.
-template <class I>
-void group(const I* key, const I* other, Index edges, Index groups, Index* ptr, Node* sorted, Index* edge) {
-  std::fill(ptr, ptr + groups + 1, 0);
-  for (Index e = 0; e < edges; ++e) ++ptr[key[e] + 1];
-  for (Index i = 0; i < groups; ++i) ptr[i + 1] += ptr[i];
-  std::unique_ptr<Index[]> next(new Index[groups]);
-  std::copy(ptr, ptr + groups, next.get());
-  for (Index e = 0; e < edges; ++e) {
-    const Index place = next[key[e]]++;
-    sorted[place] = other ? Node(other[e]) : Node(e);
-    if (edge) edge[place] = e;
-  }
-}
 
 // 0: done; 1: out of memory. An exception must not reach the caller, which is not C++.
 template <class F>
@@ -47,17 +33,13 @@ int guarded(const F& f) {
 
 }  // namespace
 
-#define TGNN_EXPORT(T, NAME)                                                                                        \
+#define TGNN_PRODUCT(T, NAME)                                                                                       \
   extern "C" int tgnn_forward_##NAME(const T* z, const T* addend, const T* weight, Index rank, int tanh,            \
                                      Index n_dst, const Index* ptr, const Node* other, const Index* edge,           \
                                      Index n_src, T* out, T* state, T* least) {                                     \
     return guarded([&] {                                                                                            \
       forward<T>({z, addend, weight, rank, tanh != 0}, {ptr, other, edge, n_dst}, n_src, out, state, least);        \
     });                                                                                                             \
-  }                                                                                                                 \
-  extern "C" int tgnn_sum_##NAME(const T* x, const T* weight, Index rank, Index groups, const Index* ptr,           \
-                                 const Node* other, const Index* edge, T* out) {                                    \
-    return guarded([&] { weighted_sum<T>(x, weight, rank, {ptr, other, edge, groups}, out); });                     \
   }                                                                                                                 \
   extern "C" int tgnn_backward_##NAME(                                                                              \
       const T* z, const T* addend, const T* weight, Index rank, int tanh, Index n_dst, const Index* ptr,            \
@@ -70,8 +52,19 @@ int guarded(const F& f) {
     });                                                                                                             \
   }
 
-TGNN_EXPORT(float, f32)
-TGNN_EXPORT(double, f64)
+#define TGNN_SUM(T, NAME)                                                                                           \
+  extern "C" int tgnn_sum_##NAME(const T* x, const T* weight, Index rank, Index groups, const Index* ptr,           \
+                                 const Node* other, const Index* edge, T* out) {                                    \
+    return guarded([&] { weighted_sum<T>(x, weight, rank, {ptr, other, edge, groups}, out); });                     \
+  }
+
+// Compiled in two parts at once: TGNN_PART is 0 or 1.
+#if TGNN_PART == 0
+TGNN_PRODUCT(float, f32)
+#else
+TGNN_PRODUCT(double, f64)
+TGNN_SUM(float, f32)
+TGNN_SUM(double, f64)
 
 extern "C" int tgnn_group_i64(const int64_t* key, const int64_t* other, Index edges, Index groups, Index* ptr,
                               Node* sorted, Index* edge) {
@@ -82,3 +75,4 @@ extern "C" int tgnn_group_i32(const int32_t* key, const int32_t* other, Index ed
                               Node* sorted, Index* edge) {
   return guarded([&] { group<int32_t>(key, other, edges, groups, ptr, sorted, edge); });
 }
+#endif
