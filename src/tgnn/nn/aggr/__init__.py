@@ -1,5 +1,6 @@
 """Aggregations: what makes one row of many."""
 
 from .cp import CPAggregation
+from .high_order import HighOrderAggregation
 
-__all__ = ["CPAggregation"]
+__all__ = ["CPAggregation", "HighOrderAggregation"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.parameter import Parameter
+from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.inits import glorot
 from torch_geometric.nn.resolver import activation_resolver
@@ -86,7 +86,7 @@ class CPAggregation(Aggregation):
         self.factor_act = activation_resolver(factor_act)
         self.scaled = scaled
         self.lin = FeatureLinear(in_channels, rank, bias=True, initialize=many_scales_, initial_bias=1.0)
-        self.M = Parameter(torch.empty(out_channels, rank))
+        self.M: Parameter | UninitializedParameter = Parameter(torch.empty(out_channels, rank))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

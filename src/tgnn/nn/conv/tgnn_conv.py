@@ -98,7 +98,7 @@ class TGNNConv(MessagePassing):
             raise ValueError("add_self_loops=True does not go with a pair of in_channels; root_weight=True does")
         self.in_channels, self.out_channels, self.rank = in_channels, out_channels, rank
         self.low_order, self.factors, self.edge_dim = low_order, factors, edge_dim
-        self.add_self_loops = not pair if add_self_loops is None else add_self_loops
+        self.closed = not pair if add_self_loops is None else add_self_loops  # v is in S(v)
         source, own = in_channels if isinstance(in_channels, (tuple, list)) else (in_channels, in_channels)
 
         self.cp = self.lin_edge = None
@@ -137,7 +137,7 @@ class TGNNConv(MessagePassing):
             edge_weight = self._masked(edge_weight)
         own = x if isinstance(x, Tensor) else x[1]
         weighted = self.factors == "weighted" and self.rank > 0
-        near = neighborhood(x, edge_index, edge_weight, _as_rows(edge_attr), size, self.add_self_loops, weighted)
+        near = neighborhood(x, edge_index, edge_weight, _as_rows(edge_attr), size, self.closed, weighted)
 
         if self.cp is None:
             out = self._low(near)
@@ -220,11 +220,11 @@ def _as_rows(edge_attr: Tensor | None) -> Tensor | None:
 
 
 def _gcn_weight(near: Neighborhood, dtype: torch.dtype) -> Tensor:
-    """``w_uv / sqrt(d_u d_v)`` of every edge: at most 1."""
+    """``w_uv / sqrt(d_u d_v)`` of every edge, but at most 1 (which it can exceed where weights are small)."""
     out_of, into = near.inverse_roots(dtype)
     src, dst = near.graph
     weight = out_of[src] * into[dst]
-    return weight if near.weight is None else weight * near.weight.to(dtype)
+    return (weight if near.weight is None else weight * near.weight.to(dtype)).clamp(max=1)
 
 
 def _sum_of_edges(near: Neighborhood) -> Tensor:

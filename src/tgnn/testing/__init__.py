@@ -1,0 +1,13 @@
+"""Correctness as assertions that ship with the library: for layers of your own, too."""
+
+from .assertions import assert_gradients, assert_permutation_equivariant, assert_permutation_invariant
+from .oracle import assert_matches_oracle, cp_oracle, tgnn_conv_oracle
+
+__all__ = [
+    "assert_gradients",
+    "assert_matches_oracle",
+    "assert_permutation_equivariant",
+    "assert_permutation_invariant",
+    "cp_oracle",
+    "tgnn_conv_oracle",
+]

@@ -1,0 +1,97 @@
+"""What every pooling must hold to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def assert_permutation_invariant(
+    aggregate: Callable[..., Tensor], x: Tensor, index: Tensor, *, trials: int = 5, tolerance: float = 1e-5
+) -> None:
+    """Raises unless ``aggregate(x, index)`` is the same for every order of the rows.
+
+    Args:
+        aggregate: An aggregation: ``aggregate(x, index, dim_size=...)``.
+        x: ``[E, F]``
+        index: ``[E]``, the group of each row.
+        trials: How many random orders to try.
+        tolerance: Relative and absolute.
+
+    Example:
+        >>> from tgnn import CPAggregation
+        >>> x, index = torch.randn(6, 4), torch.tensor([0, 1, 0, 2, 2, 2])
+        >>> assert_permutation_invariant(CPAggregation(4, rank=3), x, index)
+    """
+    groups = int(index.max()) + 1 if index.numel() else 0
+    expected = aggregate(x, index, dim_size=groups)
+    for _ in range(trials):
+        order = torch.randperm(index.numel())
+        found = aggregate(x[order], index[order], dim_size=groups)
+        torch.testing.assert_close(
+            found, expected, rtol=tolerance, atol=tolerance, msg=lambda m: f"the order of the rows matters: {m}"
+        )
+
+
+def assert_permutation_equivariant(
+    layer: Callable[..., Tensor], x: Tensor, edge_index: Tensor, *, trials: int = 5, tolerance: float = 1e-5
+) -> None:
+    """Raises unless renaming the nodes, and reordering the edges, only renames the rows of ``layer(x, edge_index)``.
+
+    Args:
+        layer: A layer or a model on nodes.
+        x: ``[N, F]``
+        edge_index: ``[2, E]``
+        trials: How many random renamings to try.
+        tolerance: Relative and absolute.
+
+    Example:
+        >>> from tgnn import TGNNConv
+        >>> assert_permutation_equivariant(TGNNConv(4, 2, 3), torch.randn(3, 4), torch.tensor([[0, 1], [1, 2]]))
+    """
+    expected = layer(x, edge_index)
+    for _ in range(trials):
+        name = torch.randperm(x.size(0))  # node i is called name[i]
+        renamed = torch.empty_like(x)
+        renamed[name] = x
+        edges = name[edge_index][:, torch.randperm(edge_index.size(1))]
+        torch.testing.assert_close(
+            layer(renamed, edges)[name],
+            expected,
+            rtol=tolerance,
+            atol=tolerance,
+            msg=lambda m: f"the names of the nodes matter: {m}",
+        )
+
+
+def assert_gradients(function: Callable[..., Tensor], *inputs: Any, second: bool = False) -> None:
+    """Raises unless the gradients of ``function(*inputs)`` are those of finite differences.
+
+    All floating point inputs, and the parameters if ``function`` is a module, must be float64.
+
+    Args:
+        function: A function or module.
+        *inputs: Its arguments.
+        second: Whether to check second derivatives, too.
+
+    Example:
+        >>> from tgnn import CPAggregation
+        >>> x, index = torch.randn(3, 2, dtype=torch.float64), torch.tensor([0, 0, 1])
+        >>> assert_gradients(CPAggregation(2, rank=2).double(), x, index)
+    """
+    parameters = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+    leaves = [t for t in inputs if isinstance(t, Tensor) and t.is_floating_point()]
+    if any(t.dtype != torch.float64 for t in [*leaves, *parameters]):
+        raise TypeError("finite differences need float64: call .double() on the inputs and on the module")
+    inputs = tuple(t.detach().clone().requires_grad_() if any(t is leaf for leaf in leaves) else t for t in inputs)
+    tracked = [t for t in inputs if isinstance(t, Tensor) and t.requires_grad] + parameters
+
+    def run(*_: Tensor) -> Tensor:
+        return function(*inputs)
+
+    torch.autograd.gradcheck(run, tracked, fast_mode=True)
+    if second:
+        torch.autograd.gradgradcheck(run, tracked, fast_mode=True)

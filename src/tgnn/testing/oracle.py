@@ -1,0 +1,154 @@
+"""The equations of the paper, node by node and in float64: what the layers are measured by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tgnn.nn import CPAggregation, TGNNConv
+from tgnn.nn.mixing import NodeMix, ScalarMix
+
+
+def cp_oracle(layer: CPAggregation, rows: Tensor) -> Tensor:
+    """Definition 1 for one set of vectors ``[k, F]``, written out; ``[d]``, float64.
+
+    Example:
+        >>> layer = CPAggregation(2, 3, rank=4)
+        >>> cp_oracle(layer, torch.ones(5, 2)).shape
+        torch.Size([3])
+    """
+    W = layer.W.detach().double()
+    factors = [_apply(layer.factor_act, W.t() @ torch.cat([x.double(), torch.ones(1).double()])) for x in rows]
+    if layer.scaled:
+        factors = [1 + (f - 1) / math.sqrt(len(rows)) for f in factors]
+    return _update(layer, _product(factors, layer.rank))
+
+
+def _apply(act: Callable[[Tensor], Tensor] | None, x: Tensor) -> Tensor:
+    return x if act is None else act(x)
+
+
+def _product(factors: Sequence[Tensor], rank: int) -> Tensor:
+    product = torch.ones(rank, dtype=torch.float64)  # the product over an empty set
+    for factor in factors:
+        product = product * factor
+    return product
+
+
+def _update(layer: CPAggregation, product: Tensor) -> Tensor:
+    product = torch.tanh(product) if layer.fuses_tanh else _apply(layer.act, product)
+    return _apply(layer.act_out, layer.M.detach().double() @ product)
+
+
+def tgnn_conv_oracle(
+    conv: TGNNConv,
+    x: Tensor,
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    edge_attr: Tensor | None = None,
+) -> Tensor:
+    """Eq. (cp_sum) with all options of :class:`~tgnn.TGNNConv`, node by node; ``[N, d]``, float64.
+
+    Example:
+        >>> conv = TGNNConv(2, 3, rank=4)
+        >>> tgnn_conv_oracle(conv, torch.ones(2, 2), torch.tensor([[0], [1]])).shape
+        torch.Size([2, 3])
+    """
+    x = (x.to_dense() if x.layout != torch.strided else x).detach().double()
+    num_nodes = x.size(0)
+    edges = [(int(u), int(v)) for u, v in edge_index.t()]
+    weights = [1.0] * len(edges) if edge_weight is None else [float(w) for w in edge_weight]
+    attrs = None if edge_attr is None else [*edge_attr.detach().double()]
+    if conv.closed:
+        for v in range(num_nodes):
+            if (v, v) not in edges:
+                edges.append((v, v))
+                weights.append(1.0)
+                if attrs is not None:
+                    attrs.append(torch.zeros_like(attrs[0]))
+    into: list[list[int]] = [[e for e, (_, v) in enumerate(edges) if v == node] for node in range(num_nodes)]
+    degree = [sum(weights[e] for e in into[v]) for v in range(num_nodes)]
+
+    def gcn(e: int) -> float:
+        u, v = edges[e]
+        return weights[e] / math.sqrt(degree[u] * degree[v]) if degree[u] * degree[v] > 0 else 0.0
+
+    def high(v: int) -> Tensor:
+        assert conv.cp is not None
+        factors = []
+        for e in into[v]:
+            z = conv.cp.W.detach().double().t() @ torch.cat([x[edges[e][0]], torch.ones(1).double()])
+            z = _apply(conv.cp.factor_act, z)
+            if attrs is not None and conv.lin_edge is not None:
+                z = z + attrs[e] @ conv.lin_edge.weight.detach().double()
+            w = min(1.0, gcn(e)) if conv.factors == "weighted" else weights[e]
+            factors.append(w * z + (1 - w))
+        product = _product(factors, conv.rank)
+        if conv.factors == "tempered":
+            product = product.sign() * product.abs() ** (1 / math.sqrt(max(degree[v], 1)))
+        return _update(conv.cp, product)
+
+    def low(v: int) -> Tensor:
+        assert conv.lin_low is not None
+        total = torch.zeros(conv.out_channels, dtype=torch.float64)
+        for e in into[v]:
+            u = edges[e][0]
+            message = x[u] @ conv.lin_low.weight.detach().double()
+            if conv.low_order == "gcn":
+                message = message / math.sqrt(degree[u]) if degree[u] > 0 else message * 0
+            if attrs is not None and conv.lin_edge_low is not None:
+                message = message + attrs[e] @ conv.lin_edge_low.weight.detach().double()
+            total = total + weights[e] * message
+        if conv.low_order == "mean":
+            total = total / degree[v] if degree[v] > 0 else total * 0
+        if conv.low_order == "gcn":
+            total = total / math.sqrt(degree[v]) if degree[v] > 0 else total * 0
+        return _apply(conv.act_low, total)
+
+    rows = []
+    for v in range(num_nodes):
+        if conv.cp is None:
+            row = low(v)
+        elif conv.low_order is None:
+            row = high(v)
+        else:
+            row = _mixed(conv, high(v), low(v))
+        if conv.lin_root is not None:
+            row = row + x[v] @ conv.lin_root.weight.detach().double()
+        rows.append(row)
+    return torch.stack(rows) if rows else torch.zeros(0, conv.out_channels, dtype=torch.float64)
+
+
+def _mixed(conv: TGNNConv, high: Tensor, low: Tensor) -> Tensor:
+    if isinstance(conv.mix, ScalarMix):
+        a = float(conv.mix.a_high)
+        return a * high + (1 - a) * low
+    if isinstance(conv.mix, NodeMix):
+        score = high @ conv.mix.high.detach().double() - low @ conv.mix.low.detach().double()
+        a = float(torch.sigmoid(score))
+        return a * high + (1 - a) * low
+    return high + low
+
+
+def assert_matches_oracle(layer: CPAggregation | TGNNConv, *inputs: Any, tolerance: float = 1e-5) -> None:
+    """Raises unless the layer gives what the equation gives.
+
+    Args:
+        layer: ``CPAggregation`` (inputs ``x, index``) or ``TGNNConv`` (``x, edge_index, edge_weight, edge_attr``).
+        *inputs: Its arguments.
+        tolerance: Relative and absolute.
+
+    Example:
+        >>> assert_matches_oracle(CPAggregation(2, rank=3), torch.randn(4, 2), torch.tensor([0, 0, 2, 2]))
+    """
+    found = layer(*inputs).detach().double()
+    if isinstance(layer, CPAggregation):
+        x, index = inputs
+        expected = torch.stack([cp_oracle(layer, x.detach()[index == group]) for group in range(found.size(0))])
+    else:
+        expected = tgnn_conv_oracle(layer, *inputs)
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)

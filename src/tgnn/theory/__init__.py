@@ -1,0 +1,19 @@
+"""The paper's Theorems 1-3 as functions: polynomials, sums and means become CP layers that work."""
+
+from .dense import dense_tensor
+from .derivatives import hessian_blocks, hessian_gap, mixed_derivative
+from .polynomial import cp_from_polynomial
+from .sums import cp_mean, cp_sum
+from .witness import EqualSums, equal_sums_differ
+
+__all__ = [
+    "EqualSums",
+    "cp_from_polynomial",
+    "cp_mean",
+    "cp_sum",
+    "dense_tensor",
+    "equal_sums_differ",
+    "hessian_blocks",
+    "hessian_gap",
+    "mixed_derivative",
+]

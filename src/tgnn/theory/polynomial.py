@@ -1,0 +1,129 @@
+"""Theorem 1: every permutation-invariant multilinear polynomial is a CP layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tgnn.nn import CPAggregation
+
+from .coefficients import Terms, from_tensor, from_terms
+from .directions import multiplicities, powers, spanning_directions
+from .layer import linear_layer
+
+LARGEST_RANK = 1500
+"""A larger rank takes too long to find."""
+
+ACCURACY = 1e-8
+"""What is promised, for coefficients and inputs of size 1."""
+
+
+def cp_from_polynomial(
+    polynomial: Terms | Tensor | npt.NDArray[np.floating],
+    in_channels: int | None = None,
+    k: int | None = None,
+    *,
+    symmetrize: bool = False,
+) -> CPAggregation:
+    r"""The CP layer that computes a permutation-invariant multilinear polynomial map of :math:`k` vectors (Theorem 1).
+
+    .. math::
+        f(x_1, \ldots, x_k) = T \times_1 [x_1; 1] \cdots \times_k [x_k; 1]
+        = M (W^\top [x_1; 1] \odot \cdots \odot W^\top [x_k; 1])
+
+    The polynomial is given in one of two ways.
+
+    **By its terms.** A term is a tuple of features: ``(a, b)`` is :math:`x_i[a]\, x_j[b]`, summed over all choices of
+    different vectors :math:`i \ne j`, where each different monomial counts once. For vectors :math:`x, y, z`:
+
+    ========== ==================================================================================
+    ``()``     1
+    ``(0,)``   ``x[0] + y[0] + z[0]``
+    ``(0, 0)`` ``x[0] y[0] + x[0] z[0] + y[0] z[0]``
+    ``(0, 1)`` ``x[0] y[1] + x[1] y[0] + x[0] z[1] + x[1] z[0] + y[0] z[1] + y[1] z[0]``
+    ========== ==================================================================================
+
+    Its value is the coefficient: a number, or one number for each of the :math:`d` outputs.
+
+    **As a tensor** :math:`T`, partially symmetric in its first :math:`k` modes; index :math:`F` is the constant 1. The
+    coefficient of a term is the entry of the tensor at its features, filled up with :math:`F`, in any order.
+
+    The rank is :math:`\binom{F + k}{k}`, the dimension of the symmetric tensors: the columns of :math:`W` are fixed
+    directions whose powers are a basis of them, and :math:`M` holds the coordinates of :math:`T`. The error is below
+    1e-8 for coefficients and inputs of size 1 (measured: 1e-12 up to ``F=4, k=5``, see ``docs/theory.md``). A size for
+    which it would not be, or whose rank exceeds 1500, is refused. The layer is right for sets of exactly :math:`k`
+    vectors.
+
+    Args:
+        polynomial: Terms or tensor.
+        in_channels: :math:`F`; needed with terms.
+        k: How many vectors; needed with terms.
+        symmetrize: Whether a tensor that is not symmetric is replaced by its average over all orders of its first
+            :math:`k` indices. Otherwise it is an error, since no permutation-invariant polynomial has it.
+
+    Shapes:
+        - **polynomial:** terms, or ``(F + 1,) * k + (d,)``
+        - **the layer's input:** sets of :math:`k` rows ``[k, F]``
+        - **the layer's output:** ``[sets, d]``
+
+    Example:
+        >>> layer = cp_from_polynomial({(): 1.0, (0, 1): 2.0}, in_channels=2, k=2)  # 1 + 2 (x[0] y[1] + x[1] y[0])
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+        >>> layer(x, torch.tensor([0, 0])).detach().round(decimals=9).tolist()
+        [[21.0]]
+        >>> product = torch.tensor([[1.0, 0.0], [0.0, 0.0]]).unsqueeze(-1)  # x y
+        >>> cp_from_polynomial(product)(x[:, :1], torch.tensor([0, 0])).detach().round(decimals=9).tolist()
+        [[3.0]]
+    """
+    if isinstance(polynomial, Mapping):
+        if in_channels is None or k is None:
+            raise ValueError("terms do not say how many features and vectors there are: pass in_channels and k")
+        _check_size(in_channels, k)
+        entries = from_terms(polynomial, in_channels, k)
+    else:
+        tensor = _checked_tensor(torch.as_tensor(polynomial).detach().cpu(), in_channels, k)
+        in_channels, k = tensor.size(0) - 1, tensor.dim() - 1
+        _check_size(in_channels, k)
+        entries = from_tensor(tensor, symmetrize)
+    if not bool(entries.isfinite().all()):
+        raise ValueError("a coefficient is NaN or infinite, but each must be a finite number")
+    directions, least = spanning_directions(in_channels + 1, k)
+    error = k * math.sqrt(len(directions)) * float(np.finfo(np.float64).eps) / least
+    if error > ACCURACY:
+        raise ValueError(
+            f"k={k} with in_channels={in_channels} is out of reach: the error would be about {error:.0e}, above "
+            f"{ACCURACY:.0e}; take a smaller k (with in_channels=1 or 2, k=30 is fine)"
+        )
+    # Both sides in isometric coordinates: an entry counts as often as it stands in the full tensor.
+    weights = np.sqrt(multiplicities(in_channels + 1, k))[:, None]
+    M = np.linalg.solve(powers(directions, k), weights * entries.numpy())
+    return linear_layer(torch.from_numpy(directions.T.copy()), torch.from_numpy(M.T.copy()))
+
+
+def _check_size(in_channels: int, k: int) -> None:
+    for name, value in (("in_channels", in_channels), ("k", k)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}, but must be at least 1")
+    rank = math.comb(in_channels + k, k)
+    if rank > LARGEST_RANK:
+        raise ValueError(
+            f"k={k} with in_channels={in_channels} needs rank {rank}, more than the {LARGEST_RANK} that can be found "
+            f"in reasonable time; take fewer features or vectors (for a sum or mean: cp_sum, cp_mean)"
+        )
+
+
+def _checked_tensor(tensor: Tensor, in_channels: int | None, k: int | None) -> Tensor:
+    shape = tuple(tensor.shape)
+    if tensor.is_complex():
+        raise TypeError(f"the tensor is of type {tensor.dtype}, but must be real")
+    if len(shape) < 2 or len(set(shape[:-1])) != 1 or shape[0] < 2 or shape[-1] < 1:
+        raise ValueError(f"the tensor has shape {shape}, but must have (F + 1,) * k + (d,), such as (3, 3, 1)")
+    for name, given, found in (("in_channels", in_channels, shape[0] - 1), ("k", k, len(shape) - 1)):
+        if given is not None and given != found:
+            raise ValueError(f"{name} is {given}, but a tensor of shape {shape} has {name}={found}; leave it out")
+    return tensor

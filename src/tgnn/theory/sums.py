@@ -1,0 +1,114 @@
+r"""Theorem 2: sum and mean are CP layers of rank :math:`F k`."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tgnn.nn import CPAggregation
+
+from .layer import linear_layer
+
+LARGEST_K = 4096
+"""Up to here the error is proved to be below 1e-6 for every set whose entries have root mean square ``scale`` = 1."""
+
+
+def cp_sum(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
+    r"""The CP layer of rank :math:`F k` that sums :math:`k` vectors (Theorem 2).
+
+    One feature with values :math:`x_1, \ldots, x_k` needs :math:`k` columns. Take
+    :math:`g(\theta) = \prod_i (\cos\theta + x_i \sin\theta)`. Then :math:`g'(0) = x_1 + \cdots + x_k`. Since :math:`g`
+    is a trigonometric polynomial of degree :math:`k`, M. Riesz' formula gives that derivative from :math:`k` values:
+
+    .. math::
+        x_1 + \cdots + x_k = \sum_{j=1}^{k} \frac{(-1)^{j-1}}{k \sin^2 \theta_j}
+        \prod_{i=1}^{k} (\cos\theta_j + x_i \sin\theta_j), \qquad \theta_j = \frac{(2j - 1) \pi}{2k}
+
+    Said with tensors: this is a symmetric decomposition of :math:`x^{k-1} y`. A factor is a multiple of
+    :math:`s_j + x_i` with :math:`s_j = \cot\theta_j`. The nodes :math:`s_j` are distinct, they sum to zero (without
+    which there is no decomposition of rank :math:`k`), and the weights solve the Vandermonde system.
+
+    The weights sum to :math:`k` in absolute value, so almost nothing cancels. For :math:`x / \sqrt{k}` in place of
+    :math:`x` the product is at most :math:`\exp(\tfrac12 \mathrm{mean}\, x_i^2)`, whatever the set. So the error is
+    below :math:`5 k u \cdot k^{3/2} \sqrt{e}` (:math:`u = 2^{-53}`) for entries of root mean square 1. Measured on normal
+    entries: 1e-13 for k = 12, 1e-12 for k = 40, 1e-9 for k = 1000, 1e-7 for k = 4096. Beyond that the bound exceeds
+    1e-6, and such a :math:`k` is refused.
+
+    The layer is right for sets of exactly :math:`k` vectors.
+
+    Args:
+        in_channels: :math:`F`.
+        k: How many vectors.
+        scale: About the root mean square of the inputs' entries. The error grows with it, and fast for entries that
+            are larger.
+
+    Shapes:
+        - **input:** sets of :math:`k` rows ``[k, F]``
+        - **output:** ``[sets, F]``
+
+    Example:
+        >>> layer = cp_sum(2, 3)
+        >>> layer.rank
+        6
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], dtype=torch.float64)
+        >>> layer(x, torch.zeros(3, dtype=torch.long)).detach().round(decimals=9).tolist()
+        [[9.0, 12.0]]
+    """
+    return _weighted_sum(in_channels, k, scale, 1.0)
+
+
+def cp_mean(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
+    r"""The CP layer of rank :math:`F k` that averages :math:`k` vectors (Theorem 2): :func:`cp_sum` divided by k.
+
+    Args:
+        in_channels: :math:`F`.
+        k: How many vectors.
+        scale: About the root mean square of the inputs' entries.
+
+    Shapes:
+        - **input:** sets of :math:`k` rows ``[k, F]``
+        - **output:** ``[sets, F]``
+
+    Example:
+        >>> x = torch.tensor([[1.0], [2.0], [6.0]], dtype=torch.float64)
+        >>> cp_mean(1, 3)(x, torch.zeros(3, dtype=torch.long)).detach().round(decimals=9).tolist()
+        [[3.0]]
+    """
+    return _weighted_sum(in_channels, k, scale, 1.0 / max(k, 1))
+
+
+def riesz_nodes(k: int) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Riesz' formula: :math:`\cos\theta_j`, :math:`\sin\theta_j`, weights :math:`(-1)^{j-1} / (k \sin^2 \theta_j)`.
+
+    Example:
+        >>> [numbers.tolist() for numbers in riesz_nodes(1)]  # the sum of one number: 1 (0 + 1 x)
+        [[0.0], [1.0], [1.0]]
+    """
+    odd = 2 * torch.arange(k, dtype=torch.float64) + 1
+    sin = torch.sin(odd * (math.pi / (2 * k)))
+    # As the sine of the complement, the cosine is exactly zero in the middle and exactly odd about it.
+    cos = torch.sin((k - odd) * (math.pi / (2 * k)))
+    sign = 1 - 2 * (torch.arange(k, dtype=torch.float64) % 2)
+    return cos, sin, sign / (k * sin.square())
+
+
+def _weighted_sum(in_channels: int, k: int, scale: float, alpha: float) -> CPAggregation:
+    """``alpha`` times the sum: ``k`` columns for each feature, which see that feature and the constant only."""
+    if in_channels < 1:
+        raise ValueError(f"in_channels is {in_channels}, but must be at least 1")
+    if k < 1:
+        raise ValueError(f"k is {k}, but a set must have at least 1 vector")
+    if k > LARGEST_K:
+        raise ValueError(
+            f"k is {k}, but the error is proved to be below 1e-6 only up to k={LARGEST_K}; "
+            f"use torch_geometric.nn.SumAggregation or MeanAggregation for larger sets"
+        )
+    if not (scale > 0 and math.isfinite(scale)):
+        raise ValueError(f"scale is {scale}, but must be a positive number: about the size of the inputs' entries")
+    cos, sin, weights = riesz_nodes(k)
+    unit = scale * math.sqrt(k)  # in this unit the product stays small for every set, see cp_sum
+    eye = torch.eye(in_channels, dtype=torch.float64)
+    W = torch.cat([torch.kron(eye, sin / unit), cos.repeat(in_channels).unsqueeze(0)])
+    return linear_layer(W, torch.kron(eye, weights * (alpha * unit)))

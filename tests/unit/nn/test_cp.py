@@ -1,0 +1,126 @@
+"""CPAggregation: Definition 1, and PyG's contract for aggregations."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch_geometric.nn import MessagePassing, MultiAggregation
+
+from tgnn import CPAggregation
+from tgnn.testing import assert_gradients, assert_matches_oracle, assert_permutation_invariant
+
+INDEX = torch.tensor([0, 0, 1, 1, 1, 3])
+PTR = torch.tensor([0, 2, 5, 5, 6])
+
+
+@pytest.mark.parametrize("act", ["tanh", None, "sigmoid", torch.sin])
+@pytest.mark.parametrize("act_out", ["relu", None])
+@pytest.mark.parametrize("factor_act", [None, "tanh"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_definition_1(act, act_out, factor_act, scaled):
+    aggr = CPAggregation(5, 4, rank=7, act=act, act_out=act_out, factor_act=factor_act, scaled=scaled)
+    assert_matches_oracle(aggr, torch.randn(6, 5), INDEX)
+
+
+def test_the_parameters_are_those_of_the_definition():
+    aggr = CPAggregation(5, 4, rank=7)
+    assert aggr.W.shape == (6, 7)
+    assert aggr.M.shape == (4, 7)
+    assert sum(p.numel() for p in aggr.parameters()) == 6 * 7 + 4 * 7
+    assert torch.equal(aggr.W[-1], torch.ones(7))  # the homogeneous coordinate starts as the neutral element
+    assert repr(aggr) == "CPAggregation(5, 4, rank=7)"
+    assert CPAggregation(5, rank=2).out_channels == 5
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_index_equals_ptr(scaled):
+    aggr, x = CPAggregation(5, 4, rank=7, scaled=scaled), torch.randn(6, 5)
+    out = aggr(x, INDEX)
+    assert out.shape == (4, 4)
+    torch.testing.assert_close(aggr(x, ptr=PTR), out)
+    torch.testing.assert_close(aggr(x, INDEX, dim_size=6)[:4], out)
+    order = torch.randperm(6)
+    torch.testing.assert_close(aggr(x[order], INDEX[order]), out)
+
+
+def test_an_empty_set_has_the_product_one():
+    aggr, x = CPAggregation(5, 4, rank=7), torch.randn(6, 5)
+    expected = torch.relu(aggr.M @ torch.tanh(torch.ones(7)))
+    torch.testing.assert_close(aggr(x, INDEX)[2], expected)
+    torch.testing.assert_close(aggr(x[:0], INDEX[:0], dim_size=1)[0], expected)
+
+
+def test_dim():
+    aggr, x = CPAggregation(5, 4, rank=7), torch.randn(3, 6, 5)
+    out = aggr(x, INDEX, dim=-2)
+    assert out.shape == (3, 4, 4)
+    for one, expected in zip(x, out):
+        torch.testing.assert_close(aggr(one, INDEX), expected)
+    torch.testing.assert_close(aggr(x.transpose(0, 1), INDEX, dim=0), out.transpose(0, 1))
+
+
+def test_permutation_invariance_and_gradients():
+    aggr = CPAggregation(5, 4, rank=7).double()
+    x = torch.randn(6, 5, dtype=torch.float64)
+    assert_permutation_invariant(aggr, x, INDEX, tolerance=1e-12)
+    assert_gradients(CPAggregation(2, 2, rank=2, act_out="tanh").double(), x[:, :2], INDEX, second=True)
+
+
+def test_inside_any_message_passing():
+    class Layer(MessagePassing):
+        def forward(self, x, edge_index):
+            return self.propagate(edge_index, x=x)
+
+        def message(self, x_j):
+            return x_j
+
+    aggr, x = CPAggregation(5, 4, rank=7), torch.randn(4, 5)
+    edge_index = torch.tensor([[0, 1, 2, 3], [1, 1, 0, 3]])
+    out = Layer(aggr=aggr)(x, edge_index)
+    torch.testing.assert_close(out, aggr(x[edge_index[0]], edge_index[1], dim_size=4))
+
+
+@pytest.mark.parametrize("mode", ["cat", "sum"])
+def test_in_multi_aggregation(mode):
+    aggr = CPAggregation(5, 5, rank=7)
+    multi, x = MultiAggregation([aggr, "sum"], mode=mode), torch.randn(6, 5)
+    parts = [aggr(x, INDEX), multi.aggrs[1](x, INDEX)]
+    torch.testing.assert_close(multi(x, INDEX), torch.cat(parts, -1) if mode == "cat" else sum(parts))
+
+
+def test_reset_copy_pickle():
+    aggr, x = CPAggregation(5, 4, rank=7), torch.randn(6, 5)
+    out = aggr(x, INDEX)
+    for other in (copy.deepcopy(aggr), pickle.loads(pickle.dumps(aggr))):
+        assert torch.equal(other(x, INDEX), out)
+    fresh = CPAggregation(5, 4, rank=7)
+    fresh.load_state_dict(aggr.state_dict())
+    assert torch.equal(fresh(x, INDEX), out)
+    aggr.reset_parameters()
+    assert not torch.equal(aggr(x, INDEX), out)
+
+
+def test_the_width_can_come_from_the_first_input():
+    aggr, x = CPAggregation(-1, 4, rank=7), torch.randn(6, 5)
+    with pytest.raises(ValueError, match="run it once before saving"):
+        aggr.state_dict()
+    assert copy.deepcopy(aggr)(x, INDEX).shape == (4, 4)
+    assert aggr(x, INDEX).shape == (4, 4)
+    assert aggr.W.shape == (6, 7)
+    other = CPAggregation(-1, 4, rank=7)
+    other.load_state_dict(aggr.state_dict())
+    assert torch.equal(other(x, INDEX), aggr(x, INDEX))
+
+
+def test_wrong_input_is_named():
+    with pytest.raises(ValueError, match="rank is 0, but must be at least 1"):
+        CPAggregation(5, rank=0)
+    with pytest.raises(ValueError, match="in_channels is 0, but must be a positive number"):
+        CPAggregation(0, rank=2)
+    with pytest.raises(ValueError, match="out_channels is -1"):
+        CPAggregation(-1, rank=2)
+    with pytest.raises(ValueError, match="x has 4 features, but the layer was made for 5"):
+        CPAggregation(5, rank=2)(torch.randn(6, 4), INDEX)

@@ -1,0 +1,177 @@
+"""TGNN and GraphTGNN: PyG's contract for basic GNNs, and the paper's sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.conftest import random_edges
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import NeighborLoader
+from torch_geometric.sampler import BaseSampler, NumNeighbors, SamplerOutput
+
+from tgnn import TGNN, GraphTGNN
+from tgnn.nn.linear import FeatureDropout
+from tgnn.nn.models.encoder import CategoryEncoder
+from tgnn.testing import assert_permutation_equivariant
+
+N = 12
+EDGES = random_edges(N, N, 30)
+
+
+@pytest.mark.parametrize("jk", [None, "last", "cat", "max", "lstm"])
+@pytest.mark.parametrize("norm", [None, "batch_norm", "graph_norm", "layer_norm"])
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+@pytest.mark.parametrize("out_channels", [None, 7])
+def test_options_of_basic_gnns(jk, norm, num_layers, out_channels):
+    model = TGNN(8, 16, num_layers, out_channels, rank=4, jk=jk, norm=norm, dropout=0.2)
+    out = model(torch.randn(N, 8), EDGES)
+    assert out.shape == (N, out_channels or 16)
+    out.sum().backward()
+    model.reset_parameters()
+    assert str(model) == f"TGNN(8, {out_channels or 16}, num_layers={num_layers}, rank=4)"
+
+
+def test_outputs_can_be_negative_and_hidden_rows_cannot():
+    model = TGNN(8, 16, 3, 5, rank=4)
+    assert (model(torch.randn(N, 8), EDGES) < 0).any()
+    assert [(c.cp.act_out is None, c.act_low is None) for c in model.convs] == [(False,) * 2, (False,) * 2, (True,) * 2]
+    with_jk = TGNN(8, 16, 2, 5, rank=4, jk="cat")
+    assert all(c.cp.act_out is not None for c in with_jk.convs)
+    elu = TGNN(8, 16, 2, 5, rank=4, act="elu")
+    assert isinstance(elu.convs[0].act_low, torch.nn.ELU)
+    assert elu.act is None  # the layers have it inside; twice would not be the equation
+
+
+@pytest.mark.parametrize("rank", [8, 512])
+def test_parameters_are_those_of_the_papers_table(rank):
+    model = TGNN(1433, 32, 2, 7, rank=rank)
+    assert sum(p.numel() for p in model.parameters()) == {8: 58128, 512: 817152}[rank]
+
+
+def test_arguments_reach_the_layers():
+    model = TGNN(8, 16, 2, 5, rank=4, mix="scalar", low_order="gcn", factors="weighted", root_weight=True, edge_dim=3)
+    for conv in model.convs:
+        assert (conv.low_order, conv.factors, conv.edge_dim) == ("gcn", "weighted", 3)
+        assert conv.lin_root is not None
+    out = model(torch.randn(N, 8), EDGES, edge_weight=torch.rand(30), edge_attr=torch.randn(30, 3))
+    assert out.shape == (N, 5)
+    with pytest.raises(TypeError, match="colour"):
+        TGNN(8, 16, 2, 5, colour="red")
+    with pytest.raises(ValueError, match="num_layers is 0"):
+        TGNN(8, 16, 0, 5)
+
+
+def test_equivariance():
+    assert_permutation_equivariant(TGNN(8, 16, 3, 5, rank=4).eval(), torch.randn(N, 8), EDGES, tolerance=1e-4)
+
+
+def test_trimming_gives_the_same_for_the_seeds():
+    """Seed 0 has the sampled neighbours 1, 2; these have 3, 4."""
+    model = TGNN(8, 16, 2, 5, rank=4).eval()
+    x, edges = torch.randn(5, 8), torch.tensor([[1, 2, 3, 4], [0, 0, 1, 2]])
+    full = model(x, edges)[:1]
+    trimmed = model(x, edges, num_sampled_nodes_per_hop=[1, 2, 2], num_sampled_edges_per_hop=[2, 2])[:1]
+    torch.testing.assert_close(trimmed, full)
+
+
+class OneHop(BaseSampler):
+    """All neighbours of some nodes (PyG's own sampler needs a library that is not always there)."""
+
+    num_neighbors = NumNeighbors([-1])
+
+    def sample_from_nodes(self, index, **kwargs):
+        seeds = index.node
+        edge = torch.isin(EDGES[1], seeds).nonzero().squeeze(1)
+        src, dst = EDGES[:, edge]
+        nodes = torch.cat([seeds, src[~torch.isin(src, seeds)].unique()])
+        place = torch.full((N,), -1)
+        place[nodes] = torch.arange(nodes.numel())
+        return SamplerOutput(node=nodes, row=place[src], col=place[dst], edge=edge, batch=None, metadata=(index.input_id, None))
+
+    def sample_from_edges(self, index, **kwargs):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("norm", [None, "batch_norm"])
+def test_layer_wise_inference_equals_the_full_pass(norm):
+    model = TGNN(8, 16, 3, 5, rank=4, norm=norm, dropout=0.5, input_dropout=0.5).eval()
+    data = Data(x=torch.randn(N, 8), edge_index=EDGES)
+    loader = NeighborLoader(data, num_neighbors=[-1], batch_size=5, neighbor_sampler=OneHop())
+    torch.testing.assert_close(model.inference(loader), model(data.x, EDGES), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["to_sparse_csr", "to_sparse_coo"])
+def test_sparse_features_and_dropout_on_stored_entries(layout):
+    x = (torch.rand(N, 8) < 0.4).float()
+    sparse = getattr(x, layout)()
+    model = TGNN(8, 16, 2, 5, rank=4, input_dropout=0.5, dropout=0.5)
+    torch.testing.assert_close(model.eval()(sparse, EDGES), model(x, EDGES))
+    model.train()(sparse, EDGES).sum().backward()
+    dropped = FeatureDropout(0.5)(x.repeat(200, 1).to_sparse_csr())
+    assert dropped.values().unique().tolist() == [0.0, 2.0]
+    assert 0.45 < float((dropped.values() == 0).float().mean()) < 0.55
+
+
+def test_dropout_is_dropout():
+    x = torch.ones(1000, 10, requires_grad=True)
+    out = FeatureDropout(0.8)(x)
+    assert set(out.detach().unique().round(decimals=4).tolist()) == {0.0, 5.0}
+    assert 0.77 < float((out == 0).float().mean()) < 0.83
+    out.sum().backward()
+    assert torch.equal(x.grad, out.detach())
+    assert FeatureDropout(0.8).eval()(x) is x
+    assert not FeatureDropout(1.0)(x).any()
+
+
+# ---- graphs ----------------------------------------------------------------------------------------------------
+
+
+def two_graphs(categories: bool) -> Batch:
+    graphs = []
+    for nodes, edges in ((4, 6), (7, 12)):
+        x = torch.randint(5, (nodes,)) if categories else torch.randn(nodes, 8)
+        attr = torch.randint(3, (edges,)) if categories else torch.randn(edges, 2)
+        graphs.append(Data(x=x, edge_index=random_edges(nodes, nodes, edges), edge_attr=attr, num_nodes=nodes))
+    return Batch.from_data_list(graphs)
+
+
+@pytest.mark.parametrize("readout", ["sum", "mean", "cp", "sum+cp", "mean+cp"])
+@pytest.mark.parametrize("categories", [False, True])
+@pytest.mark.parametrize("with_edges", [False, True])
+def test_a_batch_is_its_graphs(readout, categories, with_edges):
+    batch = two_graphs(categories)
+    edge_dim = ([3] if categories else 2) if with_edges else None
+    model = GraphTGNN([5] if categories else 8, 16, 2, 3, rank=4, edge_dim=edge_dim, readout=readout).eval()
+    out = model(batch.x, batch.edge_index, batch.batch, batch.edge_attr if with_edges else None)
+    assert out.shape == (2, 3)
+    for graph, row in zip(batch.to_data_list(), out):
+        alone = model(graph.x, graph.edge_index, None, graph.edge_attr if with_edges else None)
+        torch.testing.assert_close(alone[0], row, rtol=1e-4, atol=1e-5)
+    model.reset_parameters()
+
+
+def test_graph_model_with_other_options():
+    batch = two_graphs(False)
+    options = {"root_weight": True, "mix": "scalar", "norm": None, "scaled_readout": False, "head_layers": 1}
+    model = GraphTGNN(8, 16, 2, 3, rank=4, **options)
+    model(batch.x, batch.edge_index, batch.batch).sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+    assert "readout='sum+cp'" in repr(model)
+    assert model(batch.x, batch.edge_index, batch.batch, batch_size=3).shape == (3, 3)
+    with pytest.raises(ValueError, match="readout is 'max', but must be one of 'sum'"):
+        GraphTGNN(8, 16, 2, 3, readout="max")
+    with pytest.raises(ValueError, match="edge_attr is given, but the model was made without edge_dim"):
+        model(batch.x, batch.edge_index, batch.batch, batch.edge_attr)
+
+
+def test_categories():
+    encoder = CategoryEncoder([3, 2], 4)
+    x = torch.tensor([[0, 1], [2, 0]])
+    expected = torch.stack([encoder.weight[0] + encoder.weight[4], encoder.weight[2] + encoder.weight[3]])
+    torch.testing.assert_close(encoder(x), expected)
+    with pytest.raises(ValueError, match="column 1 contains category 2, but has 2: 0 to 1"):
+        encoder(torch.tensor([[0, 2]]))
+    with pytest.raises(ValueError, match=r"integers in 2 columns, got \[1, 1\] of torch.int64"):
+        encoder(torch.tensor([[0]]))
+    with pytest.raises(ValueError, match="at least one category"):
+        CategoryEncoder([], 4)

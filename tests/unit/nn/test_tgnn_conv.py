@@ -1,0 +1,228 @@
+"""TGNNConv: Eq. (cp_sum) with every option, against the equation written out node by node."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.conftest import random_edges, to_csr
+from torch_geometric import EdgeIndex
+
+from tgnn import TGNNConv
+from tgnn.ops import use_backend
+from tgnn.testing import assert_gradients, assert_matches_oracle, assert_permutation_equivariant, tgnn_conv_oracle
+
+N, F, D, R = 9, 5, 4, 6
+EDGES = torch.cat([random_edges(N, N - 1, 20), torch.tensor([[2, 3], [2, 3]])], dim=1)  # with loops; the last is alone
+
+
+def randomized(conv: TGNNConv) -> TGNNConv:
+    """No parameter at a special place."""
+    with torch.no_grad():
+        for p in conv.parameters():
+            p.normal_(0, 0.7)
+    return conv
+
+
+@pytest.mark.parametrize("factors", ["plain", "weighted", "tempered"])
+@pytest.mark.parametrize("low_order", ["sum", "mean", "gcn", None])
+@pytest.mark.parametrize("terms", ["", "weight", "attr", "weight attr"])
+@pytest.mark.parametrize("add_self_loops", [True, False])
+def test_the_equation(factors, low_order, terms, add_self_loops):
+    edge_dim = 3 if "attr" in terms else None
+    conv = TGNNConv(
+        F, D, R, factors=factors, low_order=low_order, edge_dim=edge_dim, add_self_loops=add_self_loops, act_high=None
+    )
+    weight = torch.rand(EDGES.size(1)) if "weight" in terms else None
+    attr = torch.randn(EDGES.size(1), 3) if edge_dim else None
+    assert_matches_oracle(randomized(conv), torch.randn(N, F), EDGES, weight, attr, tolerance=2e-4)
+
+
+@pytest.mark.parametrize("mix", ["sum", "scalar", "node"])
+@pytest.mark.parametrize("root_weight", [False, True])
+@pytest.mark.parametrize("act", ["tanh", None])
+@pytest.mark.parametrize("factor_act", [None, "tanh"])
+def test_the_equation_with_other_options(mix, root_weight, act, factor_act):
+    conv = TGNNConv(F, D, R, mix=mix, root_weight=root_weight, act=act, factor_act=factor_act)
+    assert_matches_oracle(randomized(conv), torch.randn(N, F), EDGES, tolerance=2e-4)
+
+
+def test_one_branch_alone():
+    x = torch.randn(N, F)
+    assert_matches_oracle(randomized(TGNNConv(F, D, 0)), x, EDGES)
+    assert sum(p.numel() for p in TGNNConv(F, D, 0).parameters()) == F * D
+    with pytest.raises(ValueError, match="rank is 0, but must be at least 1"):
+        TGNNConv(F, D, 0, low_order=None)
+
+
+@pytest.mark.parametrize("low_order", ["sum", "gcn"])
+@pytest.mark.parametrize("factors", ["plain", "weighted", "tempered"])
+def test_every_form_of_graph(factors, low_order):
+    conv, x = randomized(TGNNConv(F, D, R, factors=factors, low_order=low_order)), torch.randn(N, F)
+    expected = conv(x, EDGES)
+    torch.testing.assert_close(conv(x, to_csr(EDGES, N, N)), expected)
+    for order in ("row", "col"):
+        torch.testing.assert_close(conv(x, EdgeIndex(EDGES, sparse_size=(N, N)).sort_by(order).values), expected)
+    torch.testing.assert_close(conv(x, EDGES.int()), expected)
+
+
+def test_values_of_adj_t_are_weights():
+    conv, x, weight = randomized(TGNNConv(F, D, R)), torch.randn(N, F), torch.rand(EDGES.size(1))
+    adj_t = to_csr(EDGES, N, N)
+    order = EDGES[1].argsort(stable=True)
+    weighted = torch.sparse_csr_tensor(
+        adj_t.crow_indices(), adj_t.col_indices(), weight[order], (N, N), check_invariants=False
+    )
+    torch.testing.assert_close(conv(x, weighted), conv(x, EDGES, weight))
+    with pytest.raises(ValueError, match="adj_t stores values of its own"):
+        conv(x, weighted, weight)
+
+
+@pytest.mark.parametrize("layout", ["to_sparse_csr", "to_sparse_coo"])
+@pytest.mark.parametrize("root_weight", [False, True])
+def test_sparse_features(layout, root_weight, backend):
+    conv = randomized(TGNNConv(F, D, R, root_weight=root_weight)).double()
+    x = torch.rand(N, F, dtype=torch.float64)
+    x[x < 0.5] = 0
+    with use_backend(backend):
+        gradients = []
+        for form in (x, getattr(x, layout)()):
+            out = conv(form, EDGES)
+            torch.testing.assert_close(out, conv(x, EDGES))
+            gradients.append(torch.autograd.grad(out.square().sum(), list(conv.parameters())))
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("low_order", ["sum", "mean", "gcn"])
+@pytest.mark.parametrize("factors", ["plain", "weighted", "tempered"])
+def test_bipartite_is_the_same_graph_seen_in_two_halves(factors, low_order):
+    conv = randomized(TGNNConv(F, D, R, factors=factors, low_order=low_order, root_weight=True))
+    sources, destinations = torch.randn(6, F), torch.randn(4, F)
+    edges = random_edges(6, 4, 11)
+    # The same as one graph: destinations come after the sources, and sources have no edges into them but their loop.
+    both = torch.cat([sources, destinations])
+    one = torch.cat([edges + torch.tensor([[0], [6]])], dim=1)
+    found = conv((sources, destinations), edges)
+    assert found.shape == (4, D)
+    if low_order != "gcn" and factors != "weighted":  # degrees of sources count their loop there, their edges here
+        torch.testing.assert_close(found, conv(both, one)[6:])
+    weight, alike = torch.rand(11), torch.ones(11)
+    torch.testing.assert_close(conv((sources, destinations), edges, alike), found)
+    assert not torch.allclose(conv((sources, destinations), edges, weight), found)
+    torch.testing.assert_close(conv((sources, destinations), to_csr(edges, 4, 6)), found)
+
+
+def test_bipartite_with_features_of_two_kinds():
+    conv = TGNNConv((F, 3), D, R, root_weight=True)
+    edges = random_edges(6, 4, 11)
+    assert conv.closed is False
+    assert conv((torch.randn(6, F), torch.randn(4, 3)), edges).shape == (4, D)
+    alone = TGNNConv((F, 3), D, R)
+    assert alone((torch.randn(6, F), None), edges, size=(6, 4)).shape == (4, D)
+    with pytest.raises(ValueError, match="give size="):
+        alone((torch.randn(6, F), None), edges)
+    with pytest.raises(ValueError, match="needs the features of the node itself"):
+        conv((torch.randn(6, F), None), edges, size=(6, 4))
+    with pytest.raises(ValueError, match="does not go with a pair of in_channels"):
+        TGNNConv((F, 3), D, R, add_self_loops=True)
+    with pytest.raises(ValueError, match="sources have 5 features and destinations 3; use add_self_loops=False"):
+        TGNNConv(F, D, R)((torch.randn(6, F), torch.randn(4, 3)), edges)
+    with pytest.raises(ValueError, match="x_dst is None; give it, or use add_self_loops=False"):
+        TGNNConv(F, D, R)((torch.randn(6, F), None), edges)
+
+
+@pytest.mark.parametrize("factors", ["plain", "weighted", "tempered"])
+@pytest.mark.parametrize("low_order", ["sum", "mean", "gcn"])
+def test_weight_zero_means_that_the_edge_is_not_there(factors, low_order):
+    conv, x = randomized(TGNNConv(F, D, R, factors=factors, low_order=low_order)), torch.randn(N, F)
+    weight = (torch.rand(EDGES.size(1)) > 0.4).float()
+    weight[EDGES[0] == EDGES[1]] = 1  # without its loop a node would get one again
+    torch.testing.assert_close(conv(x, EDGES, weight), conv(x, EDGES[:, weight == 1]), rtol=1e-4, atol=1e-5)
+
+
+def test_equivariance_and_gradients():
+    conv = randomized(TGNNConv(F, D, R, low_order="gcn", mix="node", act_high="tanh", act_low="tanh")).double()
+    x = torch.randn(N, F, dtype=torch.float64)
+    assert_permutation_equivariant(conv, x, EDGES, tolerance=1e-10)
+    assert_gradients(conv, x, EDGES)
+    conv = TGNNConv(2, 2, 2, edge_dim=1, factors="weighted", act_high="tanh", act_low="tanh").double()
+    attr, weight = torch.randn(EDGES.size(1), 1).double(), torch.rand(EDGES.size(1)).double() * 0.8 + 0.1
+    assert_gradients(conv, x[:, :2], EDGES, weight, attr)
+
+
+def test_gradients_of_the_tempered_product_are_finite_at_zero():
+    conv = TGNNConv(1, 1, 1, factors="tempered", add_self_loops=False)
+    x = torch.tensor([[-1.0], [0.0], [1e30]], requires_grad=True)
+    with torch.no_grad():
+        conv.cp.lin.weight.fill_(1)
+    out = conv(x, torch.tensor([[0, 1, 2, 2], [0, 1, 1, 2]]))  # factors 0, 1, 1e30
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert all(t.grad.isfinite().all() for t in [x, *conv.parameters()])
+
+
+def test_scalar_mix_can_be_read():
+    conv = TGNNConv(F, D, R, mix="scalar")
+    assert float(conv.a_high) == float(conv.a_low) == 0.5
+    with torch.no_grad():
+        conv.mix.logit.fill_(2.0)
+    assert float(conv.a_high) > 0.8
+    assert float(conv.a_high + conv.a_low) == 1
+    with pytest.raises(RuntimeError, match="only in a layer with mix='scalar'"):
+        TGNNConv(F, D, R).a_high  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("rank", "parameters"),
+    [(8, 58128), (32, 94272), (64, 142464), (128, 238848), (256, 431616), (512, 817152), (1024, 1588224)],
+)
+def test_parameters_are_those_of_the_papers_table(rank, parameters):
+    layers = [TGNNConv(1433, 32, rank), TGNNConv(32, 7, rank)]
+    assert sum(p.numel() for layer in layers for p in layer.parameters()) == parameters
+
+
+def test_isolated_nodes_empty_graphs_and_no_nodes():
+    conv = randomized(TGNNConv(F, D, R, add_self_loops=False))
+    none = torch.empty(2, 0, dtype=torch.int64)
+    x = torch.randn(3, F)
+    torch.testing.assert_close(conv(x, none), tgnn_conv_oracle(conv, x, none).float())
+    assert conv(torch.empty(0, F), none).shape == (0, D)
+    assert TGNNConv(F, D, R)(torch.empty(0, F), none).shape == (0, D)
+    assert TGNNConv(F, D, R, factors="weighted", low_order="gcn")(x[:1], none).isfinite().all()
+
+
+def test_lazy_repr_reset():
+    conv = TGNNConv(-1, D, R, root_weight=True)
+    assert repr(conv) == "TGNNConv(-1, 4, rank=6)"
+    assert conv(torch.randn(N, F), EDGES).shape == (N, D)
+    assert conv.cp.W.shape == (F + 1, R)
+    conv = randomized(TGNNConv(F, D, R, mix="node"))
+    x = torch.randn(N, F)
+    before = conv(x, EDGES)
+    conv.reset_parameters()
+    assert not torch.allclose(conv(x, EDGES), before)
+    assert torch.equal(conv.cp.lin.bias, torch.ones(R))
+
+
+def test_wrong_input_is_named():
+    x = torch.randn(N, F)
+    for options, message in [
+        ({"mix": "both"}, "mix is 'both', but must be 'sum', 'scalar' or 'node'"),
+        ({"low_order": "max"}, "low_order is 'max', but must be"),
+        ({"factors": "heavy"}, "factors is 'heavy', but must be"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            TGNNConv(F, D, R, **options)
+    conv = TGNNConv(F, D, R)
+    with pytest.raises(ValueError, match="edge_attr is given, but edge_dim is None"):
+        conv(x, EDGES, edge_attr=torch.randn(EDGES.size(1), 2))
+    with pytest.raises(ValueError, match="edge_attr is not given, but edge_dim is 2"):
+        TGNNConv(F, D, R, edge_dim=2)(x, EDGES)
+    with pytest.raises(ValueError, match="edge_weight has 3 rows, but the graph has 22 edges"):
+        conv(x, EDGES, torch.rand(3))
+    with pytest.raises(ValueError, match=r"edge_weight contains 2.0, but must lie in \[0, 1\]"):
+        conv(x, EDGES, torch.full((EDGES.size(1),), 2.0))
+    with pytest.raises(ValueError, match="contains 99, but must lie in"):
+        conv(x, torch.tensor([[99], [0]]))
+    with pytest.raises(ValueError, match="x has 3 features, but the layer was made for 5"):
+        conv(x[:, :3], EDGES)
