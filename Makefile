@@ -6,7 +6,7 @@ READY := .venv/.ready
 .PHONY: demo test lint bench clean
 
 demo: $(READY)          ## train on a data set that comes with the package
-	$(BIN)/python examples/digits.py
+	$(BIN)/python examples/node_classification.py
 
 test: $(READY) lint     ## the linters, then the whole test suite
 	$(BIN)/python -m pytest

@@ -86,7 +86,9 @@ class OneHop(BaseSampler):
         nodes = torch.cat([seeds, src[~torch.isin(src, seeds)].unique()])
         place = torch.full((N,), -1)
         place[nodes] = torch.arange(nodes.numel())
-        return SamplerOutput(node=nodes, row=place[src], col=place[dst], edge=edge, batch=None, metadata=(index.input_id, None))
+        return SamplerOutput(
+            node=nodes, row=place[src], col=place[dst], edge=edge, batch=None, metadata=(index.input_id, None)
+        )
 
     def sample_from_edges(self, index, **kwargs):
         raise NotImplementedError

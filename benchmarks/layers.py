@@ -1,0 +1,128 @@
+"""Whole networks: a training epoch beside PyG's GCN, and many epochs on graphs with hubs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch_geometric.data import Data
+from torch_geometric.datasets import Amazon, Planetoid
+from torch_geometric.nn import GCN, MessagePassing
+from torch_geometric.utils import add_self_loops
+
+from tgnn import TGNN
+
+
+def cora(folder: Path) -> Data | None:
+    """Cora with its 140 labelled nodes, or ``None`` where its files are not."""
+    return _from_pyg(folder / "planetoid" / "Cora", lambda root: Planetoid(root, "Cora"))
+
+
+def computers(folder: Path) -> Data | None:
+    data = _from_pyg(folder / "amazon" / "Computers", lambda root: Amazon(root, "Computers"))
+    if data is not None:
+        data.x = (data.x / data.x.sum(1, keepdim=True).clamp(min=1)).to_sparse_csr()
+    return data
+
+
+def blogcatalog(folder: Path) -> Data | None:
+    """Bloggers with their groups; the features are the identity: each node is one of a kind."""
+    path = folder / "blogcatalog" / "blogcatalog.npz"
+    if not path.exists():
+        return None
+    arrays = np.load(path)
+    edges, member = (torch.from_numpy(arrays[name].astype(np.int64)).t() for name in ("edge", "member"))
+    n = int(arrays["num_nodes"])
+    y = torch.zeros(n, int(arrays["num_labels"]))
+    y[member[0], member[1]] = 1
+    eye = torch.sparse_csr_tensor(torch.arange(n + 1), torch.arange(n), torch.ones(n), (n, n), check_invariants=False)
+    return Data(x=eye, edge_index=torch.cat([edges, edges.flip(0)], 1), y=y, num_nodes=n)
+
+
+def _from_pyg(raw: Path, load: Callable[[str], list[Data]]) -> Data | None:
+    if not raw.exists():
+        return None
+    with tempfile.TemporaryDirectory() as scratch:
+        shutil.copytree(raw, Path(scratch) / raw.name)
+        return load(scratch)[0]
+
+
+class PyGProducts(torch.nn.Module):
+    """The same network from PyG's parts: messages, then ``MulAggregation``."""
+
+    class Layer(MessagePassing):
+        def __init__(self, in_channels: int, out_channels: int, rank: int, last: bool) -> None:
+            super().__init__(aggr="mul")
+            self.factors = torch.nn.Linear(in_channels, rank)
+            torch.nn.init.ones_(self.factors.bias)
+            self.M = torch.nn.Linear(rank, out_channels, bias=False)
+            self.low = torch.nn.Linear(in_channels, out_channels, bias=False)
+            self.sum = _Sum()
+            self.act = torch.nn.Identity() if last else torch.nn.ReLU()
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            edge_index, _ = add_self_loops(edge_index, num_nodes=x.size(0))
+            high = self.M(torch.tanh(self.propagate(edge_index, x=self.factors(x))))
+            return self.act(high) + self.act(self.sum(self.low(x), edge_index))
+
+    def __init__(self, in_channels: int, hidden: int, out_channels: int, rank: int) -> None:
+        super().__init__()
+        self.first = self.Layer(in_channels, hidden, rank, last=False)
+        self.second = self.Layer(hidden, out_channels, rank, last=True)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.second(self.first(x, edge_index), edge_index)
+
+
+class _Sum(MessagePassing):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.propagate(edge_index, x=x)
+
+
+def epoch(model: torch.nn.Module, data: Data, x: Tensor) -> Callable[[], None]:
+    """One step of training on the whole graph."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
+
+    def run() -> None:
+        model.train()
+        optimizer.zero_grad()
+        out = model(x, data.edge_index)
+        cross_entropy(out[data.train_mask], data.y[data.train_mask]).backward()
+        optimizer.step()
+
+    return run
+
+
+def epochs(data: Data, dropout: float) -> dict[str, Callable[[], None]]:
+    sparse = data.x.to_sparse_csr()
+    sizes = (1433, 32, 2, 7)
+    contenders = {"PyG GCN": epoch(GCN(*sizes, dropout=dropout), data, data.x)}
+    for rank in (8, 64, 512):
+        contenders[f"tGNN, rank {rank}"] = epoch(TGNN(*sizes, rank=rank, dropout=dropout), data, sparse)
+    contenders["the same from PyG's parts, rank 512"] = epoch(PyGProducts(1433, 32, 7, 512), data, data.x)
+    return contenders
+
+
+def train(data: Data, rank: int, seed: int, steps: int = 200) -> tuple[float, float, bool]:
+    """First and last loss, and whether everything was finite all the way."""
+    torch.manual_seed(seed)
+    many = data.y.dim() == 2
+    classes = data.y.size(1) if many else int(data.y.max()) + 1
+    model = TGNN(data.x.size(1), 32, 2, classes, rank=rank, low_order="gcn")
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
+    losses, finite = [], True
+    for _ in range(steps):
+        optimizer.zero_grad()
+        out = model(data.x, data.edge_index)
+        loss = binary_cross_entropy_with_logits(out, data.y) if many else cross_entropy(out, data.y)
+        loss.backward()
+        finite &= bool(out.detach().isfinite().all()) and all(bool(p.grad.isfinite().all()) for p in model.parameters())
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses[0], losses[-1], finite

@@ -1,0 +1,38 @@
+"""The examples run as a user runs them, and show what they say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name: str, *arguments: str) -> str:
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_your_own_model():
+    said = run("your_own_model.py", "--epochs", "20")
+    scores = [float(found) for found in re.findall(r": (0\.\d\d)\n", said)]
+    assert len(scores) == 3
+    assert min(scores) > 0.3  # by chance: 0.1
+    assert "convs.1 (GATConv): SumAggregation() -> HighOrderAggregation" in said
+
+
+def test_node_classification():
+    said = run("node_classification.py", "--epochs", "40", "--seeds", "1")
+    scores = [float(found) for found in re.findall(r"│\s+(0\.\d{3})\s+│", said)]
+    assert len(scores) == 2
+    assert min(scores) > 0.6
+
+
+def test_graph_regression():
+    said = run("graph_regression.py", "--epochs", "15", "--graphs", "500")
+    sums, products = (float(found) for found in re.findall(r"test error (\d\.\d{3})", said))
+    assert products < 0.8 * sums

@@ -1,0 +1,134 @@
+"""with_cp: existing models become high-order, keep what they have learned, and say what happened to them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.conftest import random_edges
+from torch_geometric.nn import (
+    GAT,
+    GCN,
+    GIN,
+    PNA,
+    Aggregation,
+    EdgeCNN,
+    FastRGCNConv,
+    GATConv,
+    GCNConv,
+    GraphSAGE,
+    MeanAggregation,
+    MessagePassing,
+    SumAggregation,
+    TransformerConv,
+    global_add_pool,
+)
+
+from tgnn import TGNNConv, with_cp
+from tgnn.nn import HighOrderAggregation
+
+N, F = 10, 6
+X, EDGES = torch.randn(N, F), random_edges(N, N, 24)
+MODELS = {
+    "GCN": lambda: GCN(F, 8, 2, 3),
+    "GAT": lambda: GAT(F, 8, 2, 3, heads=2),
+    "GAT v2": lambda: GAT(F, 8, 2, 3, v2=True),
+    "GraphSAGE": lambda: GraphSAGE(F, 8, 2, 3),
+    "GraphSAGE, max": lambda: GraphSAGE(F, 8, 2, 3, aggr="max"),
+    "GIN": lambda: GIN(F, 8, 2, 3),
+    "PNA": lambda: PNA(
+        F, 8, 2, 3, aggregators=["mean", "max"], scalers=["identity", "amplification"], deg=torch.tensor([0, 4, 6])
+    ),
+    "EdgeCNN": lambda: EdgeCNN(F, 8, 2, 3),
+    "Transformer": lambda: TransformerConv(F, 3, heads=2),
+}
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_starts_where_the_model_was_and_learns_more(name, capsys):
+    model = MODELS[name]().eval()
+    expected = model(X, EDGES)
+    changed = with_cp(model, rank=4).eval()
+    torch.testing.assert_close(changed(X, EDGES), expected)
+    torch.testing.assert_close(model(X, EDGES), expected)  # the given one is as it was
+    assert not any(isinstance(m, HighOrderAggregation) for m in model.modules())
+    said = capsys.readouterr().out
+    for change in changed.cp_changes:
+        assert f"{change.name} ({change.module}): {change.before} -> {change.after}" in said
+    layers = [m for m in changed.modules() if isinstance(m, MessagePassing)]
+    assert len(changed.cp_changes) == len(layers)
+    kept = dict(model.named_parameters())
+    found = dict(changed.named_parameters())
+    assert all(torch.equal(p, found[n.replace("aggr_module.", "aggr_module.low.")]) for n, p in kept.items())
+
+    def loss():
+        return (changed(X, EDGES) - 1).square().mean()
+
+    optimizer = torch.optim.Adam(changed.parameters(), lr=0.05)
+    before = float(loss().detach())
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+    assert float(loss().detach()) < before
+    assert all(layer.aggr_module.cp.M.any() for layer in layers)
+
+
+@pytest.mark.parametrize("name", ["GCN", "GAT", "GraphSAGE", "GIN", "PNA"])
+def test_known_layers_need_no_first_pass(name):
+    changed = with_cp(MODELS[name](), rank=4, verbose=False)
+    assert all(p.numel() > 0 for p in changed.parameters())
+
+
+class Net(torch.nn.Module):
+    def __init__(self, readout: Aggregation | None):
+        super().__init__()
+        self.conv = GCNConv(F, 8)
+        self.readout = readout
+        self.own = TGNNConv(8, 8, 2)
+
+    def forward(self, x, edge_index, batch):
+        x = self.own(self.conv(x, edge_index).relu(), edge_index)
+        return self.readout(x, batch) if self.readout is not None else global_add_pool(x, batch)
+
+
+def test_readouts(capsys):
+    batch = torch.tensor([0] * 4 + [1] * 6)
+    for aggregation in (SumAggregation(), MeanAggregation()):
+        model = Net(aggregation)
+        changed = with_cp(model, rank=3)
+        torch.testing.assert_close(changed(X, EDGES, batch), model(X, EDGES, batch))
+        assert [c.name for c in changed.cp_changes] == ["conv", "readout"]
+        assert isinstance(changed.readout, HighOrderAggregation)
+    capsys.readouterr()
+    with_cp(Net(None), rank=3)
+    assert "not changed: Net.forward calls global_add_pool; use an Aggregation module" in capsys.readouterr().out
+    alone = with_cp(SumAggregation(), rank=3, verbose=False)
+    assert isinstance(alone, HighOrderAggregation)
+    assert alone(X, batch).shape == (2, F)
+
+
+def test_what_cannot_be_changed_is_refused_by_name():
+    class Mixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = GATConv(F, 8)
+            self.second = FastRGCNConv(8, 8, num_relations=2)
+
+    with pytest.raises(ValueError, match=r"cannot change second \(FastRGCNConv\) has an aggregate\(\) of its own"):
+        with_cp(Mixed(), rank=3)
+    changed = with_cp(Mixed(), rank=3, skip=["second"], verbose=False)
+    assert [c.name for c in changed.cp_changes] == ["first"]
+    with pytest.raises(ValueError, match="found no layer and no readout to change"):
+        with_cp(torch.nn.Linear(2, 2), rank=3)
+    with pytest.raises(ValueError, match="found no layer and no readout to change"):
+        with_cp(TGNNConv(2, 2, 2), rank=3)
+    with pytest.raises(ValueError, match="rank is 0"):
+        with_cp(GCNConv(2, 2), rank=0)
+    with pytest.raises(ValueError, match="skip names 'third', but the model has no such module"):
+        with_cp(Mixed(), rank=3, skip=["third"])
+
+
+def test_twice_is_once():
+    once = with_cp(GCN(F, 8, 2, 3), rank=4, verbose=False)
+    with pytest.raises(ValueError, match="found no layer and no readout to change"):
+        with_cp(once, rank=4)
