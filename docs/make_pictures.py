@@ -1,4 +1,4 @@
-"""Draws the picture of the README: what a CP layer computes, beside sum pooling.
+"""Draws the pictures: what a CP layer computes, beside sum pooling (README), and what it can compute (theory.md).
 
 Run: .venv/bin/python docs/make_pictures.py
 """
@@ -45,7 +45,7 @@ def neighbours(axis: Axes) -> list[float]:
     return heights
 
 
-def main() -> None:
+def pooling() -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.6), width_ratios=[7.6, 10.2], layout="constrained")
     for axis, title in ((left, "sum pooling"), (right, "CP layer (Definition 1)")):
         axis.set_title(title, fontsize=13, color=INK, loc="left")
@@ -71,6 +71,50 @@ def main() -> None:
     right.text(7.2, 1.45, "all orders up to the degree", va="center", fontsize=10, color="#666666")
     right.set(xlim=(0, 10.2), ylim=(0.4, 3.6))
     figure.savefig(Path(__file__).parent / "images" / "pooling.png", dpi=130, bbox_inches="tight", facecolor="white")
+
+
+def function_spaces() -> None:
+    """Four nested sets of functions: the figure of the paper's section on theory."""
+    figure, axis = plt.subplots(figsize=(9.6, 5.3), layout="constrained")
+    axis.set_aspect("equal")
+    axis.axis("off")
+    # From the outside in: name, what is to be said of it, half width, half height, colour.
+    functions = r"e.g. $\max(x_1, \ldots, x_k)$"
+    layers = r"Theorem 3: few are functions of the sum  ·  e.g. $\tanh(x_1 x_2 \cdots x_k)$"
+    polynomials = r"Theorem 1: all are CP layers  ·  e.g. $\sum_{i<j}\, x_i\, x_j$"
+    sums = r"Theorem 2: rank $F k$ is enough"
+    sets = [
+        ("permutation-invariant functions", functions, 5.2, 2.86, "#f6f6f6"),
+        ("CP layers", layers, 4.3, 2.22, "#fdeee0"),
+        ("permutation-invariant multilinear polynomials", polynomials, 3.4, 1.58, ORANGE),
+        ("sum and mean", sums, 1.75, 0.74, BLUE),
+    ]
+    bottom = 0.0
+    for name, note, width, height, color in sets:
+        axis.add_patch(
+            FancyBboxPatch(
+                (-width, bottom),
+                2 * width,
+                2 * height,
+                boxstyle=f"round,pad=0,rounding_size={min(0.6, height)}",
+                fc=color,
+                ec=INK,
+                lw=1.1,
+            )
+        )
+        inner = name == "sum and mean"
+        top = bottom + 2 * height - (0.52 if inner else 0.34)
+        axis.text(0, top, name, ha="center", va="center", fontsize=12.5, color=INK, weight="bold")
+        axis.text(0, top - (0.46 if inner else 0.4), note, ha="center", va="center", fontsize=11, color="#555555")
+        bottom += 0.2
+    axis.set(xlim=(-5.4, 5.4), ylim=(-0.15, 5.87))
+    path = Path(__file__).parent / "images" / "function_spaces.png"
+    figure.savefig(path, dpi=130, bbox_inches="tight", facecolor="white")
+
+
+def main() -> None:
+    pooling()
+    function_spaces()
 
 
 if __name__ == "__main__":

@@ -84,14 +84,12 @@ def cp_from_polynomial(
         if in_channels is None or k is None:
             raise ValueError("terms do not say how many features and vectors there are: pass in_channels and k")
         _check_size(in_channels, k)
-        entries = from_terms(polynomial, in_channels, k)
+        entries = _finite(from_terms(polynomial, in_channels, k))
     else:
         tensor = _checked_tensor(torch.as_tensor(polynomial).detach().cpu(), in_channels, k)
         in_channels, k = tensor.size(0) - 1, tensor.dim() - 1
         _check_size(in_channels, k)
-        entries = from_tensor(tensor, symmetrize)
-    if not bool(entries.isfinite().all()):
-        raise ValueError("a coefficient is NaN or infinite, but each must be a finite number")
+        entries = from_tensor(_finite(tensor), symmetrize)
     directions, least = spanning_directions(in_channels + 1, k)
     error = k * math.sqrt(len(directions)) * float(np.finfo(np.float64).eps) / least
     if error > ACCURACY:
@@ -103,6 +101,12 @@ def cp_from_polynomial(
     weights = np.sqrt(multiplicities(in_channels + 1, k))[:, None]
     M = np.linalg.solve(powers(directions, k), weights * entries.numpy())
     return linear_layer(torch.from_numpy(directions.T.copy()), torch.from_numpy(M.T.copy()))
+
+
+def _finite(coefficients: Tensor) -> Tensor:
+    if not bool(coefficients.isfinite().all()):
+        raise ValueError("a coefficient is NaN or infinite, but each must be a finite number")
+    return coefficients
 
 
 def _check_size(in_channels: int, k: int) -> None:

@@ -39,14 +39,13 @@ def check(layer: CPAggregation, k: int) -> None:
 @pytest.mark.parametrize("options", [{}, LINEAR], ids=["tanh-relu", "linear"])
 def test_found_for_each_of_1000_random_layers(options):
     generator = torch.Generator().manual_seed(0)
-    for draw in range(1000):
+    for _ in range(1000):
         F, d, R, k = (int(torch.randint(1, 6, (), generator=generator)) for _ in range(4))
         layer = CPAggregation(F, d, rank=R, **options).double()
         with torch.no_grad():
             for parameter in layer.parameters():
                 parameter.normal_(generator=generator)
         check(layer, k + 1)
-        assert draw < 1000
 
 
 @pytest.mark.parametrize(
@@ -150,7 +149,7 @@ def test_every_function_of_the_sum_has_equal_blocks():
 
 
 def test_no_random_layer_has_equal_blocks():
-    for seed in range(100):
+    for seed in range(25):
         layer = random_linear_layer(seed)
         x = torch.randn(3, 3, dtype=torch.float64)
         assert hessian_gap(layer, x) > 0.1
