@@ -22,7 +22,9 @@ def test_the_examples_of_the_readme():
     assert names["changed"](x, edge_index).shape == (4, 7)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/numerics.md", "docs/layers.md", "docs/theory.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", "docs/numerics.md", "docs/layers.md", "docs/theory.md"]
+)
 def test_links_lead_somewhere(name):
     text = (ROOT / name).read_text()
     for target in re.findall(r"\]\(([^)#]+)\)", text):

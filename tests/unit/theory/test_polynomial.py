@@ -62,7 +62,7 @@ def test_the_layer_of_a_tensor_has_that_tensor(F, k, d):
     torch.testing.assert_close(dense_tensor(cp_from_polynomial(T), k).detach(), T, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize(("F", "k"), [(1, 20), (2, 12), (4, 8), (8, 3)])
+@pytest.mark.parametrize(("F", "k"), [(1, 20), (2, 12), (3, 8), (8, 3)])
 def test_larger_sizes_hold_relative_to_the_polynomials_size(F, k):
     generator = torch.Generator().manual_seed(0)
     # A product of equal linear forms has a short formula, and all its coefficients are there.
