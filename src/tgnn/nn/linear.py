@@ -63,7 +63,6 @@ class FeatureLinear(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(self.weight, UninitializedParameter):
             self._settle(x.size(-1))
-            self.initialize(self.weight)
         if x.size(-1) != self.in_channels:
             raise ValueError(f"x has {x.size(-1)} features, but the layer was made for {self.in_channels}")
         if x.layout == torch.strided:
@@ -75,6 +74,7 @@ class FeatureLinear(torch.nn.Module):
         assert isinstance(self.weight, UninitializedParameter)
         self.in_channels = in_channels
         self.weight.materialize((in_channels, self.out_channels))
+        self.initialize(self.weight)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         if isinstance(self.weight, UninitializedParameter):

@@ -51,6 +51,7 @@ class ScalarMix(torch.nn.Module):
         return 1 - self.a_high
 
     def forward(self, high: Tensor, low: Tensor) -> Tensor:
+        high, low = _alike(high, low)
         return torch.lerp(low, high, self.logit.sigmoid().to(low.dtype))
 
 
@@ -81,7 +82,14 @@ class NodeMix(torch.nn.Module):
         return torch.sigmoid(high @ self.high - low @ self.low)
 
     def forward(self, high: Tensor, low: Tensor) -> Tensor:
+        high, low = _alike(high, low)
         return torch.lerp(low, high, self.a_high(high, low).unsqueeze(-1).to(low.dtype))
+
+
+def _alike(high: Tensor, low: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in the wider of their types: under autocast they may differ."""
+    dtype = torch.promote_types(high.dtype, low.dtype)
+    return high.to(dtype), low.to(dtype)
 
 
 def make_mix(name: str, channels: int) -> SumMix | ScalarMix | NodeMix:

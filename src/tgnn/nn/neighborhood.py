@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +13,9 @@ from torch_geometric.typing import SparseTensor
 
 from tgnn.ops import closed_edges, degrees, neighbor_sum
 from tgnn.ops.cache import remembered
+from tgnn.ops.eager import nothing_watches
+
+T = TypeVar("T")
 
 
 class Neighborhood(NamedTuple):
@@ -26,6 +31,8 @@ class Neighborhood(NamedTuple):
     weight: Tensor | None
     """One number per edge; 0: as if the edge were not there."""
     edge_attr: Tensor | None
+    bipartite: bool = False
+    """Whether sources and destinations are nodes of two kinds, with degrees of their own."""
 
     def sum(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         weight = self.weight if weight is None else weight
@@ -35,20 +42,22 @@ class Neighborhood(NamedTuple):
         """Total weight into each node, ``[N_dst]``."""
         if self.weight is None:
             return degrees(self.graph, self.size, self_loops=self.self_loops)
-        ones = torch.ones(self.size[0], 1, dtype=self.weight.dtype, device=self.weight.device)
-        return self.sum(ones).squeeze(1)
+        weight = self.weight.to(torch.promote_types(self.weight.dtype, torch.float32))
+        ones = torch.ones(self.size[0], 1, dtype=weight.dtype, device=weight.device)
+        return self.sum(ones, weight).squeeze(1)
 
     def inverse_roots(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """``d ** -0.5`` of sources and of destinations, 0 where d is 0. A square graph has one degree per node, that of
-        the edges into it, as PyG's ``gcn_norm`` has.
+        """``d ** -0.5`` of sources and of destinations, 0 where d is 0. A graph on one set of nodes has one degree per
+        node, that of the edges into it, as PyG's ``gcn_norm`` has.
         """
-        into = _inverse_root(self.degrees().to(dtype))
-        if self.size[0] == self.size[1]:
-            return into, into
+        wide = torch.promote_types(dtype, torch.float32)  # half precision does not count beyond 256
+        into = _inverse_root(self.degrees().to(wide))
+        if not self.bipartite:
+            return into.to(dtype), into.to(dtype)
         edge_index = as_edge_index(self.graph)
         weight = torch.ones(edge_index.size(1), device=into.device) if self.weight is None else self.weight
-        out_of = torch.zeros(self.size[0], dtype=dtype, device=into.device)
-        return _inverse_root(out_of.index_add(0, edge_index[0], weight.to(dtype))), into
+        out_of = torch.zeros(self.size[0], dtype=wide, device=into.device)
+        return _inverse_root(out_of.index_add(0, edge_index[0], weight.to(wide))).to(dtype), into.to(dtype)
 
 
 def _inverse_root(degree: Tensor) -> Tensor:
@@ -81,6 +90,8 @@ def neighborhood(
             raise ValueError("edge_weight is given, but adj_t stores values of its own; give one of them")
         weight = own_weight
         graph = as_edge_index(graph)
+    if weight is not None or edge_attr is not None:
+        _check_lengths(as_edge_index(graph), weight, edge_attr)
     if isinstance(x, Tensor):
         num_nodes = x.size(0)
         size = size or (num_nodes, num_nodes)
@@ -89,8 +100,7 @@ def neighborhood(
         if not self_loops or (weight is None and edge_attr is None and not edgewise):
             return Neighborhood(x, graph, size, self_loops, weight, edge_attr)
         edges = as_edge_index(graph)
-        weight, edge_attr = _checked(edges, weight, edge_attr)
-        closed, loop_weight = closed_edges(edges, num_nodes)
+        closed, loop_weight = _made_once(("closed", num_nodes), edges, partial(closed_edges, edges, num_nodes))
         dtype = torch.float32 if weight is None else weight.dtype
         ones = torch.ones(edges.size(1), dtype=dtype, device=edges.device)
         weight = torch.cat([ones if weight is None else weight, loop_weight.to(dtype)])
@@ -101,8 +111,11 @@ def neighborhood(
             if destinations is None:
                 raise ValueError("x is (x_src, None): give size=(N_src, N_dst) as well")
             size = (sources.size(0), destinations.size(0))
-        return Neighborhood(sources, graph, size, False, weight, edge_attr)
-    return _closed_bipartite(sources, destinations, graph, weight, edge_attr)
+        return Neighborhood(sources, graph, size, False, weight, edge_attr, bipartite=True)
+    near = _closed_bipartite(sources, destinations, graph, weight, edge_attr)
+    if size is not None and tuple(size) != (sources.size(0), near.size[1]):
+        raise ValueError(f"size is {tuple(size)}, but x has {sources.size(0)} sources and {near.size[1]} destinations")
+    return near
 
 
 def _closed_bipartite(
@@ -118,27 +131,34 @@ def _closed_bipartite(
             f"each node is to be its own neighbour, but sources have {sources.size(1)} features and destinations "
             f"{destinations.size(1)}; use add_self_loops=False (root_weight=True keeps a channel for the node itself)"
         )
+    if torch.strided not in (sources.layout, destinations.layout):
+        raise TypeError("a pair of sparse feature matrices does not go with self-loops; use add_self_loops=False")
     num_src, num_dst = sources.size(0), destinations.size(0)
     edges = as_edge_index(graph)
-    weight, edge_attr = _checked(edges, weight, edge_attr)
 
     def close() -> Tensor:
         own = torch.arange(num_dst, dtype=edges.dtype, device=edges.device)
         return torch.cat([edges, torch.stack([own + num_src, own])], dim=1)
 
-    closed = close() if torch.compiler.is_compiling() else remembered(("bipartite", num_src, num_dst), [edges], close)
+    closed = _made_once(("bipartite", num_src, num_dst), edges, close)
     if weight is not None:
         weight = torch.cat([weight, weight.new_ones(num_dst)])
     both = torch.cat([sources, destinations])
-    return Neighborhood(both, closed, (num_src + num_dst, num_dst), False, weight, _padded(edge_attr, num_dst))
+    size = (num_src + num_dst, num_dst)
+    return Neighborhood(both, closed, size, False, weight, _padded(edge_attr, num_dst), bipartite=True)
 
 
-def _checked(edges: Tensor, weight: Tensor | None, edge_attr: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Before they are lengthened: a wrong length must not be hidden."""
-    for name, value in (("edge_weight", weight), ("edge_attr", edge_attr)):
-        if value is not None and value.size(0) != edges.size(1):
-            raise ValueError(f"{name} has {value.size(0)} rows, but the graph has {edges.size(1)} edges")
-    return weight, edge_attr
+def _made_once(what: Hashable, edges: Tensor, make: Callable[[], T]) -> T:
+    """Remembered while the edges live unchanged, unless someone watches what is computed."""
+    return remembered(what, [edges], make) if nothing_watches(edges) else make()
+
+
+def _check_lengths(edges: Tensor, weight: Tensor | None, edge_attr: Tensor | None) -> None:
+    """Before anything is lengthened or spread: a wrong length must not be hidden."""
+    for name, value, dims in (("edge_weight", weight, 1), ("edge_attr", edge_attr, 2)):
+        if value is not None and (value.dim() != dims or value.size(0) != edges.size(1)):
+            wanted = f"[{edges.size(1)}{', edge_dim' if dims == 2 else ''}]"
+            raise ValueError(f"{name} must have shape {wanted}, one row per edge, got {list(value.shape)}")
 
 
 def _padded(edge_attr: Tensor | None, rows: int) -> Tensor | None:
@@ -156,14 +176,18 @@ def as_edge_index(graph: Any) -> Tensor:
     if isinstance(graph, SparseTensor):
         row, col, _ = graph.coo()
         return torch.stack([col, row])
+    if not isinstance(graph, Tensor) or graph.layout != torch.sparse_csr:
+        what = graph.layout if isinstance(graph, Tensor) else type(graph).__name__
+        raise TypeError(
+            f"the graph must be an edge_index, an EdgeIndex, a torch CSR tensor or a SparseTensor, got {what}"
+        )
     ptr, col = graph.crow_indices(), graph.col_indices()
 
     def unfold() -> Tensor:
         row = torch.arange(ptr.numel() - 1, dtype=col.dtype, device=col.device)
         return torch.stack([col, row.repeat_interleave(ptr.diff(), output_size=col.numel())])
 
-    edge_index = remembered("unfolded", [ptr, col], unfold)
-    return edge_index
+    return remembered("unfolded", [ptr, col], unfold) if nothing_watches(col) else unfold()
 
 
 def _stored_values(graph: Any) -> Tensor | None:
@@ -174,4 +198,4 @@ def _stored_values(graph: Any) -> Tensor | None:
         values = graph.values()
     else:
         return None
-    return None if values is None or bool((values == 1).all()) else values
+    return None if values is None or (not values.requires_grad and bool((values == 1).all())) else values

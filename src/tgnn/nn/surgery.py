@@ -51,12 +51,15 @@ def with_cp(model: torch.nn.Module, rank: int, *, skip: Collection[str] = (), ve
     if rank < 1:
         raise ValueError(f"rank is {rank}, but must be at least 1")
     model = copy.deepcopy(model)
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     if unknown := set(skip) - set(modules):
         raise ValueError(f"skip names {sorted(unknown)[0]!r}, but the model has no such module")
     if refused := _refused(modules, skip):
-        reasons = "; ".join(f"{name} ({type(modules[name]).__name__}) {why}" for name, why in refused.items())
-        raise ValueError(f"with_cp cannot change {reasons}. Leave them as they are with skip={list(refused)}")
+        parts = [
+            f"{name or 'the model'} ({type(modules[name]).__name__}), which {why}" for name, why in refused.items()
+        ]
+        way_out = "" if "" in refused else f". Leave it as it is with skip={list(refused)}"
+        raise ValueError(f"with_cp cannot change {', '.join(parts)}{way_out}")
     changes = [_change(modules, name, rank) for name in _changeable(modules, skip)]
     if not changes:
         raise ValueError("with_cp found no layer and no readout to change: the model has no MessagePassing that can be")
@@ -89,7 +92,7 @@ def _changeable(modules: dict[str, torch.nn.Module], skip: Collection[str]) -> l
     """Layers, and aggregations that are not part of a layer or of another aggregation."""
     found: list[str] = []
     for name, module in modules.items():  # parents come before their children
-        inside = any(name == parent or name.startswith(f"{parent}.") for parent in [*found, *skip] if parent)
+        inside = any(parent in ("", name) or name.startswith(f"{parent}.") for parent in [*found, *skip])
         is_layer = isinstance(module, MessagePassing) and not isinstance(module, TGNNConv)
         is_readout = isinstance(module, Aggregation) and not isinstance(module, (CPAggregation, HighOrderAggregation))
         if is_layer and isinstance(module.aggr_module, (CPAggregation, HighOrderAggregation)):
@@ -121,19 +124,25 @@ def _functions_called(modules: dict[str, torch.nn.Module]) -> list[str]:
 
 def _change(modules: dict[str, torch.nn.Module], name: str, rank: int) -> Change:
     module = modules[name]
-    device = next((p.device for m in (module, modules[""]) for p in m.parameters()), None)
+    own = [p for m in (module, modules[""]) for p in m.parameters() if p.is_floating_point()]
+    like = {"device": own[0].device, "dtype": own[0].dtype} if own else {}
+    if isinstance(module, HighOrderAggregation):  # a readout of two names, changed under the first
+        return Change(name, type(module.low).__name__, repr(module.low), repr(module))
     if isinstance(module, MessagePassing):
         before = module.aggr_module
-        after = HighOrderAggregation(before, rank, *_widths(module)).to(device)
+        if isinstance(before, HighOrderAggregation):  # a layer of two names
+            return Change(name, type(module).__name__, repr(before.low), repr(before))
+        after = HighOrderAggregation(before, rank, *_widths(module)).to(**like)
         module.aggr_module, module.aggr, module.fuse = after, None, False
         module.register_aggregate_forward_pre_hook(_hand_over_mask)
     else:
         before = module
-        after = HighOrderAggregation(module, rank).to(device)
-        parent, _, own = name.rpartition(".")
-        if name:
-            setattr(modules[parent], own, after)
-        modules[name] = after
+        after = HighOrderAggregation(module, rank).to(**like)
+        for other in [n for n, m in modules.items() if m is module]:
+            parent, _, attribute = other.rpartition(".")
+            if other:
+                setattr(modules[parent], attribute, after)
+            modules[other] = after
     return Change(name, type(module).__name__, repr(before), repr(after))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from tgnn.nn.neighborhood import Neighborhood, as_edge_index
@@ -21,6 +22,8 @@ def tempered_product(z: Tensor, near: Neighborhood, addend: Tensor | None = None
         near: The neighbourhoods.
         addend: Added to the factor of each edge, ``[E, R]``.
     """
+    given = z.dtype
+    z = z.to(torch.promote_types(given, torch.float32))  # half precision does not count beyond 256
     if addend is None and near.weight is None:
         logs = near.sum(z.abs().clamp(min=_LEAST).log())
         negative = near.sum((z.detach() < 0).to(z.dtype))
@@ -35,4 +38,4 @@ def tempered_product(z: Tensor, near: Neighborhood, addend: Tensor | None = None
         negative = zeros.index_add(0, dst, (f.detach() < 0).to(z.dtype))
     power = near.degrees().to(z.dtype).clamp(min=1).rsqrt().unsqueeze(1)
     sign = 1 - 2 * (negative % 2)
-    return sign * (logs * power).clamp(max=_MOST).exp()
+    return (sign * (logs * power).clamp(max=_MOST).exp()).to(given)

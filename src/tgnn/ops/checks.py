@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch_geometric import EdgeIndex
 
-from .graph import CLOSED, from_edge_index, graph_of
+from .graph import CLOSED, DOUBTFUL, from_edge_index, graph_of
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 INTEGERS = (torch.int64, torch.int32)
@@ -26,6 +26,8 @@ def layout_of(graph: Any, z: Tensor, size: tuple[int, int] | None, self_loops: b
             raise TypeError(f"size must be (N_src, N_dst), two integers, got {size!r}")
         if min(size) < 0:
             raise ValueError(f"size must be (N_src, N_dst), neither of them negative, got {size!r}")
+    # Compiled code reuses its buffers unseen; and whoever edits an EdgeIndex does not tell its inner tensor.
+    doubtful = torch.compiler.is_compiling() or (isinstance(graph, EdgeIndex) and graph._version > 0)
     own: tuple[int | None, int | None]
     columns: Tensor | None
     if isinstance(graph, EdgeIndex):
@@ -60,21 +62,21 @@ def layout_of(graph: Any, z: Tensor, size: tuple[int, int] | None, self_loops: b
             raise ValueError(f"size says {given} {what}, but the graph has {known}")
     if z.size(0) != num_src:
         raise ValueError(f"z has {z.size(0)} rows, but the graph has {num_src} sources")
-    if self_loops:
-        if num_src != num_dst:
+    if self_loops or doubtful:
+        if self_loops and num_src != num_dst:
             raise ValueError(
                 f"self_loops needs one set of nodes, but there are {num_src} sources, {num_dst} destinations"
             )
-        return (index, columns, kind + CLOSED, num_src, num_dst), num_edges
+        kind += (CLOSED if self_loops else "") + (DOUBTFUL if doubtful else "")
+        return (index, columns, kind, num_src, num_dst), num_edges
     if isinstance(graph, EdgeIndex) and _has_caches(graph):  # they are used; the operator finds what is made of them
         graph_of("edges", index, None, num_src, num_dst, build=partial(from_edge_index, graph))
     return (index, columns, kind, num_src, num_dst), num_edges
 
 
 def _has_caches(graph: EdgeIndex) -> bool:
-    # They cannot be traced by the compiler, and making them would settle a size that the EdgeIndex does not know.
-    known = graph.is_sorted and None not in graph.sparse_size()
-    return known and not torch.compiler.is_compiling() and not graph.is_inference()
+    # Making them would settle a size that the EdgeIndex does not know.
+    return bool(graph.is_sorted and None not in graph.sparse_size() and not graph.is_inference())
 
 
 # ---- checks ----------------------------------------------------------------------------------------------------

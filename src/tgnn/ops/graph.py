@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 
 from . import native
-from .cache import remembered
+from .cache import remembered, remembered_by_content
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,10 @@ def group(key: Tensor, other: Tensor | None, num_groups: int, node_type: torch.d
 #   index    [E]: item e belongs to group index[e]
 #   ptr      items ptr[i] .. ptr[i + 1] belong to group i
 #
-# "edges+self" and "csr+self": with a loop at every node that has none, after all edges.
+# "edges+self" and "csr+self": with a loop at every node that has none, after all edges. "edges!" and so on: the tensors
+# may have changed since they were seen last, although nothing says so.
 
-CLOSED = "+self"
+CLOSED, DOUBTFUL = "+self", "!"
 
 
 def _build(kind: str, index: Tensor, columns: Tensor | None, num_src: int, num_dst: int) -> Graph:
@@ -191,5 +192,9 @@ def graph_of(
     ``build`` makes the graph where the caller knows a quicker way.
     """
     tensors = (index,) if columns is None else (index, columns)
+    if kind.endswith(DOUBTFUL):
+        sure = kind.removesuffix(DOUBTFUL)
+        anew = partial(_build, sure, index, columns, num_src, num_dst)
+        return remembered_by_content((sure, num_src, num_dst), tensors, anew)
     make = build or partial(_build, kind, index, columns, num_src, num_dst)
     return remembered((kind, num_src, num_dst), tensors, make)

@@ -15,6 +15,7 @@ from torch import Tensor
 from .dispatch import DEVICES, GRAPH, backend_for, forced_backend, make_problem, remembered_backend, widened
 from .eager import as_function, nothing_watches
 from .graph import graph_of
+from .reference import finite
 
 torch.library.define("tgnn::neighbor_sum", f"(Tensor x, Tensor? weight, {GRAPH}, bool transposed) -> Tensor")
 torch.library.define("tgnn::edge_dot", f"(Tensor a, Tensor b, {GRAPH}) -> Tensor")
@@ -54,7 +55,7 @@ def _differentiate_sum(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
             grad_x = _call_sum(grad, weight, *graph, not ctx.transposed)
         if ctx.needs_input_grad[1]:
             ends = (x, grad) if ctx.transposed else (grad, x)
-            grad_weight = _dot_op(*ends, *graph).to(weight.dtype)
+            grad_weight = finite(_dot_op(*ends, *graph), weight.dtype).to(weight.dtype)
     return (grad_x, grad_weight, *(None,) * 6)
 
 
@@ -62,7 +63,7 @@ def _differentiate_sum(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
 
 
 def _dot(a: Tensor, b: Tensor, *graph: Any) -> Tensor:
-    """``a_v . b_u`` for every edge (u, v), in the caller's order."""
+    """``a_v . b_u`` for every edge (u, v), in the caller's order; half precision is widened."""
     index, columns, kind, num_src, num_dst = graph
     by = graph_of(kind, index, columns, num_src, num_dst).by_dst()
     owners = by.owners()
@@ -73,14 +74,15 @@ def _dot(a: Tensor, b: Tensor, *graph: Any) -> Tensor:
         left, right = a[owners[places]].to(out.dtype), b[by.other[places]].to(out.dtype)
         torch.linalg.vecdot(left, right, out=out[places])
     if by.edge is None:
-        return out.to(a.dtype)
+        return out
     ordered = torch.empty_like(out)
     ordered[by.edge] = out
-    return ordered.to(a.dtype)
+    return ordered
 
 
 def _dot_shape(a: Tensor, b: Tensor, *graph: Any) -> Tensor:
-    return a.new_empty(graph[0].size(-1) if graph[1] is None else graph[1].size(-1))
+    edges = graph[0].size(-1) if graph[1] is None else graph[1].size(-1)
+    return a.new_empty(edges, dtype=widened(a.dtype))
 
 
 def _remember_dot(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -78,9 +78,9 @@ class Library:
         """Stable counting sort: ``ptr``, far ends and edge numbers by group. Keys must be below ``num_groups``."""
         key = key.contiguous()
         other = None if other is None else other.to(key.dtype).contiguous()
-        ptr = torch.empty(num_groups + 1, dtype=torch.int64)
-        sorted_other = torch.empty(key.numel(), dtype=torch.int32)
-        edge = torch.empty(key.numel(), dtype=torch.int64)
+        ptr = torch.empty(num_groups + 1, dtype=torch.int64, device=key.device)
+        sorted_other = torch.empty(key.numel(), dtype=torch.int32, device=key.device)
+        edge = torch.empty(key.numel(), dtype=torch.int64, device=key.device)
         suffix = "i32" if key.dtype == torch.int32 else "i64"
         self.call(f"tgnn_group_{suffix}", key, other, key.numel(), num_groups, ptr, sorted_other, edge)
         return ptr, sorted_other, edge

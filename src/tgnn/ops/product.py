@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .checks import INTEGERS, check_device, check_edges, check_mode, check_rows, describe, is_tanh, layout_of
 from .dispatch import product
+from .graph import DOUBTFUL
 
 
 def neighbor_product(
@@ -37,7 +39,8 @@ def neighbor_product(
         z: Factors of the source nodes.
         graph: An ``edge_index`` ``[2, E]`` (row 0: sources), a PyG :class:`~torch_geometric.EdgeIndex`, or a sparse
             ``adj_t`` (torch CSR, or a ``SparseTensor``) with destinations as rows. Its indices are checked and grouped
-            once and remembered while the tensor lives unchanged (a change through ``.numpy()`` is not seen).
+            once and remembered while the tensor lives unchanged (a change through ``.numpy()``, ``.data`` or a
+            collective of ``torch.distributed`` is not seen).
         activation: ``None`` or ``"tanh"``, fused into the product.
         size: ``(N_src, N_dst)`` of a bipartite graph; by default the graph's own size, else ``(N, N)``.
         edge_addend: :math:`y`, one row per edge, added to the neighbour's factor (edge features).
@@ -50,7 +53,6 @@ def neighbor_product(
         - **output:** ``[N_dst, R]``
 
     Example:
-        >>> import torch
         >>> z = torch.tensor([[2.0], [3.0], [5.0]])
         >>> edge_index = torch.tensor([[0, 1, 2], [2, 2, 0]])
         >>> neighbor_product(z, edge_index).flatten().tolist()
@@ -93,7 +95,6 @@ def segment_product(
         - **output:** ``[groups, *]``
 
     Example:
-        >>> import torch
         >>> segment_product(torch.tensor([2.0, 3.0, 5.0]), torch.tensor([0, 2, 0])).tolist()
         [10.0, 1.0, 3.0]
     """
@@ -123,5 +124,6 @@ def segment_product(
         dim_size = groups.numel() - 1
     if dim_size < 0:
         raise ValueError(f"dim_size is {dim_size}, but must not be negative")
-    out = product(rows, None, None, (groups, None, what, x.size(0), dim_size), is_tanh(activation))
+    kind = what + (DOUBTFUL if torch.compiler.is_compiling() else "")
+    out = product(rows, None, None, (groups, None, kind, x.size(0), dim_size), is_tanh(activation))
     return out.reshape(dim_size, *x.shape[1:])

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .cache import remembered
 from .checks import check_edges, check_mode, check_rows, describe, layout_of
+from .graph import DOUBTFUL
 from .linear import degrees_of, weighted_sum
 
 
@@ -72,7 +72,7 @@ def closed_edges(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
     """All edges, then a loop at every node; and a weight for each loop: 0 where the node has one already, else 1.
 
     With that weight every operator here takes the loops of nodes that have one for absent, so that the number of edges
-    does not depend on the data. The result is remembered while ``edge_index`` lives unchanged.
+    does not depend on the data.
 
     Shapes:
         - **input:** ``edge_index`` ``[2, E]``
@@ -83,16 +83,10 @@ def closed_edges(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
         >>> edges.tolist(), weight.tolist()
         ([[0, 1, 0, 1], [1, 1, 0, 1]], [1.0, 0.0])
     """
-
-    def close() -> tuple[Tensor, Tensor]:
-        src, dst = edge_index
-        loops = torch.arange(num_nodes, dtype=edge_index.dtype, device=edge_index.device)
-        has_loop = torch.zeros(num_nodes, device=edge_index.device).index_add(0, dst, (src == dst).float())
-        return torch.cat([edge_index, loops.expand(2, -1)], dim=1), (has_loop == 0).float()
-
-    if torch.compiler.is_compiling():
-        return close()
-    return remembered(("closed", num_nodes), [edge_index], close)
+    src, dst = edge_index
+    loops = torch.arange(num_nodes, dtype=edge_index.dtype, device=edge_index.device)
+    has_loop = torch.zeros(num_nodes, device=edge_index.device).index_add(0, dst, (src == dst).float())
+    return torch.cat([edge_index, loops.expand(2, -1)], dim=1), (has_loop == 0).float()
 
 
 def sparse_matmul(x: Tensor, weight: Tensor) -> Tensor:
@@ -113,5 +107,6 @@ def sparse_matmul(x: Tensor, weight: Tensor) -> Tensor:
     check_rows(weight, "weight")
     if x.size(1) != weight.size(0):
         raise ValueError(f"x has {x.size(1)} columns, but weight has {weight.size(0)} rows")
-    layout = (x.crow_indices(), x.col_indices(), "csr", x.size(1), x.size(0))
+    kind = "csr" + (DOUBTFUL if torch.compiler.is_compiling() else "")
+    layout = (x.crow_indices(), x.col_indices(), kind, x.size(1), x.size(0))
     return weighted_sum(weight, x.values(), layout)

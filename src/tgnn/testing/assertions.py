@@ -83,6 +83,8 @@ def assert_gradients(function: Callable[..., Tensor], *inputs: Any, second: bool
         >>> assert_gradients(CPAggregation(2, rank=2).double(), x, index)
     """
     parameters = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+    if any(isinstance(t, (tuple, list, dict)) for t in inputs):
+        raise TypeError("give tensors, not collections of them: their gradients would not be checked")
     leaves = [t for t in inputs if isinstance(t, Tensor) and t.is_floating_point()]
     if any(t.dtype != torch.float64 for t in [*leaves, *parameters]):
         raise TypeError("finite differences need float64: call .double() on the inputs and on the module")

@@ -18,6 +18,7 @@ from torch_geometric.nn import (
     GraphSAGE,
     MeanAggregation,
     MessagePassing,
+    MultiAggregation,
     SumAggregation,
     TransformerConv,
     global_add_pool,
@@ -114,7 +115,9 @@ def test_what_cannot_be_changed_is_refused_by_name():
             self.first = GATConv(F, 8)
             self.second = FastRGCNConv(8, 8, num_relations=2)
 
-    with pytest.raises(ValueError, match=r"cannot change second \(FastRGCNConv\) has an aggregate\(\) of its own"):
+    with pytest.raises(
+        ValueError, match=r"cannot change second \(FastRGCNConv\), which has an aggregate\(\) of its own"
+    ):
         with_cp(Mixed(), rank=3)
     changed = with_cp(Mixed(), rank=3, skip=["second"], verbose=False)
     assert [c.name for c in changed.cp_changes] == ["first"]
@@ -132,3 +135,42 @@ def test_twice_is_once():
     once = with_cp(GCN(F, 8, 2, 3), rank=4, verbose=False)
     with pytest.raises(ValueError, match="found no layer and no readout to change"):
         with_cp(once, rank=4)
+
+
+def test_a_model_of_another_precision():
+    model = GCN(F, 8, 2, 3).double()
+    torch.testing.assert_close(with_cp(model, rank=4, verbose=False)(X.double(), EDGES), model(X.double(), EDGES))
+
+
+def test_a_trained_one_can_be_loaded_where_widths_come_from_the_input():
+    trained = with_cp(MODELS["Transformer"](), rank=4, verbose=False)
+    trained(X, EDGES)
+    with torch.no_grad():
+        trained.aggr_module.cp.M.fill_(0.5)
+    fresh = with_cp(MODELS["Transformer"](), rank=4, verbose=False)
+    fresh.load_state_dict(trained.state_dict())
+    assert torch.equal(fresh(X, EDGES), trained(X, EDGES))
+
+
+def test_a_readout_of_two_names_is_one():
+    class Shared(Net):
+        def __init__(self):
+            super().__init__(SumAggregation())
+            self.again = self.readout
+
+    changed = with_cp(Shared(), rank=3, verbose=False)
+    assert changed.again is changed.readout
+    assert isinstance(changed.again, HighOrderAggregation)
+
+
+def test_resetting_every_module_starts_at_zero_again():
+    changed = with_cp(GCN(F, 8, 2, 3), rank=4, verbose=False)
+    for module in changed.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    assert not any(conv.aggr_module.cp.M.any() for conv in changed.convs)
+
+
+def test_an_aggregation_of_aggregations_is_changed_once():
+    changed = with_cp(MultiAggregation(["sum", "max"]), rank=3, verbose=False)
+    assert len(changed.cp_changes) == 1

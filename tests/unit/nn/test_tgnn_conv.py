@@ -7,7 +7,7 @@ import torch
 from tests.conftest import random_edges, to_csr
 from torch_geometric import EdgeIndex
 
-from tgnn import TGNNConv
+from tgnn import CPAggregation, TGNNConv
 from tgnn.ops import use_backend
 from tgnn.testing import assert_gradients, assert_matches_oracle, assert_permutation_equivariant, tgnn_conv_oracle
 
@@ -168,7 +168,7 @@ def test_scalar_mix_can_be_read():
         conv.mix.logit.fill_(2.0)
     assert float(conv.a_high) > 0.8
     assert float(conv.a_high + conv.a_low) == 1
-    with pytest.raises(RuntimeError, match="only in a layer with mix='scalar'"):
+    with pytest.raises(AttributeError, match="a_high"):
         TGNNConv(F, D, R).a_high  # noqa: B018
 
 
@@ -218,11 +218,77 @@ def test_wrong_input_is_named():
         conv(x, EDGES, edge_attr=torch.randn(EDGES.size(1), 2))
     with pytest.raises(ValueError, match="edge_attr is not given, but edge_dim is 2"):
         TGNNConv(F, D, R, edge_dim=2)(x, EDGES)
-    with pytest.raises(ValueError, match="edge_weight has 3 rows, but the graph has 22 edges"):
+    with pytest.raises(ValueError, match=r"edge_weight must have shape \[22\], one row per edge, got \[3\]"):
         conv(x, EDGES, torch.rand(3))
+    with pytest.raises(ValueError, match=r"edge_weight must have shape \[22\], one row per edge, got \[22, 1\]"):
+        conv(x, EDGES, torch.rand(EDGES.size(1), 1))
+    lone = TGNNConv(F, D, R, factors="tempered", low_order=None, add_self_loops=False, edge_dim=2)
+    with pytest.raises(ValueError, match=r"edge_attr must have shape \[22, edge_dim\]"):
+        lone(x, EDGES, edge_attr=torch.randn(1, 2))
+    with pytest.raises(TypeError, match="graph must be an edge_index, an EdgeIndex, a torch CSR tensor"):
+        conv(x, torch.eye(N).to_sparse_coo(), torch.rand(N))
     with pytest.raises(ValueError, match=r"edge_weight contains 2.0, but must lie in \[0, 1\]"):
         conv(x, EDGES, torch.full((EDGES.size(1),), 2.0))
     with pytest.raises(ValueError, match="contains 99, but must lie in"):
         conv(x, torch.tensor([[99], [0]]))
     with pytest.raises(ValueError, match="x has 3 features, but the layer was made for 5"):
         conv(x[:, :3], EDGES)
+
+
+@pytest.mark.parametrize("factors", ["plain", "weighted"])
+def test_as_many_sources_as_destinations_are_still_two_kinds_of_nodes(factors):
+    conv = randomized(TGNNConv((F, F), D, R, low_order="gcn", factors=factors))
+    sources, destinations, edges = torch.randn(4, F), torch.randn(4, F), torch.tensor([[0, 0, 0, 1], [0, 1, 2, 3]])
+    one_more = torch.cat([sources, torch.zeros(1, F)])  # a source without edges changes nothing
+    torch.testing.assert_close(conv((sources, destinations), edges), conv((one_more, destinations), edges))
+    with pytest.raises(ValueError, match=r"size is \(4, 7\), but x has 4 sources and 4 destinations"):
+        TGNNConv(F, D, R)((sources, destinations), edges, size=(4, 7))
+
+
+def test_every_option_with_a_sparse_graph():
+    for factors in ("plain", "weighted", "tempered"):
+        conv, x = randomized(TGNNConv(F, D, R, factors=factors, add_self_loops=False)), torch.randn(N, F)
+        torch.testing.assert_close(conv(x, to_csr(EDGES, N, N)), conv(x, EDGES))
+
+
+def test_values_of_adj_t_that_learn_are_weights_even_where_they_are_one():
+    adj_t = to_csr(EDGES.unique(dim=1), N, N)  # torch's own gradient of a CSR tensor knows no duplicates
+    values = torch.ones(adj_t.values().numel(), requires_grad=True)
+    graph = torch.sparse_csr_tensor(adj_t.crow_indices(), adj_t.col_indices(), values, (N, N), check_invariants=False)
+    randomized(TGNNConv(F, D, R))(torch.randn(N, F), graph).sum().backward()
+    assert values.grad is not None
+    assert values.grad.any()
+
+
+def test_evaluating_first_and_training_then():
+    conv, x, weight = TGNNConv(F, D, R), torch.randn(N, F), torch.rand(EDGES.size(1))
+    edges = EDGES.clone()
+    with torch.inference_mode():
+        conv(x, edges, weight)
+        conv((x, x), edges)
+    conv(x, edges, weight).sum().backward()
+    conv((x, x), edges).sum().backward()
+
+
+def test_many_neighbours_in_half_precision():
+    """bfloat16 cannot count beyond 256: degrees, signs and sizes are counted in float32."""
+    degree = 301
+    star = torch.stack([torch.arange(1, degree + 1), torch.zeros(degree, dtype=torch.int64)])
+    x = torch.ones(degree + 1, 1)
+    for options in ({"factors": "tempered"}, {"low_order": "mean"}, {"low_order": "gcn"}, {"factors": "weighted"}):
+        conv = TGNNConv(1, 1, 1, add_self_loops=False, act_high=None, **options)
+        with torch.no_grad():
+            conv.cp.lin.weight.fill_(-2 if "factors" in options else 0)  # factors of -1
+            conv.cp.M.fill_(1)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            half = conv(x, star)[0]
+        torch.testing.assert_close(half.float(), conv(x, star)[0], rtol=0.02, atol=0.02)
+    aggr = CPAggregation(1, 1, rank=4, scaled=True, act_out=None)
+    rows, index = torch.randn(1000, 1), torch.zeros(1000, dtype=torch.int64)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = aggr(rows, index)
+    torch.testing.assert_close(half.float(), aggr(rows, index), rtol=0.02, atol=0.02)
+    sparse = torch.eye(4).to_sparse_csr()
+    for mix in ("scalar", "node"):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert TGNNConv(4, 2, 2, mix=mix)(sparse, torch.tensor([[0], [1]])).isfinite().all()

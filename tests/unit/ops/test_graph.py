@@ -9,7 +9,7 @@ import torch
 from torch_geometric import EdgeIndex
 
 from tests.conftest import random_edges, random_factors, to_csr
-from tgnn.ops import cache, native, neighbor_product, segment_product, use_backend
+from tgnn.ops import cache, native, neighbor_product, neighbor_sum, segment_product, use_backend
 from tgnn.ops import graph as graphs
 
 
@@ -186,3 +186,31 @@ def test_a_view_of_factors():
     wide = random_factors(6, 8, torch.float32)
     edges = random_edges(6, 6, 20)
     torch.testing.assert_close(neighbor_product(wide[:, ::2], edges), neighbor_product(wide[:, ::2].clone(), edges))
+
+
+@pytest.mark.parametrize("sort_order", [None, "col"])
+def test_a_change_of_an_edge_index_in_place_is_seen(sort_order):
+    z = random_factors(3, 2, torch.float32)
+    graph = EdgeIndex(torch.tensor([[0, 0, 1, 2], [1, 2, 2, 0]]), sparse_size=(3, 3))
+    graph = graph.sort_by(sort_order).values if sort_order else graph
+    neighbor_product(z, graph)
+    graph[1, 0] = 0
+    torch.testing.assert_close(neighbor_product(z, graph), neighbor_product(z, graph.as_tensor().clone()))
+
+
+def test_compiled_code_that_reuses_its_buffers():
+    def twice(x, edges):
+        return neighbor_sum(neighbor_product(x, edges.flip(0)), (edges + 1) % 4)
+
+    x, edges = random_factors(4, 3, torch.float32), torch.tensor([[0, 1, 2, 3, 0, 1], [1, 2, 3, 0, 2, 0]])
+    compiled = torch.compile(twice, fullgraph=True)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x, edges), twice(x, edges))
+        edges = edges.roll(1, 1) % 4
+
+
+def test_a_default_device_elsewhere():
+    x, edges = random_factors(4, 3, torch.float32), torch.tensor([[3, 1, 2], [1, 0, 3]])
+    with torch.device("meta"):
+        found = neighbor_sum(x, edges)
+    torch.testing.assert_close(found, neighbor_sum(x, edges.clone()))

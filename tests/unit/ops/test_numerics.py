@@ -8,7 +8,7 @@ import mpmath
 import pytest
 import torch
 
-from tgnn.ops import neighbor_product, segment_product, use_backend
+from tgnn.ops import neighbor_product, neighbor_sum, segment_product, use_backend
 
 LARGEST = torch.finfo(torch.float32).max
 
@@ -166,3 +166,19 @@ def test_weights_move_a_factor_towards_one(backend):
         assert whole.flatten().tolist() == [4.0, 7.0, 1.0]  # weight 0: as if the edge were not there
         half = neighbor_product(z, edges, edge_weight=torch.tensor([0.5, 1.0, 0.25]))
         assert half.flatten().tolist() == [0.0, 2.5, 1.0]
+
+
+@pytest.mark.parametrize("activation", ["tanh", None])
+def test_large_gradients_that_cancel(backend, activation):
+    z = torch.full((1, 8), 0.8, requires_grad=True)
+    edges, large = torch.tensor([[0, 0, 0, 0], [0, 1, 2, 3]]), 6.79e9 if activation else 1.7e38
+    with use_backend(backend):
+        out = neighbor_product(z, edges, size=(1, 4), activation=activation)
+        (found,) = torch.autograd.grad(out, z, torch.tensor([large, large, -large, -large]).view(4, 1).expand(4, 8))
+    assert not found.any()
+
+
+def test_the_gradient_of_a_weight_is_not_rounded_to_the_rows_precision():
+    x, weight = torch.full((2, 64), 60.0).half(), torch.ones(1, requires_grad=True)
+    neighbor_sum(x, torch.tensor([[0], [1]]), edge_weight=weight).float().sum().mul(100).backward()
+    assert float(weight.grad) == 384000

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.aggr import Aggregation
-from torch_geometric.nn.inits import glorot
+from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.init import many_scales_
@@ -77,7 +78,6 @@ class CPAggregation(Aggregation):
                 )
         if rank < 1:
             raise ValueError(f"rank is {rank}, but must be at least 1")
-        self.in_channels = in_channels
         self.out_channels = out_channels
         self.rank = rank
         self.fuses_tanh = act == "tanh"
@@ -85,13 +85,19 @@ class CPAggregation(Aggregation):
         self.act_out = activation_resolver(act_out)
         self.factor_act = activation_resolver(factor_act)
         self.scaled = scaled
+        self.zero_start = False  # whether M starts at 0: where a product is added to what is trained already
         self.lin = FeatureLinear(in_channels, rank, bias=True, initialize=many_scales_, initial_bias=1.0)
         self.M: Parameter | UninitializedParameter = Parameter(torch.empty(out_channels, rank))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         self.lin.reset_parameters()
-        glorot(self.M)
+        if not isinstance(self.M, UninitializedParameter):
+            (zeros if self.zero_start else glorot)(self.M)
+
+    @property
+    def in_channels(self) -> int:
+        return self.lin.in_channels
 
     @property
     def W(self) -> Tensor:
@@ -101,7 +107,11 @@ class CPAggregation(Aggregation):
 
     def factors(self, x: Tensor) -> Tensor:
         """What is multiplied: ``W^T [x; 1]`` of each row."""
-        z: Tensor = self.lin(x)
+        if torch.is_autocast_enabled(x.device.type):  # half precision would round 1 + a little to 1
+            with torch.autocast(x.device.type, enabled=False):
+                z: Tensor = self.lin(x.to(self.lin.weight.dtype))
+        else:
+            z = self.lin(x)
         return z if self.factor_act is None else self.factor_act(z)
 
     def update(self, product: Tensor) -> Tensor:
@@ -127,6 +137,18 @@ class CPAggregation(Aggregation):
         product = segment_product(z, **groups, dim_size=dim_size, activation="tanh" if self.fuses_tanh else None)
         return self.update(product.movedim(0, dim))
 
+    def settle(self, out_channels: int) -> None:
+        """Makes an uninitialized ``M``."""
+        assert isinstance(self.M, UninitializedParameter)
+        self.out_channels = out_channels
+        self.M.materialize((out_channels, self.rank))
+        (zeros if self.zero_start else glorot)(self.M)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        if isinstance(self.M, UninitializedParameter) and f"{prefix}M" in state_dict:
+            self.settle(state_dict[f"{prefix}M"].size(0))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, rank={self.rank})"
 
@@ -137,5 +159,8 @@ def _inverse_root_of_size(z: Tensor, index: Tensor | None, ptr: Tensor | None, g
         sizes = ptr.diff()
         return sizes.repeat_interleave(sizes, output_size=z.size(0)).to(z.dtype).rsqrt()
     assert index is not None
-    assert groups is not None  # Aggregation.__call__ sees to it
-    return z.new_zeros(groups).index_add(0, index, z.new_ones(index.numel()))[index].rsqrt()
+    if groups is None:
+        groups = int(index.max()) + 1 if index.numel() else 0
+    wide = torch.promote_types(z.dtype, torch.float32)  # half precision does not count beyond 256
+    ones = torch.ones(index.numel(), dtype=wide, device=z.device)
+    return torch.zeros(groups, dtype=wide, device=z.device).index_add(0, index, ones)[index].rsqrt().to(z.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn.aggr import Aggregation
@@ -31,6 +30,7 @@ class HighOrderAggregation(Aggregation):
         - **output:** as ``low``
 
     Example:
+        >>> import torch
         >>> from torch_geometric.nn import MaxAggregation
         >>> aggr = HighOrderAggregation(MaxAggregation(), rank=4, in_channels=8, out_channels=8)
         >>> aggr(torch.randn(5, 8), torch.tensor([0, 0, 1, 1, 1])).shape
@@ -43,19 +43,15 @@ class HighOrderAggregation(Aggregation):
         super().__init__()
         self.low = low
         self.cp = CPAggregation(in_channels or -1, out_channels or 1, rank=rank, act_out=None)
+        self.cp.zero_start = True
         if out_channels is None:
             self.cp.M = UninitializedParameter()
+        self.cp.reset_parameters()
         self.mask: Tensor | None = None  # of the rows of the next input, where a PyG explainer has masked them
-        self._start()
-
-    def _start(self) -> None:
-        if not isinstance(self.cp.M, UninitializedParameter):
-            torch.nn.init.zeros_(self.cp.M)
 
     def reset_parameters(self) -> None:
         self.low.reset_parameters()
-        self.cp.lin.reset_parameters()
-        self._start()
+        self.cp.reset_parameters()
 
     def forward(
         self,
@@ -67,7 +63,7 @@ class HighOrderAggregation(Aggregation):
     ) -> Tensor:
         low: Tensor = self.low(x, index, ptr=ptr, dim_size=dim_size, dim=dim)
         if isinstance(self.cp.M, UninitializedParameter):
-            self._settle(low.size(-1))
+            self.cp.settle(low.size(-1))
         z = self.cp.factors(x).movedim(dim, 0)
         if self.mask is not None:  # rows come multiplied by their mask w; their factor is w z + (1 - w)
             assert self.cp.lin.bias is not None
@@ -76,12 +72,6 @@ class HighOrderAggregation(Aggregation):
         groups = {"index": None, "ptr": ptr} if ptr is not None else {"index": index, "ptr": None}
         product = segment_product(z, **groups, dim_size=dim_size, activation="tanh").movedim(0, dim)
         return low + self.cp.update(product)
-
-    def _settle(self, out_channels: int) -> None:
-        assert isinstance(self.cp.M, UninitializedParameter)
-        self.cp.out_channels = out_channels
-        self.cp.M.materialize((out_channels, self.cp.rank))
-        self._start()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.low}, rank={self.cp.rank})"

@@ -49,7 +49,8 @@ class TGNNConv(MessagePassing):
         root_weight: Whether to add :math:`W_3^\top x_v`, a channel for the node itself.
         factors: ``"plain"``: :math:`z_u = W_1^\top [x_u; 1]` as above; ``"weighted"``:
             :math:`1 + w_{uv} (z_u - 1)` with :math:`w_{uv} = 1 / \sqrt{d_u d_v}`; ``"tempered"``: the product becomes
-            :math:`\operatorname{sign}(P) |P|^{1 / \sqrt{d_v}}`. Both tame large degrees.
+            :math:`\operatorname{sign}(P) |P|^{1 / \sqrt{d_v}}`, where a factor nearer to 0 than 1e-6 counts as that.
+            Both tame large degrees.
         act: :math:`\sigma` on the product; ``None``: the identity.
         act_high: :math:`\sigma'`. In the last layer of a network use ``None``, and for ``act_low`` too, so that
             outputs can be negative; :class:`~tgnn.nn.TGNN` does.
@@ -181,8 +182,8 @@ class TGNNConv(MessagePassing):
             out_of, into = near.inverse_roots(x.dtype)
             x = x * out_of.unsqueeze(1)
         elif self.low_order == "mean":
-            degree = near.degrees().to(x.dtype)
-            into = torch.where(degree > 0, 1 / degree.clamp(min=torch.finfo(x.dtype).tiny), 0)
+            degree = near.degrees().to(torch.promote_types(x.dtype, torch.float32))
+            into = torch.where(degree > 0, 1 / degree.clamp(min=torch.finfo(degree.dtype).tiny), 0).to(x.dtype)
         out = near.sum(x)
         if self.lin_edge_low is not None:
             out = out + self.lin_edge_low(_sum_of_edges(near))
@@ -208,7 +209,7 @@ class TGNNConv(MessagePassing):
 
     def _scalar_mix(self) -> ScalarMix:
         if not isinstance(self.mix, ScalarMix):
-            raise RuntimeError("a_high and a_low are two numbers only in a layer with mix='scalar'")
+            raise AttributeError("a_high and a_low are two numbers only in a layer with mix='scalar'")
         return self.mix
 
     def __repr__(self) -> str:
@@ -222,7 +223,7 @@ def _as_rows(edge_attr: Tensor | None) -> Tensor | None:
 def _gcn_weight(near: Neighborhood, dtype: torch.dtype) -> Tensor:
     """``w_uv / sqrt(d_u d_v)`` of every edge, but at most 1 (which it can exceed where weights are small)."""
     out_of, into = near.inverse_roots(dtype)
-    src, dst = near.graph
+    src, dst = as_edge_index(near.graph)
     weight = out_of[src] * into[dst]
     return (weight if near.weight is None else weight * near.weight.to(dtype)).clamp(max=1)
 

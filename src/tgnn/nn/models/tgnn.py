@@ -93,7 +93,7 @@ class TGNN(BasicGNN):
 
     def forward(
         self,
-        x: Tensor,
+        x: Any,
         edge_index: Any,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
@@ -102,8 +102,12 @@ class TGNN(BasicGNN):
         num_sampled_nodes_per_hop: list[int] | None = None,
         num_sampled_edges_per_hop: list[int] | None = None,
     ) -> Tensor:
+        if isinstance(x, tuple):
+            x = tuple(None if part is None else self.input_dropout(part) for part in x)
+        else:
+            x = self.input_dropout(x)
         out: Tensor = super().forward(
-            self.input_dropout(x),
+            x,
             edge_index,
             edge_weight,
             edge_attr,

@@ -172,14 +172,14 @@ inline bool few_gradients(const SixRows<float>& rows, const float* z, bool tanh,
   const float *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5];
   const float scale = float(saved_scale<float>(tanh)), unscale = 1.0f / scale;
   alignas(64) float ratio[kBlock];
-  float least = huge, most = 0;
-#pragma omp simd reduction(min : least) reduction(max : most)
+  float least = huge, beyond = 0;
+#pragma omp simd reduction(min : least) reduction(max : beyond)
   for (int j = 0; j < w; ++j) {
     ratio[j] = (((a[j] + b[j]) + (c[j] + d[j])) + (e[j] + f[j])) / z[j];
     least = std::min(least, std::fabs(z[j]));
-    most = std::max(most, std::fabs(ratio[j]));
+    beyond = std::fabs(ratio[j]) <= huge ? beyond : 1.0f;  // NaN too: inf - inf
   }
-  if (!(least >= float(kSmallFactor) && most <= huge)) return false;
+  if (!(least >= float(kSmallFactor)) || beyond > 0.0f) return false;
   SIMD for (int j = 0; j < w; ++j) ratio[j] = std::fabs(ratio[j]) < tiny * scale ? 0.0f : ratio[j];  // as store() does
   SIMD for (int j = 0; j < w; ++j) out[j] = ratio[j] * unscale;
   return true;
