@@ -23,8 +23,6 @@ def dense(edges, num_src, num_dst, weight=None):
 @pytest.mark.parametrize("graph", list(GRAPHS))
 @pytest.mark.parametrize("width", [1, 5, 131, 256])
 def test_equals_a_dense_product(backend, graph, weighted, dtype, width):
-    if backend == "reference" and width > 5:
-        pytest.skip("slow")
     num_src, num_dst, num_edges = GRAPHS[graph]
     edges = random_edges(num_src, num_dst, num_edges)
     x = random_factors(num_src, width, dtype).requires_grad_()

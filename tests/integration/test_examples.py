@@ -33,6 +33,6 @@ def test_node_classification():
 
 
 def test_graph_regression():
-    said = run("graph_regression.py", "--epochs", "15", "--graphs", "500")
+    said = run("graph_regression.py", "--epochs", "30", "--graphs", "800")
     sums, products = (float(found) for found in re.findall(r"test error (\d\.\d{3})", said))
     assert products < 0.8 * sums
