@@ -1,0 +1,185 @@
+"""Readers, on small files made here and on the real ones where they are."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from torch_geometric.datasets import Planetoid
+
+from tgnn.data.embedded import digits, digits_graphs, karate
+from tgnn.data.formats.packed import PackedGraphs, read_packed
+from tgnn.data.formats.planetoid import read_arrays, read_planetoid
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+
+ARRAYS = {
+    "num_nodes": np.array([2, 0, 3]),
+    "num_edges": np.array([1, 0, 2]),
+    "edge_index": np.array([[0, 0, 2], [1, 1, 1]], dtype=np.uint8),
+    "directed": np.array(False),
+    "x": np.arange(5, dtype=np.uint8).reshape(5, 1),
+    "pos": np.arange(10, dtype=np.int16).reshape(5, 2),
+    "pos_scale": np.array(0.5),
+    "edge_attr": np.array([[1], [2], [3]], dtype=np.uint8),
+    "y": np.array([0.5, 1.5, 2.5]),
+    "split": np.array([0, 2, 1]),
+}
+
+
+def test_packed_graphs(tmp_path):
+    np.savez_compressed(tmp_path / "graphs.npz", **ARRAYS)
+    graphs = read_packed(tmp_path / "graphs.npz")
+    assert len(graphs) == len(list(graphs)) == 3
+    last = graphs[-1]
+    assert last.num_nodes == 3
+    assert last.x.tolist() == [[2], [3], [4]]
+    assert last.x.dtype == torch.int64
+    assert last.pos.tolist() == [[2.0, 2.5], [3.0, 3.5], [4.0, 4.5]]
+    assert last.edge_index.tolist() == [[0, 2, 1, 1], [1, 1, 0, 2]]
+    assert last.edge_attr.flatten().tolist() == [2, 3, 2, 3]
+    assert last.y.tolist() == [2.5]
+    assert graphs[1].edge_index.shape == (2, 0)
+    split = graphs.split()
+    assert [p.tolist() for p in (split.train, split.val, split.test)] == [[0], [2], [1]]
+    with pytest.raises(IndexError, match="graph 3 is not one of 3"):
+        graphs[3]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": np.zeros((4, 1))}, "x has 4 entries, but 5 are needed"),
+        ({"y": np.zeros(2)}, "y has 2 entries, but 3 are needed"),
+        ({"edge_index": np.array([[0, 0, 3], [1, 1, 1]])}, "node number outside of its graph"),
+        ({"edge_index": np.zeros((3, 3))}, r"edge_index must have shape \[2, E\]"),
+        ({"num_nodes": np.array([2, -1, 3])}, "num_nodes must be a list of numbers that are not negative"),
+        ({"y": np.array(["a", "b", "c"])}, "arrays must hold numbers"),
+    ],
+)
+def test_packed_graphs_that_do_not_fit_together(change, message):
+    with pytest.raises(ValueError, match=message):
+        PackedGraphs(ARRAYS | change)
+
+
+def test_packed_graphs_unpickle_nothing(tmp_path):
+    np.savez(tmp_path / "graphs.npz", **(ARRAYS | {"y": np.array([{"a": 1}, 2, 3], dtype=object)}))
+    with pytest.raises(ValueError, match="is not a file of packed graphs"):
+        read_packed(tmp_path / "graphs.npz")
+    (tmp_path / "other.npz").write_bytes(b"not a zip")
+    with pytest.raises(ValueError, match="is not a file of packed graphs"):
+        read_packed(tmp_path / "other.npz")
+    with pytest.raises(ValueError, match="need the array 'y'"):
+        PackedGraphs({"num_nodes": np.array([1])})
+
+
+# ---- Planetoid -------------------------------------------------------------------------------------------------
+
+
+class Poison:
+    def __reduce__(self):
+        import os
+
+        return os.system, ("touch poisoned",)
+
+
+def write_planetoid(folder: Path) -> dict[str, str]:
+    """Seven nodes; the test file is out of order and leaves out node 5, as Citeseer's does. Returns checksums."""
+    x = scipy.sparse.csr_matrix(np.eye(7, 4, dtype=np.float32))
+    y = np.eye(7, 2, dtype=np.int32) + np.eye(7, 2, k=-2, dtype=np.int32)
+    parts = {
+        "x": x[:2],
+        "allx": x[:4],
+        "tx": x[[6, 4]],
+        "y": y[:2],
+        "ally": y[:4],
+        "ty": y[[6, 4]],
+        "graph": {0: [1, 1, 0], 1: [0], 6: [4], 4: [6]},
+    }
+    for name, value in parts.items():
+        (folder / f"ind.tiny.{name}").write_bytes(pickle.dumps(value, protocol=2))
+    (folder / "ind.tiny.test.index").write_text("6\n4\n")
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def test_planetoid(tmp_path):
+    data = read_planetoid(tmp_path, "tiny", write_planetoid(tmp_path))
+    expected = torch.eye(7, 4)
+    expected[5] = 0
+    assert torch.equal(data.x.to_dense(), expected)
+    assert data.edge_index.t().tolist() == [[1, 0], [0, 1], [6, 4], [4, 6]]  # no loop, no edge twice
+    assert data.train_mask.nonzero().flatten().tolist() == [0, 1]
+    assert data.test_mask.nonzero().flatten().tolist() == [4, 6]
+
+
+def test_a_changed_file_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    checksums = write_planetoid(tmp_path)
+    (tmp_path / "ind.tiny.graph").write_bytes(pickle.dumps(Poison()))
+    with pytest.raises(ValueError, match=r"ind.tiny.graph is not the published file: its SHA-256 is \w+, expected \w+"):
+        read_planetoid(tmp_path, "tiny", checksums)
+    with pytest.raises(ValueError, match="only arrays are allowed"):
+        read_planetoid(tmp_path, "tiny")
+    assert not (tmp_path / "poisoned").exists()
+    (tmp_path / "ind.tiny.allx").unlink()
+    with pytest.raises(FileNotFoundError, match="ind.tiny.allx is missing; tiny needs"):
+        read_planetoid(tmp_path, "tiny")
+
+
+@pytest.mark.parametrize("content", [pickle.dumps(Poison()), pickle.dumps(print), b"", b"\x80\x04garbage"])
+def test_the_unpickler_makes_arrays_and_nothing_else(content):
+    with pytest.raises(ValueError, match="the file cannot be read"):
+        read_arrays(content, "the file")
+    assert read_arrays(pickle.dumps({"a": np.arange(3)}), "x")["a"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["Cora", "Citeseer", "Pubmed"])
+def test_the_real_files_read_as_pyg_reads_them(name, tmp_path):
+    raw = SHARED / "planetoid" / name / "raw"
+    if not raw.exists():
+        pytest.skip(f"no {name} beside the project")
+    ours = read_planetoid(raw, name.lower())
+    shutil.copytree(raw, tmp_path / name / "raw")
+    theirs = Planetoid(str(tmp_path), name)[0]
+    assert torch.equal(ours.x.to_dense(), theirs.x)
+    assert torch.equal(ours.y, theirs.y)
+    assert torch.equal(ours.edge_index, theirs.edge_index)
+    for mask in ("train_mask", "val_mask", "test_mask"):
+        assert torch.equal(ours[mask], theirs[mask]), mask
+
+
+@pytest.mark.parametrize(("folder", "graphs"), [("zinc", 12000), ("molhiv", 41127), ("collab", 5000)])
+def test_the_real_packed_graphs(folder, graphs):
+    path = SHARED / folder / "graphs.npz"
+    if not path.exists():
+        pytest.skip(f"no {folder} beside the project")
+    read = read_packed(path)
+    assert len(read) == graphs
+    assert read[graphs - 1].num_nodes > 0
+
+
+# ---- embedded --------------------------------------------------------------------------------------------------
+
+
+def test_embedded():
+    assert (karate().num_nodes, karate().num_edges) == (34, 156)
+    data = digits()
+    assert data.num_nodes == 1797
+    assert data.is_undirected()
+    assert not data.has_self_loops()
+    graphs = digits_graphs()
+    assert len(graphs) == 1797
+    for graph in (graphs[0], graphs[1000]):
+        assert graph.is_undirected()
+        assert float(graph.x.max()) <= 1
+        distance = (graph.x[graph.edge_index[0], 1:] - graph.x[graph.edge_index[1], 1:]).abs().max(1).values * 7
+        torch.testing.assert_close(distance, torch.ones_like(distance))  # pixels that touch, and all of these
+        pixels = (graph.x[:, 1:] * 7).round()
+        apart = torch.cdist(pixels, pixels, p=float("inf"))
+        assert int((apart == 1).sum()) == graph.num_edges
