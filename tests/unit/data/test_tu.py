@@ -1,0 +1,71 @@
+"""TU text files: small ones made here, and the real ones as PyG reads them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.datasets import TUDataset
+
+from tgnn.data.formats.tu import read_tu
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+FILES = {
+    "A": "1, 2\n2, 1\n1, 2\n4, 4\n3, 4\n4, 3\n",  # an edge twice, a self-loop
+    "graph_indicator": "1\n1\n2\n2\n2\n",
+    "graph_labels": "-1\n1\n",
+    "node_labels": "3\n5\n3\n3\n4\n",
+    "edge_labels": "0\n0\n0\n1\n1\n1\n",
+}
+
+
+def write(folder: Path, **changes: str | None) -> None:
+    for part, text in (FILES | changes).items():
+        if text is not None:
+            (folder / f"TOY_{part}.txt").write_text(text)
+
+
+def test_toy(tmp_path):
+    write(tmp_path)
+    first, second = read_tu(tmp_path, "TOY")
+    assert first.edge_index.tolist() == [[0, 1], [1, 0]]
+    assert second.edge_index.tolist() == [[0, 1], [1, 0]]
+    assert second.edge_attr.tolist() == [[0, 1], [0, 1]]
+    assert first.x.tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert second.num_nodes == 3
+    assert [first.y.item(), second.y.item()] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"graph_labels": None}, FileNotFoundError, "TOY_graph_labels.txt is missing"),
+        ({"A": "1, 9\n"}, ValueError, "names node 9, but there are nodes 1 to 5"),
+        ({"A": "1, 3\n"}, ValueError, "has an edge between two graphs"),
+        ({"A": "1, x\n"}, ValueError, "TOY_A.txt cannot be read"),
+        ({"graph_indicator": "1\n2\n1\n2\n2\n"}, ValueError, "does not list the nodes graph by graph"),
+        ({"graph_labels": "0\n"}, ValueError, "has nodes of 2 graphs, but labels of 1"),
+    ],
+)
+def test_files_that_do_not_fit_together(tmp_path, changes, error, message):
+    write(tmp_path, **changes)
+    with pytest.raises(error, match=message):
+        read_tu(tmp_path, "TOY")
+
+
+@pytest.mark.parametrize("name", ["MUTAG", "PROTEINS", "IMDB-BINARY", "IMDB-MULTI"])
+def test_the_real_files_read_as_pyg_reads_them(name, tmp_path):
+    source = SHARED / "tu" / name
+    if not source.exists():
+        pytest.skip(f"no {name} beside the project")
+    raw = source / "raw" if (source / "raw").exists() else source
+    shutil.copytree(source, tmp_path / name)
+    ours, theirs = read_tu(raw, name), TUDataset(str(tmp_path), name)
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs):
+        assert a.num_nodes == b.num_nodes
+        assert torch.equal(a.edge_index, b.edge_index)
+        assert torch.equal(a.y, b.y)
+        assert b.x is None or torch.equal(a.x, b.x)
