@@ -15,6 +15,8 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, remove_self_loops
 
+from tgnn.data.formats.sparse import torch_csr
+
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 _ALLOWED = {
@@ -96,21 +98,13 @@ def _assemble(parts: Mapping[str, Any]) -> Data:
     n = features.shape[0]
     edges = [(u, v) for u, near in parts["graph"].items() for v in near]
     edge_index, _ = remove_self_loops(torch.tensor(edges, dtype=torch.int64).t().contiguous())
-    features.sort_indices()
-    x = torch.sparse_csr_tensor(
-        torch.from_numpy(features.indptr.astype(np.int64)),
-        torch.from_numpy(features.indices.astype(np.int64)),
-        torch.from_numpy(features.data.astype(np.float32)),
-        features.shape,
-        check_invariants=False,
-    )
     known = len(parts["y"])
     masks = [torch.zeros(n, dtype=torch.bool) for _ in range(3)]
     masks[0][:known] = True
     masks[1][known : known + 500] = True
     masks[2][torch.from_numpy(test)] = True
     return Data(
-        x=x,
+        x=torch_csr(features),
         edge_index=coalesce(edge_index, num_nodes=n, sort_by_row=False),
         y=torch.from_numpy(labels).long(),
         train_mask=masks[0],
