@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.inits import glorot
 
+from tgnn.nn.checks import check_features, check_size
 from tgnn.ops import sparse_matmul
 
 
@@ -25,6 +26,7 @@ class FeatureLinear(torch.nn.Module):
         bias: Whether there is a :math:`b`; it starts at ``initial_bias``.
         initialize: Fills ``W`` in place; by default Glorot.
         initial_bias: Where the bias starts.
+        what: What to call the input in an error.
 
     Shapes:
         - **input:** ``[*, in_channels]``, or sparse CSR or COO ``[N, in_channels]``
@@ -42,8 +44,11 @@ class FeatureLinear(torch.nn.Module):
         bias: bool = False,
         initialize: Callable[[Tensor], object] = glorot,
         initial_bias: float = 0.0,
+        what: str = "x",
     ) -> None:
         super().__init__()
+        check_size("in_channels", in_channels, lazy=True)
+        self.what = what
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.initialize = initialize
@@ -63,8 +68,7 @@ class FeatureLinear(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(self.weight, UninitializedParameter):
             self._settle(x.size(-1))
-        if x.size(-1) != self.in_channels:
-            raise ValueError(f"x has {x.size(-1)} features, but the layer was made for {self.in_channels}")
+        check_features(self.what, x, self.in_channels, self.weight)
         if x.layout == torch.strided:
             return F.linear(x, self.weight.t(), self.bias)
         out = sparse_matmul(to_csr(x), self.weight)

@@ -13,6 +13,7 @@ from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.conv import MessagePassing
 
 from tgnn.nn.aggr import CPAggregation, HighOrderAggregation
+from tgnn.nn.checks import check_size
 from tgnn.nn.conv import TGNNConv
 
 
@@ -48,8 +49,10 @@ def with_cp(model: torch.nn.Module, rank: int, *, skip: Collection[str] = (), ve
           convs.0 (GCNConv): SumAggregation() -> HighOrderAggregation(SumAggregation(), rank=8)
           convs.1 (GCNConv): SumAggregation() -> HighOrderAggregation(SumAggregation(), rank=8)
     """
-    if rank < 1:
-        raise ValueError(f"rank is {rank}, but must be at least 1")
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model must be a module, got {model!r}")
+    check_size("rank", rank)
+    skip = [skip] if isinstance(skip, str) else skip
     model = copy.deepcopy(model)
     modules = dict(model.named_modules(remove_duplicate=False))
     if unknown := set(skip) - set(modules):
@@ -62,11 +65,11 @@ def with_cp(model: torch.nn.Module, rank: int, *, skip: Collection[str] = (), ve
         raise ValueError(f"with_cp cannot change {', '.join(parts)}{way_out}")
     changes = [_change(modules, name, rank) for name in _changeable(modules, skip)]
     if not changes:
-        raise ValueError("with_cp found no layer and no readout to change: the model has no MessagePassing that can be")
+        raise ValueError("with_cp found no layer and no readout to change: none is there, or all multiply already")
     model = modules[""]
     model.cp_changes = changes  # type: ignore[assignment]
     if verbose:
-        lines = [f"  {c.name} ({c.module}): {c.before} -> {c.after}" for c in changes]
+        lines = [f"  {c.name or 'the model'} ({c.module}): {c.before} -> {c.after}" for c in changes]
         notes = [f"  not changed: {note}" for note in _functions_called(modules)]
         print("\n".join([f"with_cp: {len(changes)} changed", *lines, *notes]))
     return model
@@ -111,7 +114,13 @@ def _names_in(function: Callable[..., Any]) -> tuple[str, ...]:
 def _functions_called(modules: dict[str, torch.nn.Module]) -> list[str]:
     """Readouts that are functions and not modules: they have no place for parameters."""
     pools = ("global_add_pool", "global_mean_pool", "global_max_pool")
-    return [
+    kept = [
+        f"{type(module).__name__}.{name} is the function {value.__name__}; use an Aggregation module there"
+        for module in modules.values()
+        for name, value in vars(module).items()
+        if getattr(value, "__name__", None) in pools
+    ]
+    return kept + [
         f"{type(module).__name__}.forward calls {pool}; use an Aggregation module there and it will be"
         for module in modules.values()
         for pool in pools

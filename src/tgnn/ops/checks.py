@@ -40,7 +40,8 @@ def layout_of(graph: Any, z: Tensor, size: tuple[int, int] | None, self_loops: b
     elif isinstance(graph, Tensor) and graph.layout == torch.strided:
         own = (None, None)
         if graph.dim() != 2 or graph.size(0) != 2 or graph.dtype not in INTEGERS:
-            raise TypeError(f"edge_index must be an int64 or int32 tensor [2, E], got {describe(graph)}")
+            turn = "; transpose it with .t()" if graph.dim() == 2 and graph.size(1) == 2 else ""
+            raise TypeError(f"edge_index must be an int64 or int32 tensor [2, E], got {describe(graph)}{turn}")
         index, columns, kind, num_edges = graph, None, "edges", graph.size(1)
     elif type(graph).__name__ == "SparseTensor" and hasattr(graph, "csr"):  # torch-sparse, where it is installed
         index, columns, value = graph.csr()

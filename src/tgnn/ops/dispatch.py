@@ -126,7 +126,10 @@ def widened(dtype: torch.dtype) -> torch.dtype:
 
 def _check_weight(weight: Tensor | None) -> None:
     if weight is not None and bool((wrong := (weight < 0) | (weight > 1)).any()):  # NaN is not hidden, nor refused
-        raise ValueError(f"edge_weight contains {float(weight[wrong][0])}, but must lie in [0, 1]")
+        raise ValueError(
+            f"edge_weight contains {float(weight[wrong][0])}, but must lie in [0, 1], from 'not there' to 'whole'; "
+            "divide by the largest, or give such numbers as edge features"
+        )
 
 
 def make_problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequence[Any], tanh: bool) -> Problem:

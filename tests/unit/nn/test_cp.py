@@ -118,7 +118,7 @@ def test_the_width_can_come_from_the_first_input():
 def test_wrong_input_is_named():
     with pytest.raises(ValueError, match="rank is 0, but must be at least 1"):
         CPAggregation(5, rank=0)
-    with pytest.raises(ValueError, match="in_channels is 0, but must be a positive number"):
+    with pytest.raises(ValueError, match=r"in_channels is 0, but must be at least 1 \(or -1\)"):
         CPAggregation(0, rank=2)
     with pytest.raises(ValueError, match="out_channels is -1"):
         CPAggregation(-1, rank=2)

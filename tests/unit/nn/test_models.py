@@ -171,9 +171,54 @@ def test_categories():
     x = torch.tensor([[0, 1], [2, 0]])
     expected = torch.stack([encoder.weight[0] + encoder.weight[4], encoder.weight[2] + encoder.weight[3]])
     torch.testing.assert_close(encoder(x), expected)
-    with pytest.raises(ValueError, match="column 1 contains category 2, but has 2: 0 to 1"):
+    with pytest.raises(ValueError, match=r"x\[:, 1\] contains category 2, but has 2: 0 to 1"):
         encoder(torch.tensor([[0, 2]]))
     with pytest.raises(ValueError, match=r"integers in 2 columns, got \[1, 1\] of torch.int64"):
         encoder(torch.tensor([[0]]))
     with pytest.raises(ValueError, match="at least one category"):
         CategoryEncoder([], 4)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: TGNN(8, 16, 2, 3, rank="8"), TypeError, "rank is '8', but must be a whole number"),
+        (lambda: TGNN(8, 16.0, 2, 3), TypeError, "hidden_channels is 16.0"),
+        (lambda: TGNN(8, 16, 2, 3, rank=-1), ValueError, "rank is -1, but must be at least 0"),
+        (lambda: TGNN(8, 16, 2, 3, jk="sum"), ValueError, "jk is 'sum', but must be None, 'last'"),
+        (lambda: TGNN(-3, 16, 2, 3), ValueError, "in_channels is -3"),
+        (lambda: GraphTGNN(None, 16, 2, 3), TypeError, "in_channels is None"),
+        (lambda: GraphTGNN(8, 16, 2, 0), ValueError, "out_channels is 0"),
+        (lambda: GraphTGNN(8, 16, 2, 3, edge_dim=0), ValueError, "edge_dim is 0"),
+        (lambda: GraphTGNN(8, 16, 2, 3, rank=0), ValueError, "use readout='sum' or 'mean'"),
+    ],
+)
+def test_wrong_sizes_are_named(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_wrong_batches_and_features_are_named():
+    model, x, edges = GraphTGNN(8, 16, 2, 1, rank=4, edge_dim=3), torch.randn(N, 8), EDGES
+    attr = torch.randn(30, 3)
+    for batch, error, message in [
+        (torch.zeros(3).long(), ValueError, "batch has 3 entries, but x has 12 rows"),
+        (torch.full((N,), -1), ValueError, "batch contains -1, but graphs are counted from 0"),
+        (torch.zeros(N), TypeError, "batch must be an int64 tensor"),
+        ([0] * N, TypeError, "batch must be an int64 tensor .* got list"),
+    ]:
+        with pytest.raises(error, match=message):
+            model(x, edges, batch, attr)
+    with pytest.raises(ValueError, match="edge_attr has 29 rows, but the graph has 30 edges"):
+        model(x, edges, None, attr[1:])
+    with pytest.raises(ValueError, match="edge_attr has 2 features, but the layer was made for 3"):
+        model(x, edges, None, attr[:, :2])
+    with pytest.raises(TypeError, match="x is torch.int64, but the weights are torch.float32"):
+        model(x.long(), edges, None, attr)
+    with pytest.raises(TypeError, match=r"x is torch.float64, .*: convert it with .to\(torch.float32\)"):
+        model(x.double(), edges, None, attr)
+    with pytest.raises(ValueError, match=r"edge_weight has shape \[30, 3\]; did you mean edge_attr="):
+        TGNN(8, 16, 2, 1, edge_dim=3)(x, edges, attr)
+    with pytest.raises(TypeError, match="transpose it with"):
+        TGNN(8, 16, 2, 1)(x, edges.t())
+    assert GraphTGNN(8, 16, 2, 1, edge_dim=1)(x, edges, None, torch.ones(30)).shape == (1, 1)

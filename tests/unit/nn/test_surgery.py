@@ -174,3 +174,12 @@ def test_resetting_every_module_starts_at_zero_again():
 def test_an_aggregation_of_aggregations_is_changed_once():
     changed = with_cp(MultiAggregation(["sum", "max"]), rank=3, verbose=False)
     assert len(changed.cp_changes) == 1
+
+
+def test_a_readout_function_that_is_an_attribute_is_reported(capsys):
+    net = Net(None)
+    net.pool = global_add_pool
+    with_cp(net, rank=3, skip="own")
+    assert "not changed: Net.pool is the function global_add_pool" in capsys.readouterr().out
+    with pytest.raises(TypeError, match="model must be a module"):
+        with_cp(GCN, rank=3)

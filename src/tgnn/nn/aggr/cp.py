@@ -13,6 +13,7 @@ from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 
+from tgnn.nn.checks import check_size
 from tgnn.nn.init import many_scales_
 from tgnn.nn.linear import FeatureLinear
 from tgnn.ops import segment_product
@@ -71,13 +72,9 @@ class CPAggregation(Aggregation):
         super().__init__()
         if out_channels is None:
             out_channels = in_channels
-        for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if value < 1 and (name, value) != ("in_channels", -1):
-                raise ValueError(
-                    f"{name} is {value}, but must be a positive number (in_channels=-1 needs out_channels)"
-                )
-        if rank < 1:
-            raise ValueError(f"rank is {rank}, but must be at least 1")
+        check_size("in_channels", in_channels, lazy=True)
+        check_size("out_channels", out_channels)
+        check_size("rank", rank)
         self.out_channels = out_channels
         self.rank = rank
         self.fuses_tanh = act == "tanh"

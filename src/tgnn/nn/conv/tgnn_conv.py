@@ -10,6 +10,7 @@ from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
+from tgnn.nn.checks import check_size
 from tgnn.nn.init import many_scales_
 from tgnn.nn.linear import FeatureLinear
 from tgnn.nn.mixing import ScalarMix, make_mix
@@ -90,10 +91,12 @@ class TGNNConv(MessagePassing):
             raise ValueError(f"low_order is {low_order!r}, but must be 'sum', 'mean', 'gcn' or None")
         if factors not in _FACTORS:
             raise ValueError(f"factors is {factors!r}, but must be 'plain', 'weighted' or 'tempered'")
-        if out_channels < 1:
-            raise ValueError(f"out_channels is {out_channels}, but must be at least 1")
-        if rank < 0 or (rank == 0 and low_order is None):
-            raise ValueError(f"rank is {rank}, but must be at least 1 (or 0 for a layer that has a sum branch only)")
+        check_size("out_channels", out_channels)
+        check_size("rank", rank, at_least=0 if low_order is not None else 1)
+        if edge_dim is not None:
+            check_size("edge_dim", edge_dim, lazy=True)
+        if isinstance(in_channels, (tuple, list)) and len(in_channels) != 2:
+            raise ValueError(f"in_channels is {in_channels}, but must be a number or a pair of numbers")
         pair = isinstance(in_channels, (tuple, list))
         if pair and add_self_loops:
             raise ValueError("add_self_loops=True does not go with a pair of in_channels; root_weight=True does")
@@ -106,12 +109,12 @@ class TGNNConv(MessagePassing):
         if rank > 0:
             self.cp = CPAggregation(source, out_channels, rank=rank, act=act, act_out=act_high, factor_act=factor_act)
             if edge_dim is not None:
-                self.lin_edge = FeatureLinear(edge_dim, rank, initialize=many_scales_)
+                self.lin_edge = FeatureLinear(edge_dim, rank, initialize=many_scales_, what="edge_attr")
         self.lin_low = self.lin_edge_low = None
         if low_order is not None:
             self.lin_low = FeatureLinear(source, out_channels)
             if edge_dim is not None:
-                self.lin_edge_low = FeatureLinear(edge_dim, out_channels)
+                self.lin_edge_low = FeatureLinear(edge_dim, out_channels, what="edge_attr")
         self.act_low = activation_resolver(act_low)
         self.mix = make_mix(mix, out_channels)
         self.lin_root = FeatureLinear(own, out_channels) if root_weight else None
@@ -130,6 +133,9 @@ class TGNNConv(MessagePassing):
         edge_attr: Tensor | None = None,
         size: tuple[int, int] | None = None,
     ) -> Tensor:
+        """The layer; arguments and shapes as above. ``size`` is ``(N_src, N_dst)`` where ``x`` does not tell."""
+        if edge_attr is None and self.edge_dim is not None and edge_weight is not None and edge_weight.dim() == 2:
+            raise ValueError(f"edge_weight has shape {list(edge_weight.shape)}; did you mean edge_attr=...?")
         if (edge_attr is None) != (self.edge_dim is None):
             raise ValueError(
                 f"edge_attr is {'not ' if edge_attr is None else ''}given, but edge_dim is {self.edge_dim}"

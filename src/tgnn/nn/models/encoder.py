@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import Parameter
 
+from tgnn.nn.checks import check_size
 from tgnn.nn.linear import FeatureLinear
 
 
@@ -17,6 +18,7 @@ class CategoryEncoder(torch.nn.Module):
     Args:
         sizes: How many categories each column has.
         out_channels: Width of the embeddings.
+        what: What to call the input in an error.
 
     Shapes:
         - **input:** integers ``[N, len(sizes)]``, or ``[N]`` for one column
@@ -27,10 +29,11 @@ class CategoryEncoder(torch.nn.Module):
         torch.Size([3, 16])
     """
 
-    def __init__(self, sizes: Sequence[int], out_channels: int) -> None:
+    def __init__(self, sizes: Sequence[int], out_channels: int, what: str = "x") -> None:
         super().__init__()
         if not sizes or min(sizes) < 1:
-            raise ValueError(f"sizes is {list(sizes)}, but must name at least one category for each column")
+            raise ValueError(f"the sizes of {what} are {list(sizes)}, but must be at least one category a column")
+        self.what = what
         self.sizes = list(sizes)
         self.offset: Tensor
         self.register_buffer("offset", torch.tensor([0, *self.sizes[:-1]]).cumsum(0), persistent=False)
@@ -44,7 +47,7 @@ class CategoryEncoder(torch.nn.Module):
         x = x.view(-1, 1) if x.dim() == 1 else x
         if x.is_floating_point() or x.size(1) != len(self.sizes):
             wanted = f"integers in {len(self.sizes)} columns"
-            raise ValueError(f"categories must be {wanted}, got {list(x.shape)} of {x.dtype}")
+            raise ValueError(f"{self.what} must be categories, {wanted}, got {list(x.shape)} of {x.dtype}")
         if not torch.compiler.is_compiling():
             self._check(x)
         return torch.nn.functional.embedding_bag(x + self.offset, self.weight, mode="sum")
@@ -54,14 +57,16 @@ class CategoryEncoder(torch.nn.Module):
             low, high = (int(value) for value in torch.aminmax(x[:, column]))
             if low < 0 or high >= size:
                 wrong = low if low < 0 else high
-                raise ValueError(f"column {column} contains category {wrong}, but has {size}: 0 to {size - 1}")
+                raise ValueError(f"{self.what}[:, {column}] contains category {wrong}, but has {size}: 0 to {size - 1}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.sizes}, {self.weight.size(1)})"
 
 
-def make_encoder(channels: int | Sequence[int], out_channels: int) -> FeatureLinear | CategoryEncoder:
+def make_encoder(channels: int | Sequence[int], out_channels: int, what: str) -> FeatureLinear | CategoryEncoder:
     """Floats of that width are mapped linearly; a list of sizes means categories."""
-    if isinstance(channels, int):
-        return FeatureLinear(channels, out_channels, bias=True)
-    return CategoryEncoder(channels, out_channels)
+    if isinstance(channels, (list, tuple)):
+        return CategoryEncoder(channels, out_channels, what)
+    check_size("in_channels" if what == "x" else "edge_dim", channels, lazy=True)
+    assert isinstance(channels, int)
+    return FeatureLinear(channels, out_channels, bias=True, what=what)

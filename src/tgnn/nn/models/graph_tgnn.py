@@ -11,8 +11,10 @@ from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 from torch_geometric.nn.models import MLP
 
 from tgnn.nn.aggr import CPAggregation
+from tgnn.nn.checks import check_size
 from tgnn.nn.models.encoder import make_encoder
 from tgnn.nn.models.tgnn import TGNN
+from tgnn.nn.neighborhood import as_edge_index
 
 _READOUTS = ("sum", "mean", "cp", "sum+cp", "mean+cp")
 
@@ -33,7 +35,7 @@ class GraphTGNN(torch.nn.Module):
         hidden_channels: Size of each hidden row.
         num_layers: Number of layers.
         out_channels: Number of outputs of a graph.
-        rank: Rank of every product.
+        rank: Rank of every product; ``0``: none (then with ``readout="sum"`` or ``"mean"``).
         edge_dim: The same for ``edge_attr``: a width, or the sizes of categorical columns; ``None``: no edge features.
         readout: ``"sum+cp"`` as above, ``"mean+cp"``, or one of ``"sum"``, ``"mean"``, ``"cp"`` alone.
         scaled_readout: Whether the factors of the readout are drawn towards 1 as above; else Definition 1 as it is.
@@ -73,11 +75,14 @@ class GraphTGNN(torch.nn.Module):
         super().__init__()
         if readout not in _READOUTS:
             raise ValueError(f"readout is {readout!r}, but must be one of {', '.join(map(repr, _READOUTS))}")
-        if head_layers < 1:
-            raise ValueError(f"head_layers is {head_layers}, but must be at least 1")
+        check_size("hidden_channels", hidden_channels)
+        check_size("out_channels", out_channels)
+        check_size("head_layers", head_layers)
+        if rank == 0 and "cp" in readout:
+            raise ValueError(f"rank is 0, no products, but readout is {readout!r}; use readout='sum' or 'mean'")
         self.in_channels, self.out_channels, self.readout = in_channels, out_channels, readout
-        self.encoder = make_encoder(in_channels, hidden_channels)
-        self.edge_encoder = None if edge_dim is None else make_encoder(edge_dim, hidden_channels)
+        self.encoder = make_encoder(in_channels, hidden_channels, "x")
+        self.edge_encoder = None if edge_dim is None else make_encoder(edge_dim, hidden_channels, "edge_attr")
         self.gnn = TGNN(
             hidden_channels,
             hidden_channels,
@@ -112,6 +117,16 @@ class GraphTGNN(torch.nn.Module):
         edge_weight: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
+        """The outputs of each graph; note the order, ``batch`` before ``edge_attr``.
+
+        Args:
+            x: As above.
+            edge_index: As above.
+            batch: The graph of each node; ``None``: all are one graph.
+            edge_attr: As above.
+            edge_weight: ``[E]``, as for :class:`~tgnn.nn.TGNNConv`.
+            batch_size: Number of graphs, where it is known; else one more than the largest of ``batch``.
+        """
         if (edge_attr is None) != (self.edge_encoder is None):
             raise ValueError(
                 f"edge_attr is {'not ' if edge_attr is None else ''}given, but the model was made "
@@ -120,7 +135,13 @@ class GraphTGNN(torch.nn.Module):
         h = self.encoder(x)
         if batch is None:
             batch, batch_size = torch.zeros(h.size(0), dtype=torch.int64, device=h.device), 1
-        edges = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
+        _check_batch(batch, h.size(0))
+        edges = None
+        if edge_attr is not None and self.edge_encoder is not None:
+            count = as_edge_index(edge_index).size(1)
+            if edge_attr.size(0) != count:
+                raise ValueError(f"edge_attr has {edge_attr.size(0)} rows, but the graph has {count} edges")
+            edges = self.edge_encoder(edge_attr.unsqueeze(1) if edge_attr.dim() == 1 else edge_attr)
         h = self.gnn(h, edge_index, edge_weight, edges, batch, batch_size)
         readouts = [r for r in (self.low_readout, self.cp_readout) if r is not None]
         pooled = torch.cat([readout(h, batch, dim_size=batch_size) for readout in readouts], dim=-1)
@@ -130,3 +151,13 @@ class GraphTGNN(torch.nn.Module):
     def __repr__(self) -> str:
         sizes = f"{self.in_channels}, {self.out_channels}, num_layers={self.gnn.num_layers}, rank={self.gnn.rank}"
         return f"{type(self).__name__}({sizes}, readout={self.readout!r})"
+
+
+def _check_batch(batch: Any, nodes: int) -> None:
+    if not isinstance(batch, Tensor) or batch.dtype not in (torch.int64, torch.int32) or batch.dim() != 1:
+        found = f"{batch.dtype} {list(batch.shape)}" if isinstance(batch, Tensor) else type(batch).__name__
+        raise TypeError(f"batch must be an int64 tensor [N], the graph of each node, got {found}")
+    if batch.numel() != nodes:
+        raise ValueError(f"batch has {batch.numel()} entries, but x has {nodes} rows")
+    if not torch.compiler.is_compiling() and nodes and int(batch.min()) < 0:
+        raise ValueError(f"batch contains {int(batch.min())}, but graphs are counted from 0")

@@ -8,8 +8,11 @@ from typing import Any, Final
 from torch import Tensor
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
+from tgnn.nn.checks import check_size
 from tgnn.nn.conv import TGNNConv
 from tgnn.nn.linear import FeatureDropout
+
+_JK = (None, "last", "cat", "max", "lstm")
 
 
 class TGNN(BasicGNN):
@@ -65,8 +68,10 @@ class TGNN(BasicGNN):
         jk: str | None = None,
         **kwargs: Any,
     ) -> None:
-        if num_layers < 1:
-            raise ValueError(f"num_layers is {num_layers}, but must be at least 1")
+        check_size("hidden_channels", hidden_channels)
+        check_size("num_layers", num_layers)
+        if jk not in _JK:
+            raise ValueError(f"jk is {jk!r}, but must be None, 'last', 'cat', 'max' or 'lstm'")
         self.rank = rank
         super().__init__(
             in_channels,
