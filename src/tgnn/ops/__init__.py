@@ -1,7 +1,6 @@
 """The neighbourhood product: what a node computes when it multiplies its neighbours instead of summing them."""
 
 from .dispatch import available_backends, use_backend
-from .memory import keep_freed_memory
 from .product import neighbor_product, segment_product
 from .sum import closed_edges, degrees, neighbor_sum, sparse_matmul
 
@@ -9,7 +8,6 @@ __all__ = [
     "available_backends",
     "closed_edges",
     "degrees",
-    "keep_freed_memory",
     "neighbor_product",
     "neighbor_sum",
     "segment_product",

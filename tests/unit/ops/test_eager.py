@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.conftest import random_edges, random_factors
-from tgnn.ops import keep_freed_memory, neighbor_product, neighbor_sum
+from tgnn.ops import neighbor_product, neighbor_sum
 
 EDGES = random_edges(6, 6, 20)
 
@@ -83,8 +83,3 @@ def test_in_many_threads():
         thread.join()
     assert len(found) == 8
     assert all(torch.equal(f, expected) for f in found)
-
-
-def test_keep_freed_memory_names_what_is_wrong():
-    with pytest.raises(ValueError, match="gib is 4, but must lie between 0 and 2"):
-        keep_freed_memory(4)
