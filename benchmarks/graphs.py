@@ -6,6 +6,9 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import add_self_loops
+
+from tgnn.data.formats.planetoid import read_planetoid
 
 
 def uniform(nodes: int, edges: int, seed: int = 0) -> Tensor:
@@ -27,13 +30,4 @@ def cora(folder: Path) -> tuple[Tensor, int, str]:
     raw = folder / "planetoid" / "Cora" / "raw"
     if not raw.exists():
         return uniform(2708, 13_264), 2708, "random graph of Cora's size"
-    import shutil
-    import tempfile
-
-    from torch_geometric.datasets import Planetoid
-    from torch_geometric.utils import add_self_loops
-
-    with tempfile.TemporaryDirectory() as scratch:
-        shutil.copytree(raw, Path(scratch) / "Cora" / "raw")
-        data = Planetoid(scratch, "Cora")[0]
-    return add_self_loops(data.edge_index)[0], 2708, "Cora"
+    return add_self_loops(read_planetoid(raw, "cora").edge_index)[0], 2708, "Cora"

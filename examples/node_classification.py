@@ -15,24 +15,15 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn import TGNN
+from tgnn.data.embedded import digits
 from tgnn.ops import available_backends
 
 NETWORKS = {"sum (rank 0)": 0, "tGNN: sum and product (rank 32)": 32}
-
-
-def load() -> Data:
-    pixels, labels = load_digits(return_X_y=True)
-    nearest = kneighbors_graph(pixels, 8).tocoo()
-    pairs = torch.stack([torch.from_numpy(nearest.row), torch.from_numpy(nearest.col)]).long()
-    edges = torch.unique(torch.cat([pairs, pairs.flip(0)], 1), dim=1)
-    return Data(x=torch.from_numpy(pixels / 16).float(), edge_index=edges, y=torch.from_numpy(labels))
 
 
 def train(data: Data, rank: int, seed: int, epochs: int, tick: Callable[[int, float, float], None]) -> float:
@@ -64,7 +55,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
-    console, data = Console(), load()
+    console, data = Console(), digits()
     console.print(f"{data.num_nodes} digits, {data.num_edges} edges; backends: {available_backends()}")
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[at]}"), TimeRemainingColumn())
     table = Table("network", "test accuracy", "ms an epoch")

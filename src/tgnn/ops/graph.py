@@ -102,8 +102,11 @@ CLOSED, DOUBTFUL = "+self", "!"
 
 def _build(kind: str, index: Tensor, columns: Tensor | None, num_src: int, num_dst: int) -> Graph:
     if kind.endswith(CLOSED):
-        open_graph = _build(kind.removesuffix(CLOSED), index, columns, num_src, num_dst)
-        return _close(open_graph, index if columns is None else None)
+        if columns is not None:  # the entries of a matrix as edges: they are grouped already, so this sorts nothing
+            by = _build("csr", index, columns, num_src, num_dst).by_dst()
+            index = torch.stack([by.other, by.owners()])
+        _check_edges(index, num_src, num_dst)
+        return _build("edges", _closed(index, num_dst), None, num_src, num_dst)
     if kind == "edges":
         _check_edges(index, num_src, num_dst)
         node_type = _node_type(num_src, num_dst, index.size(1))
@@ -123,17 +126,13 @@ def _build(kind: str, index: Tensor, columns: Tensor | None, num_src: int, num_d
     return Graph(num_src, num_dst, num_src, _by_dst=by_dst)
 
 
-def _close(graph: Graph, edge_index: Tensor | None) -> Graph:
-    """The graph with a loop at every node that has none."""
-    if edge_index is None:
-        by = graph.by_dst()
-        edge_index = torch.stack([by.other, by.owners()]).long()
+def _closed(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The edges, and a loop at every node that has none."""
     src, dst = edge_index
-    has_loop = torch.zeros(graph.num_dst, dtype=torch.bool, device=src.device)
-    has_loop[src[src == dst]] = True
+    has_loop = torch.zeros(num_nodes, dtype=torch.bool, device=src.device)
+    has_loop[src[src == dst].long()] = True
     loops = (~has_loop).nonzero().squeeze(1).to(src.dtype)
-    closed = torch.cat([edge_index, loops.expand(2, -1)], dim=1)
-    return _build("edges", closed, None, graph.num_src, graph.num_dst)
+    return torch.cat([edge_index, loops.expand(2, -1)], dim=1)
 
 
 def from_edge_index(edges: EdgeIndex) -> Graph:

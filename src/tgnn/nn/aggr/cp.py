@@ -12,6 +12,7 @@ from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
+from torch_geometric.utils import degree
 
 from tgnn.nn.checks import check_size
 from tgnn.nn.init import many_scales_
@@ -90,7 +91,10 @@ class CPAggregation(Aggregation):
     def reset_parameters(self) -> None:
         self.lin.reset_parameters()
         if not isinstance(self.M, UninitializedParameter):
-            (zeros if self.zero_start else glorot)(self.M)
+            self._start()
+
+    def _start(self) -> None:
+        (zeros if self.zero_start else glorot)(self.M)
 
     @property
     def in_channels(self) -> int:
@@ -130,8 +134,13 @@ class CPAggregation(Aggregation):
         if self.scaled:
             weight = _inverse_root_of_size(z, index, ptr, dim_size)
             z = 1 + (z - 1) * weight.view(-1, *(1,) * (z.dim() - 1))
-        groups = {"index": None, "ptr": ptr} if ptr is not None else {"index": index, "ptr": None}
-        product = segment_product(z, **groups, dim_size=dim_size, activation="tanh" if self.fuses_tanh else None)
+        return self.pool(z.movedim(0, dim), index, ptr, dim_size, dim)
+
+    def pool(self, z: Tensor, index: Tensor | None, ptr: Tensor | None, dim_size: int | None, dim: int) -> Tensor:
+        """What comes after the factors: their product over each group, then :meth:`update`."""
+        groups = {"index": index} if ptr is None else {"ptr": ptr}
+        activation = "tanh" if self.fuses_tanh else None
+        product = segment_product(z.movedim(dim, 0), **groups, dim_size=dim_size, activation=activation)
         return self.update(product.movedim(0, dim))
 
     def settle(self, out_channels: int) -> None:
@@ -139,7 +148,7 @@ class CPAggregation(Aggregation):
         assert isinstance(self.M, UninitializedParameter)
         self.out_channels = out_channels
         self.M.materialize((out_channels, self.rank))
-        (zeros if self.zero_start else glorot)(self.M)
+        self._start()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         if isinstance(self.M, UninitializedParameter) and f"{prefix}M" in state_dict:
@@ -159,5 +168,6 @@ def _inverse_root_of_size(z: Tensor, index: Tensor | None, ptr: Tensor | None, g
     if groups is None:
         groups = int(index.max()) + 1 if index.numel() else 0
     wide = torch.promote_types(z.dtype, torch.float32)  # half precision does not count beyond 256
-    ones = torch.ones(index.numel(), dtype=wide, device=z.device)
-    return torch.zeros(groups, dtype=wide, device=z.device).index_add(0, index, ones)[index].rsqrt().to(z.dtype)
+    sizes = degree(index, groups, wide)
+    assert isinstance(sizes, Tensor)
+    return sizes[index].rsqrt().to(z.dtype)

@@ -7,7 +7,6 @@ from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn.aggr import Aggregation
 
 from tgnn.nn.aggr.cp import CPAggregation
-from tgnn.ops import segment_product
 
 
 class HighOrderAggregation(Aggregation):
@@ -64,14 +63,13 @@ class HighOrderAggregation(Aggregation):
         low: Tensor = self.low(x, index, ptr=ptr, dim_size=dim_size, dim=dim)
         if isinstance(self.cp.M, UninitializedParameter):
             self.cp.settle(low.size(-1))
-        z = self.cp.factors(x).movedim(dim, 0)
+        z = self.cp.factors(x)
         if self.mask is not None:  # rows come multiplied by their mask w; their factor is w z + (1 - w)
             assert self.cp.lin.bias is not None
-            z = z + (1 - self.mask.view(-1, *(1,) * (z.dim() - 1))) * (1 - self.cp.lin.bias)
+            absent = (1 - self.mask).view(-1, *(1,) * (z.dim() - 1)).movedim(0, dim)
+            z = z + absent * (1 - self.cp.lin.bias)
             self.mask = None
-        groups = {"index": None, "ptr": ptr} if ptr is not None else {"index": index, "ptr": None}
-        product = segment_product(z, **groups, dim_size=dim_size, activation="tanh").movedim(0, dim)
-        return low + self.cp.update(product)
+        return low + self.cp.pool(z, index, ptr, dim_size, dim)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.low}, rank={self.cp.rank})"
