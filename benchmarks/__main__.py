@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import graphs, layers, startup
+from benchmarks import graphs, layers, startup, theory
 from benchmarks.measure import in_its_own_process, machine, side_by_side
 from benchmarks.product import bytes_touched, compare, only_ours
 
@@ -201,6 +201,15 @@ def stability(arguments: argparse.Namespace) -> list[str]:
     return [*text, *table(header, rows), ""]
 
 
+def exactness(arguments: argparse.Namespace) -> list[str]:
+    print("measuring how exact the theorems' layers are", flush=True)
+    polynomials, sums = theory.tables()
+    text = ["## Theorems", "", "How exact the layers of `tgnn.theory` are (float64).", ""]
+    header = ["F", "k", "rank", "largest value", "error", "error / largest value"]
+    text += [*table(header, polynomials), "", *table(["k", "`cp_sum`", "`cp_mean`"], sums), ""]
+    return text
+
+
 def first_use(arguments: argparse.Namespace) -> list[str]:
     print("measuring the first use", flush=True)
     rows = [[name, f"{value:.2f} s"] for name, value in startup.measure().items()]
@@ -216,6 +225,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
     "startup": first_use,
     "epochs": epochs,
     "stability": stability,
+    "theory": exactness,
 }
 
 
