@@ -153,6 +153,47 @@ def large(arguments: argparse.Namespace) -> list[str]:
     return [*text, *table(["", ""], rows), ""]
 
 
+def sampling(arguments: argparse.Namespace) -> list[str]:
+    nodes, edge_count = 2_400_000, 124_000_000
+    rows = []
+    for kind, name in (("uniform", "uniform"), ("hubs", "power law, one node of degree 100,000")):
+        print(f"measuring sampling, {name} (half a minute)", flush=True)
+        found = in_its_own_process("benchmarks.sampling", kind, nodes, edge_count)
+        edges = found.pop("edges in a batch")
+        ours = found["tgnn"]
+        for who, seconds in found.items():
+            speed = [f"{1024 / seconds:,.0f}", f"{1e9 * seconds / edges:.0f} ns", f"{seconds / ours:.1f}"]
+            rows.append([name, who, f"{1e3 * seconds:.2f} ms", *speed])
+    text = [
+        "## Sampling",
+        "",
+        f"{nodes:,} nodes, {edge_count:,} directed edges; batches of 1,024 seeds, 5 and 5 neighbours of each without",
+        f"replacement, some {edges:,.0f} edges. On one thread, as in a loader's worker: two share only larger batches.",
+        "",
+    ]
+    header = ["graph", "", "a batch", "seeds a second", "an edge", "times tgnn's"]
+    return [*text, *table(header, rows), ""]
+
+
+def tables(arguments: argparse.Namespace) -> list[str]:
+    nodes, edge_count = 1_000_000, 10_000_000
+    rows = []
+    for kind, name in (("int", "numbers: 184467"), ("str", "words: user_184467")):
+        print(f"measuring tables, ids are {name}", flush=True)
+        found = in_its_own_process("benchmarks.tables", kind, nodes, edge_count)
+        seconds = [f"{found[what]:.1f} s" for what in ("read", "parse")]
+        rows.append([name, f"{found['megabytes']:.0f} MB", *seconds, f"{found['extra_gib']:.1f} GiB"])
+    text = [
+        "## Tables",
+        "",
+        f"`read_table` on a folder of CSV files: {nodes:,} nodes with two features and a label, {edge_count:,} edges.",
+        "All checks included; the reverse of each edge is added, and edges are sorted.",
+        "",
+    ]
+    header = ["ids", "edges.csv", "read and checked", "parsing its edges with polars alone", "memory beyond before"]
+    return [*text, *table(header, rows), ""]
+
+
 def epochs(arguments: argparse.Namespace) -> list[str]:
     data = layers.cora(arguments.data)
     if data is None:
@@ -222,6 +263,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
     "scaling": scaling,
     "memory": memory,
     "large": large,
+    "sampling": sampling,
+    "tables": tables,
     "startup": first_use,
     "epochs": epochs,
     "stability": stability,

@@ -16,6 +16,7 @@
 #include "backward.h"
 #include "forward.h"
 #include "group.h"
+#include "sample.h"
 #include "sum.h"
 
 namespace {
@@ -27,6 +28,8 @@ int guarded(const F& f) {
     f();
     return 0;
   } catch (const std::bad_alloc&) {
+    return 1;
+  } catch (const std::length_error&) {  // more than any memory holds
     return 1;
   }
 }
@@ -58,6 +61,16 @@ int guarded(const F& f) {
     return guarded([&] { weighted_sum<T>(x, weight, rank, {ptr, other, edge, groups}, out); });                     \
   }
 
+#define TGNN_SAMPLE(I, NAME)                                                                                        \
+  extern "C" int tgnn_sample_##NAME(const Index* ptr, const I* source, const Index* edge, Index nodes, Index edges, \
+                                    const Index* seeds, Index count, const Index* fan_out, Index hops,              \
+                                    uint64_t key, int replace, int fill_up, Index* report) {                        \
+    return guarded([&] {                                                                                            \
+      sample<I>({ptr, source, edge, nodes, edges}, seeds, count, fan_out, hops,                                     \
+                {key, replace != 0, fill_up != 0}, report);                                                         \
+    });                                                                                                             \
+  }
+
 // Compiled in two parts at once: TGNN_PART is 0 or 1.
 #if TGNN_PART == 0
 TGNN_PRODUCT(float, f32)
@@ -74,5 +87,12 @@ extern "C" int tgnn_group_i64(const int64_t* key, const int64_t* other, Index ed
 extern "C" int tgnn_group_i32(const int32_t* key, const int32_t* other, Index edges, Index groups, Index* ptr,
                               Node* sorted, Index* edge) {
   return guarded([&] { group<int32_t>(key, other, edges, groups, ptr, sorted, edge); });
+}
+
+TGNN_SAMPLE(int64_t, i64)
+TGNN_SAMPLE(int32_t, i32)
+
+extern "C" int tgnn_sample_take(Index* node, Index* row, Index* col, Index* edge) {
+  return guarded([&] { take_sample(node, row, col, edge); });
 }
 #endif
