@@ -1,0 +1,143 @@
+"""One file from the web: time-outs, tries, resumed where it broke off, checked, moved into place whole."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tgnn.data.fetch.checksum import WrongFile, verify
+from tgnn.data.progress import Tick, bar
+
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for a server."""
+
+    silence: float = 20.0
+    """Seconds without a byte, or to connect."""
+    window: float = 60.0
+    """Seconds over which the speed is taken."""
+    least: float = 2_000.0
+    """Bytes a second, below which it is given up."""
+    tries: int = 3
+    pause: float = 1.0
+    """Seconds before the second try; doubled for each that follows."""
+
+
+PATIENT = Patience()
+
+
+class NotDownloaded(OSError):
+    """Why a file could not be had; the text is for the user."""
+
+
+def download(
+    url: str, path: Path, *, sha256: str | None = None, size: int | None = None, patience: Patience = PATIENT
+) -> Path:
+    """Downloads a file unless it is there already. What has arrived before an interruption is kept and continued.
+
+    Args:
+        url: ``http`` or ``https``.
+        path: Where it goes; while it arrives, ``<path>.part``.
+        sha256: What it must be. A file that was there with another is downloaded again.
+        size: Bytes to expect, for the bar, where the server does not say.
+        patience: With the server.
+    """
+    if path.exists() and _matches(path, sha256):
+        return path
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise NotDownloaded(f"{url} is neither http nor https")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    reason: Exception = NotDownloaded("it was not tried")
+    for attempt in range(patience.tries):
+        if attempt:
+            time.sleep(patience.pause * 2 ** (attempt - 1))
+        resumed = part.exists()
+        try:
+            with bar(f"downloading {path.name}", size, in_bytes=True) as tick:
+                _receive(url, part, patience, tick)
+            verify(part, sha256)
+        except WrongFile as error:
+            part.unlink(missing_ok=True)
+            reason = NotDownloaded(str(error).replace(str(part), f"what {url} serves"))
+            if not resumed:
+                break  # the whole file came at once: asking again gives the same
+        except urllib.error.HTTPError as error:
+            reason = NotDownloaded(f"{url} answers {error.code} {error.reason}")
+            if error.code < 500 and error.code not in (408, 416, 429):
+                break
+            if error.code == 416:
+                part.unlink(missing_ok=True)
+        except (OSError, http.client.HTTPException) as error:
+            if getattr(error, "errno", None) == 28 or isinstance(error, PermissionError):
+                raise  # a full disk does not get better by asking the server again
+            reason = NotDownloaded(f"{url}: {_plain(error)}")
+            if isinstance(getattr(error, "reason", error), socket.gaierror):
+                break  # there is no such host, or no network at all
+        else:
+            os.replace(part, path)
+            return path
+    raise reason
+
+
+def _matches(path: Path, sha256: str | None) -> bool:
+    try:
+        verify(path, sha256)
+    except WrongFile:
+        return False
+    return True
+
+
+def _receive(url: str, part: Path, patience: Patience, tick: Tick) -> None:
+    have = part.stat().st_size if part.exists() else 0
+    headers = {"User-Agent": "tgnn", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=patience.silence) as answer:
+        if have and not _continues(answer, have):
+            have = 0  # it sends everything again
+        tick(have)
+        promised = answer.headers.get("Content-Length")
+        with part.open("ab" if have else "wb") as file:
+            arrived = _copy(answer, file, patience, tick)
+    if promised is not None and arrived != int(promised):
+        raise NotDownloaded(f"it promised {int(promised):,} bytes and sent {arrived:,}")
+
+
+def _continues(answer: http.client.HTTPResponse, have: int) -> bool:
+    """Whether the answer goes on where the file broke off."""
+    where = answer.headers.get("Content-Range", "")
+    return answer.status == 206 and where.startswith(f"bytes {have}-")
+
+
+def _copy(answer: http.client.HTTPResponse, file: object, patience: Patience, tick: Tick) -> int:
+    arrived, start, since = 0, time.monotonic(), 0
+    while block := answer.read1(_BLOCK):
+        file.write(block)  # type: ignore[attr-defined]
+        arrived += len(block)
+        tick(len(block))
+        if (passed := time.monotonic() - start) > patience.window:
+            if (arrived - since) / passed < patience.least:
+                raise NotDownloaded(f"too slow: {(arrived - since) / passed:,.0f} bytes a second")
+            start, since = time.monotonic(), arrived
+    return arrived
+
+
+def _plain(error: Exception) -> str:
+    """What went wrong, without the classes around it."""
+    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
+        error = error.reason
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error) or type(error).__name__
