@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from torch_geometric.data import Batch
 from torch_geometric.datasets import Planetoid
 
 from tgnn.data.embedded import digits, digits_graphs, karate
@@ -46,7 +47,7 @@ def test_packed_graphs(tmp_path):
     assert last.edge_attr.flatten().tolist() == [2, 3, 2, 3]
     assert last.y.tolist() == [2.5]
     assert graphs[1].edge_index.shape == (2, 0)
-    split = graphs.split()
+    split = graphs.published_split()
     assert [p.tolist() for p in (split.train, split.val, split.test)] == [[0], [2], [1]]
     with pytest.raises(IndexError, match="graph 3 is not one of 3"):
         graphs[3]
@@ -77,6 +78,40 @@ def test_packed_graphs_unpickle_nothing(tmp_path):
         read_packed(tmp_path / "other.npz")
     with pytest.raises(ValueError, match="need the array 'y'"):
         PackedGraphs({"num_nodes": np.array([1])})
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_batch_is_what_pyg_makes_of_the_same_graphs(directed):
+    rng = np.random.default_rng(0)
+    nodes, edges = np.array([3, 1, 0, 5]), np.array([4, 0, 0, 7])
+    owner = np.repeat(nodes, edges)
+    arrays = {
+        "num_nodes": nodes,
+        "num_edges": edges,
+        "edge_index": rng.integers(0, owner, (2, 11)),
+        "directed": directed,
+        "x": rng.normal(size=(9, 2)),
+        "pos": rng.normal(size=(9, 2)),
+        "edge_attr": rng.integers(0, 4, (11, 1)),
+        "y": np.arange(4),
+    }
+    graphs = PackedGraphs(arrays)
+    numbers = torch.tensor([3, 0, 2, 3, 1])
+    ours, theirs = graphs.batch(numbers), Batch.from_data_list([graphs[int(i)] for i in numbers])
+    for name in ("x", "pos", "y", "batch", "ptr"):
+        assert torch.equal(ours[name], theirs[name]), name
+    assert ours.num_graphs == theirs.num_graphs == 5
+    assert ours.num_nodes == theirs.num_nodes
+
+    def edges_of(batch):  # the order differs where an edge stands for both directions
+        return sorted(zip(*batch.edge_index.tolist(), batch.edge_attr.flatten().tolist()))
+
+    assert edges_of(ours) == edges_of(theirs)
+
+
+def test_an_empty_batch():
+    graphs = PackedGraphs({"num_nodes": [2], "num_edges": [1], "edge_index": [[0], [1]], "y": [0]})
+    assert graphs.batch(torch.empty(0, dtype=torch.int64)).num_nodes == 0
 
 
 # ---- Planetoid -------------------------------------------------------------------------------------------------

@@ -7,21 +7,28 @@
 ``x, edge_attr, pos``       ``[sum, F]``           features as stored; times ``x_scale``, ``pos_scale`` where given
 ``y``                       ``[G]`` or ``[G, T]``  target
 ``split``                   ``[G]``                0 train, 1 validation, 2 test; or absent
+``origin``                  text                   where they come from; or absent
 =========================== ====================== ==============================================================
 """
 
 from __future__ import annotations
 
+import copy
+import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from tgnn.data.splits import Split
+
+if TYPE_CHECKING:
+    from tgnn.data.about import About
 
 _NODE, _EDGE = ("x", "pos"), ("edge_attr",)
 
@@ -39,6 +46,14 @@ class PackedGraphs:
         (2, [[0, 1], [1, 0]])
     """
 
+    about: About
+    """What is known of the graphs; set by :func:`tgnn.data.load`, as are the following."""
+    split: Split
+    test_folds: Sequence[Sequence[int]] | None = None
+    """Published folds, where their file lies with the data."""
+    smiles: Sequence[str] | None = None
+    """Of each graph, where they are molecules of the user's."""
+
     def __init__(self, arrays: Mapping[str, object]) -> None:
         self._arrays = {name: np.asarray(array) for name, array in arrays.items()}
         for needed in ("num_nodes", "y"):
@@ -52,6 +67,8 @@ class PackedGraphs:
         for name, values in self._node.items():
             self._check(name, len(values), int(self._node_ptr[-1]))
         self.edge_index: Tensor | None = None
+        self._edge: dict[str, Tensor] = {}
+        self.directed = True
         if "edge_index" in self._arrays:
             self._read_edges()
 
@@ -99,18 +116,72 @@ class PackedGraphs:
                 graph[name] = values[edges] if self.directed else torch.cat([values[edges]] * 2)
         return graph
 
+    def batch(self, numbers: Tensor) -> Batch:
+        """Some graphs as one, side by side: what PyG's ``Batch.from_data_list`` makes, without a loop over graphs.
+
+        Args:
+            numbers: Which graphs, int64 ``[B]``.
+        """
+        count = self.num_nodes[numbers]
+        ptr = _pointer(count)
+        nodes = _ranges(self._node_ptr[numbers], count)
+        graph = torch.arange(len(numbers)).repeat_interleave(count)
+        batch = Batch(y=self.y[numbers], num_nodes=int(ptr[-1]), batch=graph, ptr=ptr)
+        for name, values in self._node.items():
+            batch[name] = values[nodes]
+        if self.edge_index is not None:
+            edges_of = self._edge_ptr[numbers + 1] - self._edge_ptr[numbers]
+            edges = _ranges(self._edge_ptr[numbers], edges_of)
+            edge_index = self.edge_index[:, edges] + ptr[:-1].repeat_interleave(edges_of)
+            batch.edge_index = self._both_ways(edge_index)
+            for name, values in self._edge.items():
+                batch[name] = values[edges] if self.directed else torch.cat([values[edges]] * 2)
+        return batch
+
     def _both_ways(self, edge_index: Tensor) -> Tensor:
         return edge_index if self.directed else torch.cat([edge_index, edge_index.flip(0)], dim=1)
 
     def __iter__(self) -> Iterator[Data]:
         return (self[number] for number in range(len(self)))
 
-    def split(self) -> Split | None:
-        """The split that is stored with the graphs."""
+    def published_split(self) -> Split | None:
+        """The split that is stored with the graphs; a graph that is in no part has another number there."""
         if "split" not in self._arrays:
             return None
         part = torch.from_numpy(self._arrays["split"].astype(np.int64))
         return Split("published", None, len(self), *((part == i).nonzero().squeeze(1) for i in range(3)))
+
+    @property
+    def x(self) -> Tensor | None:
+        """Features of all nodes, graph after graph."""
+        return self._node.get("x")
+
+    @property
+    def edge_attr(self) -> Tensor | None:
+        """Features of all stored edges, graph after graph."""
+        return self._edge.get("edge_attr")
+
+    def without_edge_features(self) -> PackedGraphs:
+        """The same graphs; whatever was said of them is kept."""
+        slim = copy.copy(self)
+        slim._edge = {}
+        return slim
+
+    @property
+    def total_edges(self) -> int:
+        """Edges of all graphs, as their ``edge_index`` has them."""
+        if self.edge_index is None:
+            return 0
+        return self.edge_index.size(1) * (1 if self.directed else 2)
+
+    @property
+    def origin(self) -> str:
+        """What the file says of where it comes from."""
+        return str(self._arrays.get("origin", ""))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is stored, to be written or changed; not to be changed in place."""
+        return dict(self._arrays)
 
     def __repr__(self) -> str:
         return f"PackedGraphs({len(self):,} graphs, {int(self._node_ptr[-1]):,} nodes)"
@@ -129,11 +200,77 @@ def read_packed(path: Path | str) -> PackedGraphs:
         raise ValueError(f"{path} is not a file of packed graphs: {error}") from error
 
 
+def write_packed(graphs: PackedGraphs, path: Path | str, origin: str = "") -> None:
+    """Writes packed graphs: whole or not at all.
+
+    Args:
+        graphs: What to write.
+        path: The ``.npz``.
+        origin: Where they come from, in a sentence that stays with them.
+    """
+    path = Path(path)
+    arrays = graphs.arrays() | ({"origin": np.array(origin)} if origin else {})
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            np.savez_compressed(file, **{name: _small(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def pack(graphs: Sequence[Data | Mapping[str, Tensor]], split: Tensor | None = None) -> PackedGraphs:
+    """Packs a list of graphs that all have the same attributes.
+
+    Args:
+        graphs: ``Data`` or dictionaries, with ``y`` and ``edge_index``, and any of ``x``, ``pos``, ``edge_attr``.
+        split: 0 train, 1 validation, 2 test for each.
+
+    Example:
+        >>> graph = Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([1]))
+        >>> pack([graph, graph])
+        PackedGraphs(2 graphs, 6 nodes)
+    """
+    kept = [name for name in (*_NODE, *_EDGE) if graphs[0].get(name) is not None]
+    nodes = [_num_nodes(graph) for graph in graphs]
+    arrays: dict[str, object] = {
+        "num_nodes": np.array(nodes),
+        "num_edges": np.array([graph["edge_index"].size(1) for graph in graphs]),
+        "edge_index": torch.cat([graph["edge_index"] for graph in graphs], dim=1).numpy(),
+        "directed": True,
+        "y": torch.cat([torch.as_tensor(graph["y"]).reshape(1, -1) for graph in graphs]).squeeze(1).numpy(),
+    }
+    arrays |= {name: torch.cat([graph[name] for graph in graphs]).numpy() for name in kept}
+    if split is not None:
+        arrays["split"] = split.numpy()
+    return PackedGraphs(arrays)
+
+
+def _num_nodes(graph: Data | Mapping[str, Tensor]) -> int:
+    if isinstance(graph, Data):
+        return int(graph.num_nodes)
+    return int(graph["num_nodes"]) if "num_nodes" in graph else len(graph["x"])
+
+
+def _small(array: np.ndarray) -> np.ndarray:
+    """Whole numbers in the smallest type that holds them."""
+    if array.dtype.kind not in "iu" or array.size == 0 or array.ndim == 0:
+        return array
+    least = np.result_type(np.min_scalar_type(array.min()), np.min_scalar_type(array.max()))
+    return array.astype(least)
+
+
 def _counts(array: np.ndarray, name: str) -> Tensor:
     counts = torch.from_numpy(array.astype(np.int64))
     if counts.dim() != 1 or bool((counts < 0).any()):
         raise ValueError(f"{name} must be a list of numbers that are not negative")
     return counts
+
+
+def _ranges(first: Tensor, count: Tensor) -> Tensor:
+    """``first[0], first[0] + 1, ...`` (``count[0]`` of them), then those of the next."""
+    before = count.cumsum(0) - count
+    return torch.arange(int(count.sum())) + (first - before).repeat_interleave(count)
 
 
 def _pointer(counts: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,49 +15,9 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, remove_self_loops
 
 from tgnn.data.formats.sparse import torch_csr
+from tgnn.data.formats.unpickle import read_arrays
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-
-_ALLOWED = {
-    ("collections", "defaultdict"),
-    ("builtins", "list"),
-    ("builtins", "bytes"),
-    ("_codecs", "encode"),
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("scipy.sparse", "csr_matrix"),
-}
-_MOVED = {  # what old files call a module, and where it is now
-    "__builtin__": "builtins",
-    "numpy.core.multiarray": "numpy._core.multiarray",
-    "scipy.sparse.csr": "scipy.sparse",
-    "scipy.sparse._csr": "scipy.sparse",
-}
-
-
-class _ArraysOnly(pickle.Unpickler):
-    """A pickle is a program; this one can only name what holds numbers."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        module = _MOVED.get(module, module)
-        if (module, name) == ("numpy._core.multiarray", "_reconstruct"):
-            return np.ndarray.__reduce__(np.empty(0))[0]
-        if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, and only arrays are allowed")
-        return super().find_class(module, name)
-
-
-def read_arrays(content: bytes, what: str) -> Any:
-    """Arrays, sparse matrices, lists and dictionaries out of a pickle; anything else is refused.
-
-    Args:
-        content: The pickle.
-        what: What to call it in an error.
-    """
-    try:
-        return _ArraysOnly(io.BytesIO(content), encoding="latin1").load()
-    except Exception as error:
-        raise ValueError(f"{what} cannot be read: {error}") from error
 
 
 def read_planetoid(folder: Path | str, name: str, checksums: Mapping[str, str] | None = None) -> Data:

@@ -1,0 +1,156 @@
+"""A path to data: tells what it is, and reads it."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch_geometric.data import Data
+
+from tgnn.data.about import statistics
+from tgnn.data.checks import check_graph, check_graphs
+from tgnn.data.formats.gnn_benchmark import read_gnn_benchmark
+from tgnn.data.formats.packed import PackedGraphs, read_packed
+from tgnn.data.formats.single import read_graph
+from tgnn.data.formats.table.file import SUFFIXES, find
+from tgnn.data.formats.table.graph import read_table
+from tgnn.data.formats.table.graphs import read_graph_tables
+from tgnn.data.formats.tu import read_tu
+from tgnn.data.report import DataError, Report
+
+ACCEPTED = """\
+- a folder with edges.csv, and nodes.csv, for one graph; with graphs.csv as well for many (also .tsv, .csv.gz, .parquet)
+- a .csv, .tsv, .csv.gz or .parquet file with a column of SMILES
+- a folder of TU text files (NAME_A.txt, NAME_graph_indicator.txt, NAME_graph_labels.txt)
+- a .npz of the gnn-benchmark collection, or one that tgnn data convert has written"""
+_PICKLES = (".gpickle", ".pkl", ".pickle", ".gpickle.gz", ".pkl.gz", ".pickle.gz")
+CONVERT = """\
+import networkx, polars as pl  # with the graph of networkx in G
+pl.DataFrame([{"id": n, **d} for n, d in G.nodes(data=True)]).write_csv("nodes.csv")
+pl.DataFrame([{"source": u, "target": v, **d} for u, v, d in G.edges(data=True)]).write_csv("edges.csv")"""
+"""The way out for a graph of NetworkX."""
+
+
+def detect(path: Path | str) -> str:
+    """Says what there is; what cannot be read is an error that says what can. Nothing is unpickled.
+
+    ``"table"``, ``"graph tables"`` and ``"smiles"`` are the user's own, ``"graph"`` and ``"packed"`` (many graphs) what
+    ``tgnn data convert`` writes, ``"gnn-benchmark"`` and ``"tu"`` two collections.
+
+    Args:
+        path: Of a file or a folder.
+
+    Example:
+        >>> folder = getfixture("tmp_path")
+        >>> _ = (folder / "edges.csv").write_text("source,target")
+        >>> detect(folder)
+        'table'
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or folder {path}")
+    if path.is_dir():
+        return _detect_folder(path)
+    if path.name.endswith(_PICKLES):
+        raise ValueError(
+            f"{path} is a pickle: opening one runs whatever program is in it, so it is not opened. Write tables "
+            f"instead, where you trust it, and give the folder that they are in:\n{CONVERT}"
+        )
+    if path.name.endswith(".npz"):
+        return _detect_arrays(path)
+    if path.name.endswith(SUFFIXES):
+        if path.name.split(".")[0] in ("nodes", "edges", "graphs"):
+            return _detect_folder(path.parent)
+        return "smiles"
+    raise _not_accepted(path)
+
+
+def read_path(path: Path | str, *, encoding: Mapping[str, Any] | None = None) -> tuple[Data | PackedGraphs, Report]:
+    """Reads what is there, whatever it is, and says what is odd in it.
+
+    Args:
+        path: Of a file or a folder: anything that :func:`detect` knows.
+        encoding: Of tables or SMILES that were read before, to number features and classes as there.
+    """
+    path, kind = Path(path), detect(path)
+    if kind in ("table", "graph tables"):
+        folder = path if path.is_dir() else path.parent
+        return read_table(folder, encoding) if kind == "table" else read_graph_tables(folder, encoding)
+    if kind == "smiles":
+        from tgnn.data.formats.smiles import read_smiles_csv  # RDKit is an extra
+
+        return read_smiles_csv(path, encoding=encoding)
+    report = Report(str(path), kind)
+    if kind in ("gnn-benchmark", "graph"):
+        data = read_gnn_benchmark(path) if kind == "gnn-benchmark" else read_graph(path)
+        report.statistics = statistics(data)
+        report.add(*check_graph(data))
+        return data, report
+    graphs = read_packed(path) if kind == "packed" else _read_tu(path)
+    report.statistics = statistics(graphs)
+    report.add(*check_graphs(graphs))
+    return graphs, report
+
+
+def check_path(path: Path | str, *, encoding: Mapping[str, Any] | None = None) -> Report:
+    """The report on what is there; errors in the data are in it, and not raised.
+
+    Args:
+        path: As :func:`read_path` takes it.
+        encoding: As :func:`read_path` takes it.
+    """
+    try:
+        return read_path(path, encoding=encoding)[1]
+    except DataError as error:
+        return error.report
+
+
+def _detect_folder(path: Path) -> str:
+    if find(path, "graphs") is not None:
+        return "graph tables"
+    if find(path, "edges") is not None:
+        return "table"
+    if find(path, "nodes") is not None:
+        raise ValueError(f"{path} has nodes, but no edges.csv, which says which of them are linked")
+    for folder in (path, path / "raw"):
+        if list(folder.glob("*_A.txt")):
+            return "tu"
+        if names := sorted(file.name.split(".")[1] for file in folder.glob("ind.*.graph")):
+            raise ValueError(
+                f"{folder} has the files of Planetoid, which are pickles and are opened only if they are the published "
+                f"ones: tgnn data fetch {names[0]}, or load({names[0]!r}, root=...)"
+            )
+    raise _not_accepted(path)
+
+
+def _detect_arrays(path: Path) -> str:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = list(file.files)
+            many = "num_nodes" in names and file["num_nodes"].ndim == 1
+    except (zipfile.BadZipFile, ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a .npz file: {error}") from error
+    if "adj_indptr" in names:
+        return "gnn-benchmark"
+    if "num_nodes" in names:
+        return "packed" if many else "graph"
+    raise ValueError(
+        f"{path} has the arrays {', '.join(names[:10])}, which is neither the gnn-benchmark collection (adj_data, "
+        "adj_indptr, ...) nor packed graphs (num_nodes, edge_index, ...)"
+    )
+
+
+def _read_tu(path: Path) -> PackedGraphs:
+    """Attributes are read where there are no labels of nodes, else they would have no features at all."""
+    folder = path if list(path.glob("*_A.txt")) else path / "raw"
+    names = sorted(file.name.removesuffix("_A.txt") for file in folder.glob("*_A.txt"))
+    if len(names) > 1:
+        raise ValueError(f"{folder} has several data sets, {', '.join(names)}: give a folder with one of them")
+    return read_tu(folder, names[0], attributes=not (folder / f"{names[0]}_node_labels.txt").exists())
+
+
+def _not_accepted(path: Path) -> ValueError:
+    return ValueError(f"{path} is nothing that can be read. What can:\n{ACCEPTED}")

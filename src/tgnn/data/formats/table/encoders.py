@@ -1,0 +1,206 @@
+"""One column to one block of features: numbers as they are, words as one column each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import scipy.sparse
+
+from tgnn.data.formats.table.file import Table
+from tgnn.data.formats.table.ids import positions
+from tgnn.data.formats.table.schema import Kind, Schema
+from tgnn.data.report import Report, named
+
+Encoding = dict[str, Any]
+"""Plain values: ``column``, ``kind``; numeric: ``width``, ``fill``; else ``vocabulary``, ``separator``."""
+MISSING = ("na", "n/a", "nan", "null", "none", "?")
+"""Words that stand for a number that is not there."""
+
+
+def guess_kind(
+    table: Table, column: str, kind: Kind | None, schema: Schema, part: str, report: Report
+) -> Encoding | None:
+    """What a column is, with its vocabulary; ``None``: nothing to be used.
+
+    Args:
+        table: Where it is.
+        column: Its name.
+        kind: What the schema says it is.
+        schema: For the rest of what it says.
+        part: ``"nodes"`` or ``"edges"``, for the way out of an error.
+        report: Takes what is odd.
+    """
+    values = table.frame[column]
+    if kind == "ignore":
+        return None
+    if kind is None and values.null_count() == len(values):
+        if len(values):
+            report.add(table.places.finding("warning", "empty-column", f"{column!r} is empty: left out"))
+        return None
+    words = _is_list(values) and values.dtype.inner == pl.String  # type: ignore[attr-defined]
+    if kind == "tokens" or (kind is None and words):
+        return _tokens(values, column, schema)
+    if kind == "numeric" or (kind is None and _is_numeric(values)):
+        if _counts_rows(values):
+            text = f"{column!r} counts the rows; if it is not meant as a feature, {_say(part, column, 'ignore')}"
+            report.add(table.places.finding("warning", "feature-like-ids", text))
+        return {"column": column, "kind": "numeric", "width": _width(values)}
+    if values.dtype not in (pl.String, pl.Boolean) and not values.dtype.is_numeric():
+        text = f"{column!r} holds {values.dtype}, which is no feature: convert it, or {_say(part, column, 'ignore')}"
+        report.add(table.places.finding("error", "unknown-kind", text))
+        return None
+    return _categories(table, values.cast(pl.String), column, schema, part, report)
+
+
+def numbers(table: Table, values: pl.Series, encoding: Encoding, part: str, report: Report) -> np.ndarray:
+    """Float32 ``[N, width]``, NaN where nothing is."""
+    column, width = encoding["column"], encoding["width"]
+    if _is_list(values) or width > 1:
+        return _lists(table, values, column, width, report)
+    found = _as_numbers(values)
+    wrong = (found.is_null() & ~_is_missing(values)).to_numpy()
+    if wrong.any():
+        words = named(values.filter(pl.Series(wrong)).unique(maintain_order=True))
+        text = f"{column!r} holds numbers, but also {words}: correct them, or {_say(part, column, 'categorical')}"
+        report.add(table.places.finding("error", "not-a-number", text, wrong))
+    return found.to_numpy().reshape(-1, 1)
+
+
+def one_hot(table: Table, values: pl.Series, encoding: Encoding, report: Report) -> Any:
+    """Sparse ``[N, vocabulary]``, with nothing in the rows of words that are missing or unknown."""
+    values = values.cast(pl.String)
+    place = positions(values, pl.Series(encoding["vocabulary"], dtype=pl.String))
+    unknown = (place < 0) & values.is_not_null().to_numpy()
+    if unknown.any():
+        words = named(values.filter(pl.Series(unknown)).unique(maintain_order=True))
+        text = f"{encoding['column']!r} has words that were not there before, {words}: all zeros"
+        report.add(table.places.finding("warning", "unknown-category", text, unknown))
+    if values.null_count():
+        text = f"{encoding['column']!r} is empty: all zeros"
+        report.add(table.places.finding("note", "missing-category", text, values.is_null().to_numpy()))
+    rows = np.flatnonzero(place >= 0)
+    return _ones(rows, place[rows], (len(values), len(encoding["vocabulary"])))
+
+
+def token_matrix(table: Table, values: pl.Series, encoding: Encoding, report: Report) -> Any:
+    """Sparse ``[N, vocabulary]``: 1 for each token that occurs."""
+    pairs = split_words(values, encoding["separator"])
+    place = positions(pairs["word"], pl.Series(encoding["vocabulary"], dtype=pl.String))
+    unknown = place < 0
+    if unknown.any():
+        words = named(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
+        text = f"{encoding['column']!r} has tokens that were not there before, {words}: left out"
+        rows = np.unique(pairs["row"].to_numpy()[unknown])
+        report.add(table.places.finding("note", "unknown-token", text, rows))
+    shape = (len(values), len(encoding["vocabulary"]))
+    return _ones(pairs["row"].to_numpy()[~unknown], place[~unknown], shape)
+
+
+def separator_of(values: pl.Series, schema: Schema) -> str:
+    """What stands between the words of a cell."""
+    if schema.separator is not None:
+        return schema.separator
+    return ";" if values.dtype == pl.String and bool(values.str.contains(";", literal=True).any()) else " "
+
+
+def split_words(values: pl.Series, separator: str) -> pl.DataFrame:
+    """Pairs of ``row`` and ``word``.
+
+    Example:
+        >>> split_words(pl.Series(["a; b", None, "b"]), ";").rows()
+        [(0, 'a'), (0, 'b'), (2, 'b')]
+    """
+    if not _is_list(values):
+        values = values.cast(pl.String).str.split(separator)
+    frame = pl.DataFrame({"row": np.arange(len(values)), "word": values}).explode("word")
+    return frame.with_columns(pl.col("word").cast(pl.String).str.strip_chars()).filter(pl.col("word") != "")
+
+
+def _say(part: str, column: str, kind: str) -> str:
+    return f"say in schema.yaml what it is ({part}: features: {column}: {kind})"
+
+
+def _tokens(values: pl.Series, column: str, schema: Schema) -> Encoding:
+    separator = separator_of(values, schema)
+    vocabulary = split_words(values, separator)["word"].unique().sort().to_list()
+    return {"column": column, "kind": "tokens", "separator": separator, "vocabulary": vocabulary}
+
+
+def _categories(
+    table: Table, values: pl.Series, column: str, schema: Schema, part: str, report: Report
+) -> Encoding | None:
+    words = values.drop_nulls().unique().sort()
+    if len(words) > schema.max_categories:
+        text = f"{column!r} has {len(words):,} different words, more than max_categories ({schema.max_categories:,}): "
+        text += f"if it is text, {_say(part, column, 'tokens')}; else ignore, or a larger max_categories"
+        report.add(table.places.finding("error", "many-categories", text))
+        return None
+    if len(words) == len(values) > 10:
+        text = f"{column!r} has another word in every row; if it is a name, {_say(part, column, 'ignore')}"
+        report.add(table.places.finding("warning", "feature-like-ids", text))
+    return {"column": column, "kind": "categorical", "vocabulary": words.to_list()}
+
+
+def _is_numeric(values: pl.Series) -> bool:
+    """Whether at least half of what is there are numbers; the rest is then an error and not a category."""
+    if values.dtype == pl.String:
+        there = ~_is_missing(values)
+        return 2 * int((_as_numbers(values).is_not_null() & there).sum()) >= int(there.sum())
+    if _is_list(values):
+        return bool(values.dtype.inner.is_numeric())  # type: ignore[attr-defined]
+    return values.dtype.is_numeric() or values.dtype == pl.Boolean
+
+
+def _counts_rows(values: pl.Series) -> bool:
+    """Whether each number is one more than the one before, as in an index that was saved along."""
+    if _is_list(values) or len(values) <= 10:
+        return False
+    return bool((_as_numbers(values).diff(null_behavior="drop") == 1).all(ignore_nulls=False))
+
+
+def _is_missing(values: pl.Series) -> pl.Series:
+    if values.dtype != pl.String:
+        return values.is_null()
+    return values.is_null() | values.str.to_lowercase().is_in(MISSING)
+
+
+def _as_numbers(values: pl.Series) -> pl.Series:
+    return values.cast(pl.Float32, strict=False)
+
+
+def _is_list(values: pl.Series) -> bool:
+    return isinstance(values.dtype, pl.List | pl.Array)
+
+
+def _width(values: pl.Series) -> int:
+    """Of the first list; 1 where there are none."""
+    if not _is_list(values):
+        return 1
+    first = values.drop_nulls()
+    return len(first[0]) if len(first) else 1
+
+
+def _lists(table: Table, values: pl.Series, column: str, width: int, report: Report) -> np.ndarray:
+    """Embeddings: a list of numbers in every row, all of one length."""
+    block = np.full((len(values), width), np.nan, dtype=np.float32)
+    if not _is_list(values):
+        report.add(table.places.finding("error", "wrong-length", f"{column!r} must hold lists of {width} numbers"))
+        return block
+    lists = values.cast(pl.List(pl.Float32))
+    lengths = lists.list.len()
+    wrong = (lengths != width).fill_null(False)
+    if bool(wrong.any()):
+        text = f"{column!r} has lists of {width} numbers, but here of {lengths.filter(wrong)[0]}"
+        report.add(table.places.finding("error", "wrong-length", text, wrong.to_numpy()))
+        return block
+    there = lists.is_not_null().to_numpy()
+    block[there] = lists.drop_nulls().explode().to_numpy().reshape(-1, width)
+    return block
+
+
+def _ones(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> Any:
+    matrix = scipy.sparse.csr_matrix((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape)
+    matrix.data[:] = 1  # a token that is there twice was added up
+    return matrix

@@ -1,0 +1,155 @@
+"""``schema.yaml``: what the columns of a user's tables are, where their names do not tell."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+
+Kind = Literal["numeric", "categorical", "tokens", "ignore"]
+Task = Literal["classes", "multi-label", "regression"]
+FILE = "schema.yaml"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NodeColumns(_Strict):
+    """Columns of ``nodes``."""
+
+    id: str | None = None
+    """Default: ``id``, ``node`` or ``node_id``, else the first column."""
+    graph: str | None = None
+    """The graph a node is in, for a set of graphs. Default: ``graph`` or ``graph_id``."""
+    label: str | list[str] | None = None
+    """What to predict; several columns for several targets. Default: ``label``, ``y``, ``target`` or ``class``."""
+    split: str | None = None
+    """``train``, ``val``, ``test`` or empty. Default: ``split``."""
+    features: dict[str, Kind] = Field(default_factory=dict)
+    """What a column holds. Those not named: numbers are numeric, words are categorical."""
+
+
+class EdgeColumns(_Strict):
+    """Columns of ``edges``."""
+
+    source: str | None = None
+    """Default: ``source``, ``src`` or ``from``, else the first column."""
+    target: str | None = None
+    """Default: ``target``, ``dst`` or ``to``, else the second column."""
+    graph: str | None = None
+    """Default: ``graph`` or ``graph_id``."""
+    weight: str | None = None
+    """From 0 (as if there were no edge) to 1. Default: ``weight``."""
+    features: dict[str, Kind] = Field(default_factory=dict)
+    """As for nodes."""
+
+
+class GraphColumns(_Strict):
+    """Columns of ``graphs``."""
+
+    id: str | None = None
+    """Default: ``id``, ``graph`` or ``graph_id``, else the first column."""
+    label: str | list[str] | None = None
+    """As for nodes."""
+    split: str | None = None
+    """As for nodes."""
+
+
+class Schema(_Strict):
+    """All that can be said of a folder of tables; everything has a default.
+
+    Example:
+        >>> Schema(undirected=False, nodes={"label": "kind", "features": {"town": "categorical"}}).nodes.label
+        'kind'
+    """
+
+    nodes: NodeColumns = NodeColumns()
+    edges: EdgeColumns = EdgeColumns()
+    graphs: GraphColumns = GraphColumns()
+    task: Task | None = None
+    """Default: whole numbers and words are classes, other numbers regression."""
+    undirected: bool = True
+    """Whether each edge stands for both directions: the reverse is added where it is missing."""
+    self_loops: Literal["drop", "keep"] = "drop"
+    """tGNN counts a node among its neighbours anyway."""
+    duplicates: Literal["merge", "keep"] = "merge"
+    """Of the rows that name the same edge, the first counts."""
+    dangling: Literal["error", "drop"] = "error"
+    """What to do with an edge to a node that is not there."""
+    scale_weights: bool = False
+    """Whether to divide weights by the largest of them, where they are larger than 1."""
+    fill: float | Literal["mean"] | None = None
+    """What to take for a number that is missing; without it, one that is missing is an error."""
+    separator: str | None = Field(default=None, min_length=1)
+    """Between tokens and between labels in one cell. Default: ``;`` where there is one, else spaces."""
+    max_categories: PositiveInt = 1000
+    """More different words in one column are an error."""
+
+
+def read_schema(folder: Path) -> Schema:
+    """The schema of a folder; without a file, the defaults.
+
+    Args:
+        folder: Where ``schema.yaml`` may be.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return Schema()
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"it is not YAML: {error}") from error
+    return make_schema({} if content is None else content)
+
+
+def make_schema(content: object) -> Schema:
+    """Checks a schema; an error names every wrong key, and the nearest right one.
+
+    Args:
+        content: As YAML gives it.
+
+    Example:
+        >>> make_schema({"undirect": True})
+        Traceback (most recent call last):
+        ValueError: there is no 'undirect'; did you mean 'undirected'?
+    """
+    if not isinstance(content, Mapping):
+        raise ValueError(f"it must have lines such as 'undirected: false', got {content!r}")
+    try:
+        return Schema.model_validate(dict(content))
+    except ValidationError as error:
+        raise ValueError("; ".join(_told(error.errors()))) from None
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """What was probably meant, or what there is.
+
+    Example:
+        >>> nearest("lable", ["id", "label"])
+        "did you mean 'label'?"
+    """
+    names = list(names)
+    near = difflib.get_close_matches(name.lower(), [one.lower() for one in names], n=1)
+    meant = [one for one in names if near and one.lower() == near[0]]
+    return f"did you mean {meant[0]!r}?" if meant else f"there are {', '.join(map(repr, names[:20]))}"
+
+
+def _told(errors: Iterable[Any]) -> Iterator[str]:
+    """One line for each wrong place: where several types are allowed, pydantic complains once for each of them."""
+    parts: dict[str, type[_Strict]] = {"nodes": NodeColumns, "edges": EdgeColumns, "graphs": GraphColumns}
+    wrong: dict[str, list[Any]] = {}
+    for error in errors:
+        depth = 3 if error["loc"][1:2] == ("features",) else 2 if error["loc"][0] in parts else 1
+        wrong.setdefault(".".join(map(str, error["loc"][:depth])), []).append(error)
+    for place, several in wrong.items():
+        if several[0]["type"] == "extra_forbidden":
+            part, _, key = place.rpartition(".")
+            yield f"there is no {place!r}; {nearest(key, (parts[part] if part else Schema).model_fields)}"
+        else:
+            wanted = " or ".join(error["msg"].removeprefix("Input should be ") for error in several)
+            yield f"{place} is {several[0]['input']!r}, but should be {wanted}"

@@ -1,0 +1,245 @@
+"""Images to superpixels to edges: by hand, against the definition one graph at a time, and the real ones."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tgnn.data.builders import images as images_module
+from tgnn.data.builders import superpixels as superpixels_module
+from tgnn.data.builders.images import read_cifar10, read_idx, read_mnist, read_rows
+from tgnn.data.builders.superpixel_edges import superpixel_edges
+from tgnn.data.builders.superpixels import CIFAR10, MNIST, Recipe, build_cifar10, build_mnist, superpixels
+from tgnn.data.formats.packed import PackedGraphs, read_packed
+
+pytest.importorskip("skimage")
+Image = pytest.importorskip("PIL.Image")
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+
+
+# ---- images ----------------------------------------------------------------------------------------------------
+
+
+def write_idx(path: Path, values: np.ndarray) -> None:
+    head = bytes([0, 0, 8, values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape)
+    path.write_bytes(head + values.astype(np.uint8).tobytes())
+
+
+def write_mnist(folder: Path) -> np.ndarray:
+    digits = np.random.default_rng(0).integers(0, 256, (7, 28, 28))
+    for part, some in (("train", slice(0, 5)), ("t10k", slice(5, 7))):
+        write_idx(folder / f"{part}-images-idx3-ubyte", digits[some])
+        write_idx(folder / f"{part}-labels-idx1-ubyte", np.arange(7)[some])
+    return digits
+
+
+def write_cifar10(folder: Path) -> np.ndarray:
+    photographs = np.random.default_rng(0).integers(0, 256, (12, 32, 32, 3)).astype(np.uint8)
+    for number in range(6):
+        name = "test_batch.png" if number == 5 else f"data_batch_{number + 1}.png"
+        Image.fromarray(photographs[2 * number : 2 * number + 2].reshape(2, 1024, 3)).save(folder / name)
+    (folder / "train_lables.json").write_text(json.dumps(list(range(10))))
+    (folder / "test_lables.json").write_text(json.dumps([3, 4]))
+    return photographs
+
+
+def test_images_are_read_in_order_with_the_split(tmp_path, monkeypatch):
+    monkeypatch.setattr(images_module, "_VALIDATE", 2)
+    digits = write_mnist(tmp_path)
+    images, labels, split = read_mnist(tmp_path)
+    assert np.array_equal(images, digits)
+    assert labels.tolist() == list(range(7))
+    assert split.tolist() == [0, 0, 0, 1, 1, 2, 2]
+    photographs = write_cifar10(tmp_path)
+    images, labels, split = read_cifar10(tmp_path)
+    assert np.array_equal(images, photographs)
+    assert labels.tolist() == [*range(10), 3, 4]
+    assert split.tolist() == [0] * 8 + [1] * 2 + [2] * 2
+
+
+def test_wrong_images_are_named(tmp_path, monkeypatch):
+    write_mnist(tmp_path)
+    with pytest.raises(ValueError, match="has 5 training images, and 5,000 of them are to validate"):
+        read_mnist(tmp_path)
+    write_idx(tmp_path / "t10k-labels-idx1-ubyte", np.arange(3))
+    with pytest.raises(ValueError, match="has 2 images and 3 labels for them"):
+        read_mnist(tmp_path)
+    (tmp_path / "short").write_bytes(b"\0\0\x08\x01\0\0\0\x05abc")
+    with pytest.raises(ValueError, match=r"short has 3 bytes, but its head says \[5\]"):
+        read_idx(tmp_path / "short")
+    (tmp_path / "other").write_bytes(b"PNG")
+    with pytest.raises(ValueError, match="other is not a file of bytes in MNIST's format"):
+        read_idx(tmp_path / "other")
+    Image.fromarray(np.zeros((2, 1000, 3), np.uint8)).save(tmp_path / "odd.png")
+    with pytest.raises(ValueError, match="has 1000 pixels in a row, and they are not those of a square image"):
+        read_rows(tmp_path / "odd.png")
+
+
+# ---- superpixels -----------------------------------------------------------------------------------------------
+
+
+def test_two_halves_are_two_colours():
+    image = np.zeros((1, 8, 8), np.uint8)
+    image[:, :, 4:] = 255
+    arrays = superpixels(image, Recipe(4, 4, 0.01))
+    graph = PackedGraphs(arrays | {"y": np.zeros(1)})[0]
+    assert sorted(set(graph.x.flatten().tolist())) == [0.0, 1.0]
+    left = graph.x[:, 0] == 0
+    torch.testing.assert_close(graph.pos[left, 1].mean(), torch.tensor(1.5 / 8), atol=0.01, rtol=0)  # row, column
+
+
+@pytest.mark.parametrize(("recipe", "shape"), [(MNIST, (28, 28)), (CIFAR10, (32, 32, 3))])
+def test_there_are_never_too_many(recipe, shape):
+    noise = np.random.default_rng(0).integers(0, 256, (3, *shape)).astype(np.uint8)
+    ticks: list[int] = []
+    arrays = superpixels(noise, recipe, ticks.append)
+    assert arrays["num_nodes"].max() <= recipe.most
+    assert arrays["x"].shape == (arrays["num_nodes"].sum(), 1 if len(shape) == 2 else 3)
+    assert sum(ticks) == 3
+
+
+def test_requests_that_start_from_the_same_grid_are_left_out():
+    from skimage.segmentation import slic
+
+    image = np.random.default_rng(0).random((32, 32, 3)).astype(np.float32)
+    kept = superpixels_module._requests(32, 200)
+    assert kept[0] == 200
+    for segments in (199, 180, 164, 162, 100):
+        same = max(number for number in kept if number <= 200 and _grid(number) == _grid(segments))
+        assert np.array_equal(slic(image, segments, 10.0), slic(image, same, 10.0))
+
+
+def _grid(segments: int) -> str:
+    from skimage.util import regular_grid
+
+    return str(regular_grid((1, 32, 32), segments))
+
+
+def test_two_processes_give_what_one_gives(monkeypatch):
+    monkeypatch.setattr(superpixels_module, "_CHUNK", 5)
+    digits = np.random.default_rng(0).integers(0, 256, (12, 12, 12)).astype(np.uint8)
+    ticks: list[int] = []
+    one, two = (superpixels(digits, Recipe(9, 9, 0.25), ticks.append, processes) for processes in (1, 2))
+    for name, values in one.items():
+        assert np.array_equal(values, two[name]), name
+    assert ticks == [5, 5, 2] * 2
+
+
+def test_images_must_be_bytes():
+    with pytest.raises(ValueError, match=r"images must be square and of bytes, got \[2, 8, 8\] of float64"):
+        superpixels(np.zeros((2, 8, 8)), MNIST)
+    assert len(superpixels(np.zeros((0, 8, 8), np.uint8), MNIST)["x"]) == 0
+
+
+def test_builders(tmp_path, monkeypatch):
+    monkeypatch.setattr(images_module, "_VALIDATE", 2)
+    write_mnist(tmp_path)
+    write_cifar10(tmp_path)
+    for build, graphs, colours in ((build_mnist, 7, 1), (build_cifar10, 12, 3)):
+        built = PackedGraphs(superpixel_edges(build(tmp_path)))
+        assert len(built) == graphs
+        assert built[0].x.size(1) == colours + 2
+        assert built[0].num_edges == 8 * built[0].num_nodes
+        assert built.published_split().size == graphs
+
+
+@pytest.mark.parametrize(("name", "recipe"), [("mnist_superpixels", MNIST), ("cifar10_superpixels", CIFAR10)])
+def test_the_real_superpixels_are_within_the_recipe(name, recipe):
+    """The images themselves are not beside the project."""
+    path = SHARED / name / "graphs.npz"
+    if not path.exists():
+        pytest.skip(f"no {name} beside the project")
+    graphs = read_packed(path)
+    assert int(graphs.num_nodes.max()) <= recipe.most
+    for graph in (graphs[0], graphs[len(graphs) // 2], graphs[-1]):
+        assert 0 <= float(graph.pos.min()) < float(graph.pos.max()) < 1
+        assert 0.3 < float(graph.pos.mean()) < 0.7
+
+
+# ---- edges -----------------------------------------------------------------------------------------------------
+
+
+def one_graph(colour: Tensor, position: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The definition, in double precision: all similarities of a graph, and the k largest of each node."""
+    similarity = torch.zeros(len(colour), len(colour), dtype=torch.float64)
+    for feature in (position.double(), colour.double()):
+        distance = torch.cdist(feature, feature, compute_mode="donot_use_mm_for_euclid_dist")
+        width = distance.topk(k + 1, largest=False).values.sum(1, keepdim=True) / k + 1e-8
+        similarity -= (distance / width) ** 2
+    similarity = similarity.exp()
+    similarity = ((similarity + similarity.t()) / 2).fill_diagonal_(0)
+    return similarity, similarity.topk(k, dim=1).values
+
+
+def check_edges(before: PackedGraphs, after: PackedGraphs, number: int, k: int = 8) -> None:
+    graph, made = before[number], after[number]
+    n = graph.num_nodes
+    assert torch.equal(made.x, torch.cat([graph.x, graph.pos], dim=1))
+    assert torch.equal(made.edge_index[0], torch.arange(n).repeat_interleave(k))
+    near, value = made.edge_index[1].view(n, k), made.edge_attr.view(n, k)
+    similarity, largest = one_graph(graph.x, graph.pos, k)
+    torch.testing.assert_close(value.double(), largest, atol=1e-5, rtol=0)
+    torch.testing.assert_close(similarity.gather(1, near), largest, atol=1e-5, rtol=0)  # ties may be settled otherwise
+    assert all(len(set(row)) == k for row in near.tolist())
+    assert not made.has_self_loops()
+
+
+def random_superpixels(sizes: list[int], colours: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    nodes = sum(sizes)
+    return {
+        "num_nodes": np.array(sizes),
+        "x": rng.integers(0, 4, (nodes, colours)).astype(np.uint8),
+        "x_scale": np.array(1 / 255, np.float32),
+        "pos": rng.integers(0, 30, (nodes, 2)).astype(np.uint8),
+        "pos_scale": np.array(1 / 252, np.float32),
+        "y": np.arange(len(sizes)),
+        "split": np.zeros(len(sizes), np.int8),
+    }
+
+
+@pytest.mark.parametrize("colours", [1, 3])
+def test_edges_are_those_of_the_definition(colours):
+    arrays = random_superpixels([20, 9, 31, 20, 12], colours)
+    ticks: list[int] = []
+    before, after = PackedGraphs(arrays), PackedGraphs(superpixel_edges(arrays, tick=ticks.append))
+    for number in range(5):
+        check_edges(before, after, number)
+    assert sum(ticks) == 5
+    assert after[3].y.tolist() == [3]
+    assert after.published_split().size == 5
+
+
+def test_of_equals_the_first_is_chosen():
+    arrays = {"num_nodes": np.array([5]), "x": np.zeros((5, 1)), "pos": np.zeros((5, 2)), "y": np.zeros(1)}
+    graph = PackedGraphs(superpixel_edges(arrays, k=2))[0]
+    assert graph.edge_index[1].tolist() == [1, 2, 0, 2, 0, 1, 0, 1, 0, 1]
+    assert graph.edge_attr.flatten().tolist() == [1.0] * 10
+
+
+def test_small_graphs_have_all_their_edges():
+    arrays = random_superpixels([0, 1, 2, 4], 1)
+    graphs = PackedGraphs(superpixel_edges(arrays))
+    assert [graph.num_edges for graph in graphs] == [0, 0, 2, 12]
+    assert graphs[2].edge_index.tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("name", ["mnist_superpixels", "cifar10_superpixels"])
+def test_edges_of_the_real_superpixels(name):
+    path = SHARED / name / "graphs.npz"
+    if not path.exists():
+        pytest.skip(f"no {name} beside the project")
+    with np.load(path) as file:
+        count = file["num_nodes"][:200]
+        some = {part: file[part][: count.sum()] for part in ("x", "pos")}
+        scales = {part: file[part] for part in ("x_scale", "pos_scale")}
+        arrays = {"num_nodes": count, **some, **scales, "y": file["y"][:200]}
+    before, after = PackedGraphs(arrays), PackedGraphs(superpixel_edges(arrays))
+    for number in range(0, 200, 10):
+        check_edges(before, after, number)

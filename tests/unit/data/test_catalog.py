@@ -1,0 +1,228 @@
+"""The catalog, loading by name, and the protocols; on the real files where they are beside the project."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.unit.data.test_formats import write_planetoid
+from torch_geometric.data import Data
+
+from tgnn.data.about import content_hash, describe, statistics
+from tgnn.data.catalog import CATALOG
+from tgnn.data.convert import write
+from tgnn.data.formats.packed import PackedGraphs, read_packed
+from tgnn.data.formats.single import read_graph
+from tgnn.data.load import _check_facts, list_datasets, load
+from tgnn.data.obtain import Unobtainable
+from tgnn.data.protocols import choose_split, protocols
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="no real data beside the project")
+
+OF_THE_PAPER = [
+    "cora",
+    "citeseer",
+    "pubmed",
+    "ogbn-products",
+    "ogbn-arxiv",
+    "ogbn-proteins",
+    "zinc",
+    "cifar10",
+    "mnist",
+    "ogbg-molhiv",
+    "mutag",
+    "proteins",
+    "imdb-binary",
+    "imdb-multi",
+    "collab",
+]
+EMBEDDED = ["karate", "digits", "digits-graphs"]
+QUICK = [name for name in OF_THE_PAPER if not name.startswith("ogbn") and name not in ("mnist", "cifar10", "collab")]
+
+
+@pytest.fixture(autouse=True)
+def no_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TGNN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("TGNN_DATA", raising=False)
+
+
+def test_every_data_set_of_the_paper_has_a_name():
+    assert set(OF_THE_PAPER + EMBEDDED + ["amazon-computers", "blogcatalog"]) == set(list_datasets())
+
+
+@pytest.mark.parametrize("name", list(CATALOG))
+def test_an_entry_says_everything(name):
+    entry = CATALOG[name]
+    assert entry.level in ("node", "graph")
+    assert entry.target in ("classes", "labels", "number")
+    assert entry.metric in ("accuracy", "roc-auc", "mae")
+    assert {"features", "outputs"} <= set(entry.facts)
+    assert all((entry.title, entry.licence, entry.citation, entry.official, entry.split))
+    assert entry.embedded or entry.sources
+    for source in entry.sources:
+        assert source.form in entry.forms
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_embedded_sets_need_nothing(name):
+    data = load(name, offline=True)
+    assert data.about.source == "installed with the package"
+    assert statistics(data).items() >= CATALOG[name].facts.items()
+
+
+@needs_shared
+@pytest.mark.parametrize("name", [*QUICK, "amazon-computers", "blogcatalog"])
+def test_real_files(name):
+    data = load(name, root=SHARED, offline=True)
+    assert str(SHARED) in data.about.source
+    assert data.about.level == ("graph" if isinstance(data, PackedGraphs) else "node")
+    seen = torch.cat([data.split.train, data.split.val, data.split.test])
+    assert len(seen.unique()) == len(seen)
+    assert (data.about.differs != "") == (name in ("zinc", "ogbg-molhiv"))
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["collab"])
+def test_large_real_files(name):
+    data = load(name, root=SHARED, offline=True)
+    assert len(data) == 5000
+    assert data.x.dtype == torch.int64
+
+
+@needs_shared
+def test_published_folds_lie_beside_the_files():
+    data = load("mutag", root=SHARED, offline=True, split="published-fold", seed=3)
+    assert data.split.test.tolist() == sorted(json.loads((SHARED / "tu/MUTAG/10fold_test_idx.json").read_text())[3])
+
+
+@needs_shared
+def test_the_public_split_of_cora():
+    data = load("cora", root=SHARED, split="public")
+    assert (len(data.split.train), len(data.split.val), len(data.split.test)) == (140, 500, 1000)
+
+
+def test_root_may_come_from_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("TGNN_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(Unobtainable, match="nowhere: there is no such folder"):
+        load("cora", offline=True)
+
+
+def test_other_data_under_the_name_is_refused(tmp_path):
+    place = tmp_path / "Cora" / "raw"
+    place.mkdir(parents=True)
+    write_planetoid(place)
+    for path in list(place.iterdir()):
+        path.rename(place / path.name.replace("tiny", "cora"))
+    with pytest.raises(ValueError, match=r"ind\.cora\.\w+ is not the published file"):
+        load("cora", root=tmp_path, offline=True)
+
+
+def test_statistics_are_checked():
+    entry = dataclasses.replace(CATALOG["karate"], facts={"nodes": 35, "outputs": 4})
+    with pytest.raises(ValueError, match="this is not karate: it has 34 nodes, and karate has 35"):
+        _check_facts(entry, load("karate"), exact=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("kora", "no data set 'kora' in the catalog: did you mean cora"),
+        ("Cora", "did you mean cora"),
+        ("xyzzy", "tgnn data list shows all names"),
+        ("no/such/folder", "no file or folder no/such/folder"),
+        ("nodes.csv", "no file or folder nodes.csv"),
+    ],
+)
+def test_names_that_do_not_exist(name, message):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        load(name)
+
+
+def test_a_wrong_split_lists_those_there_are():
+    with pytest.raises(ValueError, match="no split 'public' of digits; it has per-class-quota, stratified, fold"):
+        load("digits", split="public")
+
+
+# ---- protocols -------------------------------------------------------------------------------------------------
+
+
+def test_seeds_of_folds_are_numbers_of_folds():
+    data = load("digits", split="fold", seed=0)
+    tests = [choose_split(data, "fold", number).test for number in range(10)]
+    assert torch.cat(tests).sort().values.tolist() == list(range(1797))
+    again = choose_split(data, "fold", 10)
+    assert again.hash != data.split.hash
+    assert again.name == data.split.name
+
+
+def test_no_protocol_leaks_and_all_are_repeatable():
+    data = load("digits")
+    for draw in protocols(data).values():
+        one, other = draw(1), draw(1)
+        assert one.hash == other.hash  # that parts do not overlap is checked by Split itself
+        assert one.hash != draw(2).hash
+
+
+def test_examples_without_a_label_are_in_no_part():
+    data = load("digits")
+    data.y[:100] = -1
+    for name in ("per-class-quota", "stratified", "fold"):
+        split = choose_split(data, name, 0)
+        assert int(torch.cat([split.train, split.val, split.test]).min()) >= 100
+
+
+def test_molecules_of_the_user_have_a_scaffold_split():
+    arrays = {"num_nodes": [1] * 5, "num_edges": [0] * 5, "edge_index": np.zeros((2, 0)), "y": np.zeros(5)}
+    graphs = PackedGraphs(arrays)
+    graphs.about, graphs.smiles = describe(graphs, "mine", ""), ["C1CC1", "c1ccccc1", "C1CC1C", "c1ccccc1C", "CCO"]
+    assert choose_split(graphs, "scaffold").name == "scaffold"
+
+
+# ---- what is told ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("y", "target", "outputs"),
+    [
+        (torch.tensor([0, 2, 1]), "classes", 3),
+        (torch.tensor([0.5, 1.5, float("nan")]), "number", 1),
+        (torch.tensor([[0.0, 1.0], [1.0, float("nan")], [0.0, 0.0]]), "labels", 2),
+        (torch.tensor([[0.5, 1.0], [1.0, 2.0], [0.0, 0.0]]), "number", 2),
+    ],
+)
+def test_the_target_is_told_from_the_labels(y, target, outputs):
+    about = describe(Data(y=y, num_nodes=3), "mine", "")
+    assert (about.target, about.outputs) == (target, outputs)
+
+
+def test_content_hash_tells_data_apart():
+    one, other = load("karate"), load("karate")
+    assert content_hash(one) == content_hash(other)
+    other.edge_index[0, 0] = 5
+    assert content_hash(one) != content_hash(other)
+
+
+# ---- convert ---------------------------------------------------------------------------------------------------
+
+
+def test_graphs_are_the_same_after_conversion(tmp_path):
+    graphs = load("digits-graphs")
+    write(graphs, tmp_path / "graphs.npz")
+    again = read_packed(tmp_path / "graphs.npz")
+    assert len(again) == len(graphs)
+    for number in (0, 17, 1796):
+        for name, value in graphs[number].to_dict().items():
+            assert torch.equal(torch.as_tensor(again[number][name]), torch.as_tensor(value))
+
+
+def test_a_graph_is_the_same_after_conversion(tmp_path):
+    data = load("digits")
+    write(data, tmp_path / "graph.npz")
+    again = read_graph(tmp_path / "graph.npz")
+    for name in ("x", "edge_index", "y"):
+        assert torch.equal(again[name], data[name])

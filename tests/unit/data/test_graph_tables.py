@@ -1,0 +1,152 @@
+"""Many graphs in tables: the same as the graphs one by one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import hypothesis
+import hypothesis.strategies as st
+import polars as pl
+import pytest
+import torch
+
+from tgnn.data.formats.table.graphs import read_graph_tables
+from tgnn.data.report import DataError, Report
+
+FILES = {
+    "graphs": "id,label,split\nwater,good,train\nvoid,bad,val\nsalt,good,test\n",
+    "nodes": "graph,id,kind,size\nsalt,1,Na,5\nwater,1,O,1\nwater,2,H,2\nwater,3,H,3\nsalt,2,Cl,6\n",
+    "edges": "graph,source,target,weight,years\nwater,1,2,0.5,7\nsalt,2,1,1,8\nwater,3,1,0.25,9\n",
+}
+
+
+def write(folder: Path, **changes: str) -> Path:
+    for stem, text in (FILES | changes).items():
+        (folder / f"{stem}.csv").write_text(text)
+    return folder
+
+
+def error(folder: Path) -> Report:
+    with pytest.raises(DataError) as caught:
+        read_graph_tables(folder)
+    return caught.value.report
+
+
+def test_graphs_nodes_and_edges(tmp_path):
+    graphs, report = read_graph_tables(write(tmp_path))
+    assert graphs.graph_id.tolist() == ["water", "void", "salt"]
+    water, void, salt = graphs
+    assert water.x.tolist() == [[0, 0, 0, 1, 1], [0, 1, 0, 0, 2], [0, 1, 0, 0, 3]]  # Cl, H, Na, O, size
+    assert water.edge_index.t().tolist() == [[1, 0], [2, 0], [0, 1], [0, 2]]
+    assert water.edge_weight.tolist() == [0.5, 0.25, 0.5, 0.25]
+    assert water.edge_attr.flatten().tolist() == [7, 9, 7, 9]
+    assert salt.x[:, 4].tolist() == [5, 6]
+    assert salt.edge_index.tolist() == [[1, 0], [0, 1]]
+    assert (void.num_nodes, void.num_edges) == (0, 0)
+    assert graphs.y.tolist() == [1, 0, 1]
+    split = graphs.published_split()
+    assert [part.tolist() for part in (split.train, split.val, split.test)] == [[0], [1], [2]]
+    assert report.statistics == {
+        "graphs": 3,
+        "nodes": 5,
+        "edges": 6,
+        "features": 5,
+        "edge features": 1,
+        "task": "classes",
+        "classes": 2,
+        "labelled": 3,
+        "train": 1,
+        "val": 1,
+        "test": 1,
+    }
+    assert [str(f).split(": ")[0] for f in report.findings if f.code == "empty-graph"] == ["graphs.csv, line 3"]
+    batch = graphs.batch(torch.tensor([2, 0]))
+    assert batch.edge_weight.tolist() == [1, 1, 0.5, 0.25, 0.5, 0.25]
+
+
+def test_new_graphs_are_encoded_as_those_that_were_learned_from(tmp_path):
+    graphs, _ = read_graph_tables(write(tmp_path))
+    encoding = json.loads(json.dumps(graphs.encoding))
+    write(
+        tmp_path,
+        graphs="id\nnew\n",
+        nodes="id,size,kind,graph\na,1,H,new\nb,2,Xe,new\n",
+        edges="source,target,years,graph,weight\na,b,1,new,1\n",
+    )
+    new, report = read_graph_tables(tmp_path, encoding)
+    assert new[0].x.tolist() == [[0, 1, 0, 0, 1], [0, 0, 0, 0, 2]]
+    assert bool(new.y.isnan().all())
+    assert "unknown-category" in [f.code for f in report.findings]
+
+
+def test_edges_without_a_graph_are_found_by_their_ends(tmp_path):
+    write(
+        tmp_path,
+        graphs="id,label\n1,0.5\n2,1.5\n",
+        nodes="id,graph,a\nx,1,0\ny,1,1\nz,2,2\n",
+        edges="source,target\nx,y\n",
+    )
+    graphs, _ = read_graph_tables(tmp_path)
+    assert graphs.graph_id.tolist() == [1, 2]
+    assert graphs[0].num_edges == 2
+    write(tmp_path, graphs="id,label\n1,0.5\n2,1.5\n", nodes="id,graph\nx,1\ny,1\nz,2\n", edges="source,target\nx,z\n")
+    assert "edges.csv, line 2: its ends are in two graphs" in str(error(tmp_path))
+    write(tmp_path, edges="source,target\n1,2\n")
+    assert "nodes.csv, lines 3, 6: edges.csv has no column 'graph', but an id is in several graphs" in str(
+        error(tmp_path)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"graphs": "id,label\na,1\na,2\n"}, "graphs.csv, line 3: an id that was there before: 'a'"),
+        (
+            {"graphs": "id,label\nwater,1\n"},
+            "nodes.csv, lines 2, 6: names graphs that are not in the table of graphs, 'salt'",
+        ),
+        (
+            {"nodes": "graph,id\nwater,1\nwater,1\n"},
+            "nodes.csv, line 3: an id that was there before in the same graph: '1'",
+        ),
+        ({"nodes": "id,size\n1,2\n"}, "nodes.csv: there is no column 'graph', which says in which graph a node is"),
+        ({"edges": "graph,source,target\nfire,1,2\n"}, "edges.csv, line 2: names graphs that are not in the table"),
+        (
+            {"edges": "graph,source,target\nsalt,1,3\n"},
+            "edges.csv, line 2: names nodes that are not in nodes.csv (of that graph)",
+        ),
+        ({"edges": "graph,source,target\nsalt,1,\n"}, "edges.csv, line 2: an edge without a source or a target"),
+        ({"graphs": "id,label,split\nwater,1,exam\nsalt,2,\n"}, "graphs.csv, line 2: 'split' says 'exam'"),
+    ],
+)
+def test_tables_that_do_not_fit_together(tmp_path, changes, message):
+    assert message in str(error(write(tmp_path, **changes)))
+
+
+@hypothesis.given(
+    sizes=st.lists(st.integers(0, 5), min_size=1, max_size=6), seed=st.integers(0, 1000), undirected=st.booleans()
+)
+@hypothesis.settings(deadline=None, max_examples=30)
+def test_graphs_that_are_written_are_read_again(tmp_path_factory, sizes, seed, undirected):
+    """Rows in any order: graphs, nodes within a graph and edges come back as they were."""
+    generator = torch.Generator().manual_seed(seed)
+    nodes = [(g, i, float(10 * g + i)) for g, size in enumerate(sizes) for i in range(size)]
+    drawn = [torch.randint(n, (2, 2 * n), generator=generator) if n else torch.empty(2, 0) for n in sizes]
+    pairs = [{(a, b) for a, b in edges.long().t().tolist() if a != b} for edges in drawn]
+    edges = [(g, a, b) for g, some in enumerate(pairs) for a, b in some]
+    shuffled = [edges[i] for i in torch.randperm(len(edges), generator=generator)]
+    by_node = sorted(nodes, key=lambda node: (node[1], node[0]))  # the nodes of a graph stay in order
+    folder = tmp_path_factory.mktemp("graphs")
+    graphs = pl.DataFrame({"id": range(len(sizes)), "label": [0.5] * len(sizes)})
+    graphs.write_csv(folder / "graphs.csv")
+    whole = {"graph": pl.Int64, "source": pl.Int64, "target": pl.Int64}
+    pl.DataFrame(shuffled, schema=whole, orient="row").write_csv(folder / "edges.csv")
+    columns = {"graph": pl.Int64, "id": pl.Int64, "a": pl.Float64}
+    pl.DataFrame(by_node, schema=columns, orient="row").write_csv(folder / "nodes.csv")
+    found, _ = read_graph_tables(folder, schema={"undirected": undirected})
+    for g, graph in enumerate(found):
+        if nodes:
+            assert graph.x.flatten().tolist() == [10 * g + i for i in range(sizes[g])]
+        expected = pairs[g] | {(b, a) for a, b in pairs[g]} if undirected else pairs[g]
+        assert graph.edge_index.t().tolist() == [list(p) for p in sorted(expected, key=lambda p: p[::-1])]

@@ -1,0 +1,133 @@
+"""Findings and reports, and what is found in data that is in memory."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from tgnn.data.checks import check_graph, check_graphs
+from tgnn.data.embedded import digits, digits_graphs, karate
+from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.report import DataError, Finding, Places, Report
+
+
+def test_a_finding_lists_ten_places_and_counts_them_all():
+    lines = Places("edges.csv", "line", lambda rows: rows + 2)
+    finding = lines.finding("error", "dangling-id", "names no node", np.arange(1200))
+    assert finding.places == tuple(range(2, 12))
+    assert finding.count == 1200
+    assert str(finding) == "edges.csv, lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... (1,200 in all): names no node"
+    assert str(lines.finding("note", "odd", "is odd")) == "edges.csv: is odd"
+    assert str(lines.finding("note", "odd", "is odd", np.array([3]))) == "edges.csv, line 5: is odd"
+
+
+def test_a_report_raises_all_errors_at_once_and_is_plain_as_json():
+    report = Report("mine", "table", {"nodes": 1200, "sparse": False})
+    report.raise_for_errors()
+    report.add(Finding("note", "a", "first"), Finding("error", "b", "second"), Finding("error", "c", "third"))
+    assert not report.ok
+    with pytest.raises(ValueError, match="mine cannot be used:\n- second\n- third") as caught:
+        report.raise_for_errors()
+    assert isinstance(caught.value, DataError)
+    assert caught.value.report is report
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert str(report).splitlines() == [
+        "mine: table",
+        "  nodes: 1,200",
+        "  sparse: no",
+        "  error: second",
+        "  error: third",
+        "  note: first",
+        "2 errors, 0 warnings, 1 note",
+    ]
+    plain = json.loads(json.dumps(report.to_dict()))
+    assert plain["ok"] is False
+    assert plain["findings"][1]["code"] == "b"
+    assert plain["statistics"]["nodes"] == 1200
+
+
+def odd_graph() -> Data:
+    """Loop at edge 1, edge 0 again as edge 2, node 3 alone, weight 2; a NaN, an inf, a constant; a class of one."""
+    return Data(
+        edge_index=torch.tensor([[0, 1, 0, 1], [1, 1, 1, 2]]),
+        edge_weight=torch.tensor([0.5, 1.0, 0.0, 2.0]),
+        x=torch.tensor([[1.0, 0.0, 7.0], [float("nan"), 1.0, 7.0], [2.0, float("inf"), 7.0], [3.0, 2.0, 7.0]]),
+        y=torch.tensor([0, 0, 1, -1]),
+    )
+
+
+def test_check_graph_finds_everything():
+    found = {finding.code: finding for finding in check_graph(odd_graph())}
+    expected = {
+        "self-loop": ("note", (1,)),
+        "duplicate-edge": ("warning", (2,)),
+        "isolated-node": ("note", (3,)),
+        "weight-outside": ("error", (3,)),
+        "missing-feature": ("error", (1,)),
+        "infinite-feature": ("error", (2,)),
+        "constant-feature": ("warning", ()),
+        "missing-label": ("note", (3,)),
+        "single-member": ("warning", ()),
+    }
+    assert {code: (finding.level, finding.places) for code, finding in found.items()} == expected
+    assert "TGNNConv takes weights from 0" in found["weight-outside"].text
+    assert "the feature 2 is the same everywhere" in found["constant-feature"].text
+
+
+def test_check_graph_on_sparse_features():
+    data = odd_graph()
+    data.x = data.x.to_sparse_csr()
+    assert [f.places for f in check_graph(data) if f.code in ("missing-feature", "infinite-feature")] == [(1,), (2,)]
+    data.x = torch.tensor([[0.0, 1.0, 5.0], [0.0, 0.0, 5.0]]).to_sparse_csr()
+    data = Data(x=data.x, edge_index=torch.tensor([[0], [1]]))
+    assert [f.text for f in check_graph(data)] == [
+        "the features 0, 2 are the same everywhere: nothing to learn from",
+    ]
+
+
+def test_check_graph_on_edges_to_nowhere():
+    data = Data(x=torch.rand(2, 1), edge_index=torch.tensor([[0, 5], [1, 0]]))
+    assert [(f.code, f.places) for f in check_graph(data)] == [("dangling-id", (1,))]
+
+
+@pytest.mark.parametrize(
+    ("y", "codes"),
+    [
+        (torch.arange(20), ["labels-like-ids"]),
+        (torch.zeros(20, dtype=torch.int64), ["one-class"]),
+        (torch.full((20,), -1), ["missing-label", "no-labels"]),
+        (torch.rand(20), []),
+        (torch.full((20,), float("inf")), ["infinite-label"]),
+        (torch.full((20, 2), float("nan")), ["missing-label", "no-labels"]),
+        (torch.tensor([0.5, float("nan")] * 10), ["missing-label"]),
+    ],
+)
+def test_labels(y, codes):
+    data = Data(x=torch.rand(20, 2), y=y)
+    assert [f.code for f in check_graph(data)] == codes
+
+
+def test_graphs_in_order_have_no_findings_above_notes():
+    assert [f.code for f in check_graph(karate()) if f.level != "note"] == []
+    assert [f.level for f in check_graph(digits())] == ["warning"]  # pixels at the rim that are white in all images
+    assert [f.code for f in check_graphs(digits_graphs())] == []
+
+
+def test_check_graphs_names_graphs():
+    arrays = {
+        "num_nodes": [2, 0, 3, 1],
+        "num_edges": [2, 0, 3, 0],
+        "edge_index": [[0, 1, 0, 0, 1], [1, 0, 1, 1, 1]],
+        "x": [[1.0], [2.0], [float("nan")], [1.0], [2.0], [3.0]],
+        "y": [0, 1, 1, 0],
+    }
+    found = {f.code: (f.unit, f.places) for f in check_graphs(PackedGraphs(arrays | {"directed": True}))}
+    expected = {"empty-graph": (1,), "self-loop": (2,), "duplicate-edge": (2,), "isolated-node": (2, 3)}
+    assert found == {code: ("graph", places) for code, places in (expected | {"missing-feature": (2,)}).items()}
+    both = {f.code: f.places for f in check_graphs(PackedGraphs(arrays | {"directed": False}))}
+    assert both["duplicate-edge"] == (0, 2)  # there an edge and its reverse are one

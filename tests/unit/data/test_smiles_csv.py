@@ -1,0 +1,101 @@
+"""Files of molecules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from tgnn.data.builders.molecules import featurise
+from tgnn.data.formats.smiles import read_smiles_csv
+from tgnn.data.report import DataError
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "molecules.csv"
+    path.write_text(text)
+    return path
+
+
+def test_molecules_with_ids_targets_and_a_split(tmp_path):
+    text = "name,smiles,label,split\nmethanol,CO,yes,train\nbenzene,c1ccccc1,no,test\nwater,O,,train\n"
+    graphs, report = read_smiles_csv(write(tmp_path, text))
+    assert graphs.graph_id.tolist() == ["methanol", "benzene", "water"]
+    assert graphs.smiles == ["CO", "c1ccccc1", "O"]
+    assert graphs.y.tolist() == [1, 0, -1]
+    assert graphs.encoding["target"]["classes"] == ["no", "yes"]
+    arrays, _ = featurise(["c1ccccc1"])
+    assert torch.equal(graphs[1].x, torch.from_numpy(arrays["x"]))
+    assert torch.equal(graphs[1].edge_attr, torch.from_numpy(arrays["edge_attr"]))
+    split = graphs.published_split()
+    assert [part.tolist() for part in (split.train, split.val, split.test)] == [[0], [], [1]]
+    assert [str(f).split(": ")[0] for f in report.findings if f.code == "split-without-label"] == [
+        "molecules.csv, line 4"
+    ]
+    assert report.statistics["nodes"] == 9
+
+
+def test_unreadable_molecules(tmp_path):
+    path = write(tmp_path, "smiles,y\nCO,1.5\nnonsense,2.5\n,3.5\nC,4.5\n")
+    with pytest.raises(DataError, match="molecules.csv, lines 3, 4: RDKit cannot read the molecule 'nonsense'"):
+        read_smiles_csv(path)
+    graphs, report = read_smiles_csv(path, skip_unreadable=True)
+    assert graphs.y.tolist() == [1.5, 4.5]
+    assert graphs.graph_id.tolist() == [0, 3]
+    assert graphs.smiles == ["CO", "C"]
+    assert [graph.num_nodes for graph in graphs] == [2, 1]
+    assert [(f.level, f.places) for f in report.findings if f.code == "unreadable-molecule"] == [("warning", (3, 4))]
+
+
+def test_several_targets_keep_what_is_missing(tmp_path):
+    rows = "".join(f"{'C' * (i + 1)},{1000 + i},{i % 2},{'' if i == 3 else 1},T{i}\n" for i in range(12))
+    graphs, report = read_smiles_csv(write(tmp_path, "mol,cid,NR,SR,code\n" + rows))
+    assert graphs.encoding["columns"] == {"smiles": "mol", "targets": ["NR", "SR"], "ids": None, "split": None}
+    assert graphs.y.shape == (12, 2)
+    assert bool(graphs.y[3, 1].isnan())
+    assert graphs.encoding["target"]["task"] == "multi-label"
+    assert [f.text for f in report.findings if f.code == "ignored-column"] == ["not used: 'cid', 'code'"]
+    chosen, _ = read_smiles_csv(tmp_path / "molecules.csv", targets=["SR"], ids="code", smiles="mol", task="regression")
+    assert chosen.y.shape == (12,)
+    assert chosen.graph_id[3] == "T3"
+    with pytest.raises(DataError, match="no column 'HIV'; there are 'mol', 'cid'"):
+        read_smiles_csv(tmp_path / "molecules.csv", targets=["HIV"])
+
+
+def test_new_molecules(tmp_path):
+    graphs, _ = read_smiles_csv(write(tmp_path, "id,smiles,label\n1,CO,b\n2,C,a\n"))
+    encoding = json.loads(json.dumps(graphs.encoding))
+    pl.DataFrame({"smiles": ["CC"], "id": [7]}).write_parquet(tmp_path / "new.parquet")
+    new, _ = read_smiles_csv(tmp_path / "new.parquet", encoding=encoding)
+    assert new.graph_id.tolist() == [7]
+    assert bool(new.y.isnan().all())
+    labelled, _ = read_smiles_csv(write(tmp_path, "label,smiles\nb,CO\nc,C\n"), encoding=encoding)
+    assert labelled.y.tolist() == [1, -1]
+    with pytest.raises(ValueError, match="has no column 'smiles'"):
+        read_smiles_csv(write(tmp_path, "label\nb\n"), encoding=encoding)
+    with pytest.raises(ValueError, match="the encoding is one for table"):
+        read_smiles_csv(write(tmp_path, "smiles\nC\n"), encoding={"version": 1, "kind": "table"})
+
+
+def test_files_without_molecules_and_molecules_twice(tmp_path):
+    with pytest.raises(DataError, match="none of the columns 'who', 'size' has molecules in it"):
+        read_smiles_csv(write(tmp_path, "who,size\nann lee,1\nbob,2\n"))
+    _, report = read_smiles_csv(write(tmp_path, "smiles,y\nCO,1.5\nCO,2.5\n"))
+    assert [f.places for f in report.findings if f.code == "duplicate-molecule"] == [(3,)]
+
+
+def test_the_real_molecules_of_hiv(tmp_path):
+    source = SHARED / "molhiv" / "hiv" / "raw" / "HIV.csv"
+    if not source.exists():
+        pytest.skip("no HIV.csv beside the project")
+    with source.open() as file:
+        path = write(tmp_path, "".join(line for line, _ in zip(file, range(300))))
+    graphs, report = read_smiles_csv(path, skip_unreadable=True)  # one has an atom with too many bonds
+    assert len(graphs) == 298
+    assert graphs.encoding["columns"]["targets"] == ["HIV_active"]
+    assert report.statistics["classes"] == 2

@@ -1,0 +1,138 @@
+"""Tables that cannot be used, and what is said about them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.data.tables import NODES, codes, errors, finding, write
+
+from tgnn.data.formats.table.graph import read_table
+
+# ---- what is odd in files --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "nodes.csv: the file is empty"),
+        (b" \n\n", "nodes.csv: the file is empty"),
+        (b"1,2\n3,4\n", "nodes.csv, line 1: the first line is '1,2', which are no names"),
+        (b"id,a\nann,1\nbob\ncarol,2,3\n", "nodes.csv, lines 3, 4: 1 field, but the header has 2"),
+        (b'id,a\n"ann\nlee",1\nbob\n', "nodes.csv, line 4: 1 field, but the header has 2"),
+        (b'id,a\nann,1\nbob,"2\ncarol,3\n', 'nodes.csv, line 3: a quotation mark (") that opens or closes nothing'),
+        (
+            b'id,a\n5" ann,1\nbob,2\n6" eve,3\n',
+            'nodes.csv, lines 2, 4: a quotation mark (") that opens or closes nothing',
+        ),
+        (b'id,a\n"ann" lee,1\nbob,2\n', 'nodes.csv, line 2: a quotation mark (") that opens or closes nothing'),
+        (
+            "id,a\nann,1\nbøb,2\n".encode("latin-1"),
+            "nodes.csv, line 3: the byte 0xF8 is not UTF-8 (in Latin-1 it is 'ø')",
+        ),
+        ("id,a\nann,1\n".encode("utf-16"), "nodes.csv: the file is in UTF-16"),
+        (b"id,a\rann,1\r", "nodes.csv: its lines end in CR alone"),
+        (b"id,a\nann,\x001\n", "nodes.csv: there are zero bytes in it"),
+        (b"id,a,a\nann,1,2\n", "nodes.csv, line 1: two columns are called 'a'"),
+        (b"id,a,\nann,1,2\n", "nodes.csv, line 1: column 3 has no name"),
+        (b"\nid,a\nann,1\n", "nodes.csv, line 1: the first line is empty"),
+        (b"id,a\nann,1\n,2\n", "nodes.csv, line 3: a node without an id"),
+        (b"id,a\nann,1\nbob,2\nann,3\nbob,4\n", "nodes.csv, lines 4, 5: an id that was there before: 'ann', 'bob'"),
+        (b"id,a\nann,1\nbob,two\ncarol,3\ndan,x\ned,4\n", "lines 3, 5: 'a' holds numbers, but also 'two', 'x'"),
+        (b"id,a\nann,1\nbob,\ncarol,NA\n", "nodes.csv, lines 3, 4: a number is missing in 'a'"),
+        (b"id,a\nann,1\nbob,inf\ncarol,1e60\n", "nodes.csv, lines 3, 4: a feature is infinite"),
+        (b"id,label,y\nann,1,2\n", "nodes.csv: 'label', 'y' could each be the label"),
+        (
+            b"id,a,split\nann,1,exam\n",
+            "nodes.csv, line 2: 'split' says 'exam', but must say train, val, test or nothing",
+        ),
+        (b"id,label,split\nann,1,test\n", "nodes.csv: 'split' puts nothing into 'train'"),
+    ],
+)
+def test_nodes_that_cannot_be_used(tmp_path, content, expected):
+    report = errors(write(tmp_path, nodes_csv=content, edges_csv="source,target\nann,ann\n"))
+    assert any(expected in str(f) for f in report.findings if f.level == "error"), str(report)
+    assert not report.ok
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "edges.csv: the file is empty"),
+        (b"1,2\n2,3\n", "edges.csv, line 1: the first line is '1,2', which are no names"),
+        (b"ann,bob\nbob,carol\n", "edges.csv: the first line must name the columns, but 'ann', 'bob' is an id"),
+        (b"source\nann\n", "edges.csv: there is no column for the target, only 'source'"),
+        (
+            b"source,target\nann,bob\nann,eve\nzoe,bob\n",
+            "edges.csv, lines 3, 4: names nodes that are not in nodes.csv: ",
+        ),
+        (b"source,target\nann,\n", "edges.csv, line 2: an edge without a source or a target"),
+        (b"source,target,weight\nann,bob,2\n", "edges.csv, line 2: a weight is 2, but TGNNConv takes weights from 0"),
+        (b"source,target,weight\nann,bob,-1\nbob,ann,1\n", "edges.csv, line 2: a weight is -1"),
+        (b"source,target,weight\nann,bob,\n", "edges.csv, line 2: an edge without a weight"),
+        (b"source,target,weight\nann,bob,much\n", "edges.csv, line 2: the weight must be a number, but is 'much'"),
+        (b"source,target,a\nann,bob,1\nbob,ann,x\n", "edges.csv, line 3: 'a' holds numbers, but also 'x'"),
+    ],
+)
+def test_edges_that_cannot_be_used(tmp_path, content, expected):
+    report = errors(write(tmp_path, edges_csv=content))
+    assert any(expected in str(f) for f in report.findings if f.level == "error"), str(report)
+
+
+def test_all_errors_are_told_at_once(tmp_path):
+    nodes = "id,a,b,split\nann,1,,train\nbob,x,5,exam\n"
+    report = errors(write(tmp_path, nodes_csv=nodes, edges_csv="source,target,weight\nann,eve,7\n"))
+    assert codes(report, "error") == [
+        "dangling-id",
+        "weight-outside",
+        "not-a-number",
+        "missing-feature",
+        "unknown-part",
+    ]
+
+
+def test_a_file_that_is_not_parquet_or_not_gzip(tmp_path):
+    write(tmp_path, nodes_csv=None, nodes_parquet="no")
+    assert finding(errors(tmp_path), "unreadable") == "nodes.parquet: this is not a Parquet file"
+    (tmp_path / "nodes.parquet").unlink()
+    (tmp_path / "nodes.csv.gz").write_bytes(b"no")
+    assert finding(errors(tmp_path), "unreadable").startswith("nodes.csv.gz: it cannot be unpacked")
+    (tmp_path / "nodes.csv").write_text(NODES)
+    with pytest.raises(ValueError, match="has both nodes.csv and nodes.csv.gz: keep one"):
+        read_table(tmp_path)
+    (tmp_path / "edges.csv").unlink()
+    (tmp_path / "nodes.csv.gz").unlink()
+    with pytest.raises(FileNotFoundError, match="has no edges.csv, nor edges with another of .tsv"):
+        read_table(tmp_path)
+
+
+def test_quoted_commas_line_ends_and_empty_lines_keep_their_line_numbers(tmp_path):
+    nodes = 'id,text,a\n"lee, ann","a\nb",1\n\nbob,"x,\n""y""",\n"carol",z,2\n\n\n'
+    report = errors(write(tmp_path, nodes_csv=nodes, edges_csv="source,target\nbob,carol\n"))
+    assert finding(report, "empty-line") == "nodes.csv, line 4: an empty line: left out"
+    assert finding(report, "missing-feature").startswith("nodes.csv, line 5: ")
+    data, _ = read_table(
+        write(tmp_path, nodes_csv=nodes.replace('y""",', 'y""",3'), edges_csv="source,target\nbob,carol\n")
+    )
+    assert data.node_id.tolist() == ["lee, ann", "bob", "carol"]
+    assert data.encoding["nodes"][0]["vocabulary"] == ["a\nb", 'x,\n"y"', "z"]
+
+
+def test_spaces_around_names_and_values(tmp_path):
+    nodes = " id , age ,label\nann , 31 , red\n bob,27 ,blue\ncarol,45,red \n"
+    data, report = read_table(write(tmp_path, nodes_csv=nodes))
+    assert data.x.flatten().tolist() == [31, 27, 45]
+    assert data.encoding["target"]["classes"] == ["blue", "red"]
+    assert finding(report, "header-spaces").startswith("nodes.csv, line 1: spaces around names of columns")
+
+
+def test_a_word_far_down_a_column_of_numbers_is_named(tmp_path):
+    nodes = "id,a\n" + "".join(f"n{i},{i}\n" for i in range(3000)) + "last,3000 kg\n"
+    report = errors(write(tmp_path, nodes_csv=nodes, edges_csv="source,target\nn0,n1\n"))
+    assert "nodes.csv, line 3002: 'a' holds numbers, but also '3000 kg'" in finding(report, "not-a-number")
+
+
+def test_no_rows(tmp_path):
+    data, report = read_table(write(tmp_path, edges_csv="source,target\n"))
+    assert data.edge_index.shape == (2, 0)
+    assert finding(report, "no-rows") == "edges.csv: there are no rows below the header"
+    data, report = read_table(write(tmp_path, nodes_csv="id,a,label\n", edges_csv="source,target\n"))
+    assert data.num_nodes == 0

@@ -1,0 +1,273 @@
+"""Features, labels and the schema of tables, and new data that is encoded as the old."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from tests.unit.data.tables import codes, errors, finding, nodes_of, write
+
+from tgnn.data.formats.table.graph import read_table
+from tgnn.data.report import DataError
+
+# ---- features --------------------------------------------------------------------------------------------------
+
+
+def test_tokens_are_a_sparse_bag_of_words(tmp_path):
+    words = [f"w{i:03}" for i in range(60)]
+    nodes = f"id,text\na,{' '.join(words[:3] * 2)}\nb,{' '.join(words[3:])}\n"
+    nodes += "".join(f"n{i},\n" for i in range(100))
+    data, report = nodes_of(tmp_path, nodes, nodes={"features": {"text": "tokens"}})
+    assert data.x.layout == torch.sparse_csr
+    assert data.x.shape == (102, 60)
+    assert data.x.to_dense()[:2].tolist() == [[1.0] * 3 + [0.0] * 57, [0.0] * 3 + [1.0] * 57]
+    assert data.encoding["nodes"][0]["vocabulary"] == words
+    assert report.statistics["sparse"] is True
+    data, _ = nodes_of(tmp_path, "id,text\na,red wine;beer\nb,beer\n", nodes={"features": {"text": "tokens"}})
+    assert data.encoding["nodes"][0] == {
+        "column": "text",
+        "kind": "tokens",
+        "separator": ";",
+        "vocabulary": ["beer", "red wine"],
+    }
+    assert data.x.tolist() == [[1, 1], [1, 0]]  # few columns: dense
+
+
+def test_many_columns_of_zeros_are_stored_sparse(tmp_path):
+    columns = [f"w{i}" for i in range(40)]
+    rows = [f"{one},{','.join('1' if i == j else '0' for i in range(40))}" for j, one in enumerate("abcdef")]
+    data, _ = nodes_of(tmp_path, "id," + ",".join(columns) + "\n" + "\n".join(rows) + "\n")
+    assert data.x.layout == torch.sparse_csr
+    assert torch.equal(data.x.to_dense(), torch.eye(6, 40))
+
+
+def test_lists_of_parquet(tmp_path):
+    frame = pl.DataFrame(
+        {"id": ["a", "b"], "vector": [[1.0, 2.0], [3.0, 4.0]], "words": [["x", "y"], ["y"]], "flag": [True, False]}
+    )
+    frame.write_parquet(write(tmp_path, nodes_csv=None, edges_csv="source,target\na,b\n") / "nodes.parquet")
+    data, _ = read_table(tmp_path)
+    assert data.x.tolist() == [[1, 2, 1, 1, 1], [3, 4, 0, 1, 0]]
+    frame.with_columns(pl.col("vector").cast(pl.Array(pl.Float64, 2))).write_parquet(tmp_path / "nodes.parquet")
+    assert torch.equal(read_table(tmp_path)[0].x, data.x)
+    frame.with_columns(vector=pl.Series([[1.0, 2.0], [3.0]])).write_parquet(tmp_path / "nodes.parquet")
+    assert finding(errors(tmp_path), "wrong-length") == (
+        "nodes.parquet, row 2: 'vector' has lists of 2 numbers, but here of 1"
+    )
+    frame.with_columns(vector=pl.Series([[1.0, 2.0], None])).write_parquet(tmp_path / "nodes.parquet")
+    assert "row 2: a number is missing in 'vector'" in finding(errors(tmp_path), "missing-feature")
+    frame.with_columns(when=pl.date(2020, 1, 1)).write_parquet(tmp_path / "nodes.parquet")
+    assert "'when' holds Date, which is no feature" in finding(errors(tmp_path), "unknown-kind")
+
+
+def test_missing_numbers_are_filled_if_the_schema_says_so(tmp_path):
+    nodes = "id,a,b\na,1,5\nb,,\nc,3,nan\n"
+    data, _ = nodes_of(tmp_path, nodes, fill="mean")
+    assert data.x.tolist() == [[1, 5], [2, 5], [3, 5]]
+    assert [one["fill"] for one in data.encoding["nodes"]] == [2, 5]
+    data, _ = nodes_of(tmp_path, nodes, fill=-1)
+    assert data.x.tolist() == [[1, 5], [-1, -1], [3, -1]]
+
+
+def test_too_many_categories_name_the_way_out(tmp_path):
+    nodes = "id,name\n" + "".join(f"{one},{one}{one}\n" for one in "abcdefghijklmno")
+    _, report = nodes_of(tmp_path, nodes)
+    assert "has another word in every row; if it is a name, say in schema.yaml" in finding(report, "feature-like-ids")
+    report = errors(tmp_path, schema={"max_categories": 10})
+    assert finding(report, "many-categories").endswith(
+        "(nodes: features: name: tokens); else ignore, or a larger max_categories"
+    )
+    data, _ = nodes_of(tmp_path, nodes, max_categories=10, nodes={"features": {"name": "ignore"}})
+    assert data.x is None
+
+
+def test_constant_and_empty_columns(tmp_path):
+    _, report = nodes_of(tmp_path, "id,a,b,c\na,1,,x\nb,1,,x\n")
+    assert finding(report, "constant-feature").startswith("nodes.csv: the features 'a', 'c=x' are the same everywhere")
+    assert finding(report, "empty-column") == "nodes.csv: 'b' is empty: left out"
+
+
+def test_a_column_that_counts_the_rows_is_told(tmp_path):
+    nodes = "id,Unnamed: 0,a\n" + "".join(f"{one},{i},{i * i}\n" for i, one in enumerate("abcdefghijkl"))
+    _, report = nodes_of(tmp_path, nodes)
+    assert finding(report, "feature-like-ids").startswith("nodes.csv: 'Unnamed: 0' counts the rows")
+
+
+def test_the_kind_of_a_column(tmp_path):
+    data, _ = nodes_of(tmp_path, "id,code\na,1\nb,x\nc,y\n")  # more words than numbers
+    assert data.encoding["nodes"][0]["vocabulary"] == ["1", "x", "y"]
+    data, _ = nodes_of(tmp_path, "id,code\na,01\nb,02\nc,01\n", nodes={"features": {"code": "categorical"}})
+    assert data.encoding["nodes"][0]["vocabulary"] == ["01", "02"]
+
+
+# ---- labels ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "y", "target", "said"),
+    [
+        (["3", "-1", "", "3"], [1, 0, -1, 1], {"task": "classes", "classes": [-1, 3]}, None),
+        (["01", "1", "", "01"], [0, 1, -1, 0], {"task": "classes", "classes": ["01", "1"]}, None),
+        (["1.0", "0.0", "nan", "1.0"], [1, 0, -1, 1], {"task": "classes", "classes": [0, 1]}, "classes-as-floats"),
+        (["1.5", "0", "", "NA"], [1.5, 0.0, None, None], {"task": "regression"}, None),
+        (["True", "False", "", "True"], [1, 0, -1, 1], {"task": "classes", "classes": ["False", "True"]}, None),
+        (["a;b", "a", "", "a"], [1, 0, -1, 0], {"task": "classes", "classes": ["a", "a;b"]}, "labels-like-lists"),
+    ],
+)
+def test_labels(tmp_path, labels, y, target, said):
+    nodes = "id,label\n" + "".join(f"{one},{label}\n" for one, label in zip("abcd", labels))
+    data, report = nodes_of(tmp_path, nodes)
+    assert [None if v != v else v for v in data.y.tolist()] == y
+    assert data.encoding["target"] == target | {"columns": ["label"]}
+    assert said is None or said in codes(report)
+
+
+def test_several_labels_in_one_cell(tmp_path):
+    data, _ = nodes_of(tmp_path, "id,label\na,x;y\nb,y\nc,\n", task="multi-label")
+    assert data.y[:2].tolist() == [[1, 1], [0, 1]]
+    assert bool(data.y[2].isnan().all())
+    assert data.encoding["target"]["classes"] == ["x", "y"]
+
+
+def test_several_columns_of_labels(tmp_path):
+    nodes = "id,x,y\na,0,1\nb,1,\nc,1,1\n"
+    data, _ = nodes_of(tmp_path, nodes, nodes={"label": ["x", "y"]})
+    assert data.encoding["target"]["task"] == "multi-label"
+    assert data.y[0].tolist() == [0, 1]
+    assert bool(data.y[1, 1].isnan())
+    data, _ = nodes_of(tmp_path, nodes.replace("0,1", "0,7.5"), nodes={"label": ["x", "y"]})
+    assert data.encoding["target"] == {"task": "regression", "columns": ["x", "y"]}
+    report = errors(tmp_path, schema={"nodes": {"label": ["x", "y"]}, "task": "multi-label"})
+    assert finding(report, "not-a-number") == "nodes.csv, line 2: 'y' must be 0 or 1 for multi-label, but is '7.5'"
+    report = errors(tmp_path, schema={"nodes": {"label": ["x", "y"]}, "task": "classes"})
+    assert "task: classes needs one column of labels" in finding(report, "columns")
+
+
+def test_a_task_that_is_said(tmp_path):
+    data, _ = nodes_of(tmp_path, "id,label\na,1\nb,2\n", task="regression")
+    assert data.y.tolist() == [1.0, 2.0]
+    assert data.y.dtype == torch.float32
+    write(tmp_path, nodes_csv="id,label\na,1\nb,two\n", edges_csv="source,target\na,b\n")
+    report = errors(tmp_path, schema={"task": "regression"})
+    assert finding(report, "not-a-number").startswith("nodes.csv, line 3: 'label' must be numbers for regression")
+
+
+def test_who_has_no_label_is_in_no_part(tmp_path):
+    data, report = nodes_of(tmp_path, "id,label,split\na,1,train\nb,,test\nc,0,test\n")
+    assert data.test_mask.tolist() == [False, False, True]
+    assert finding(report, "split-without-label").startswith("nodes.csv, line 3: ")
+    data, report = nodes_of(tmp_path, "id,a,split\na,1,train\nb,2,test\n")
+    assert "train_mask" not in data
+    assert "no labels to learn from" in finding(report, "split-without-labels")
+
+
+# ---- schema ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("undirect: true", "schema.yaml: there is no 'undirect'; did you mean 'undirected'?"),
+        ("nodes: {lable: a}", "there is no 'nodes.lable'; did you mean 'label'?"),
+        ("nodes: {features: {age: number}}", "nodes.features.age is 'number', but should be 'numeric', 'categorical'"),
+        ("undirected: maybe", "undirected is 'maybe', but should be a valid boolean"),
+        ("fill: average", "fill is 'average', but should be a valid number"),
+        ("max_categories: 0", "max_categories is 0, but should be greater than 0"),
+        ("nodes: {label: 5}", "nodes.label is 5, but should be a valid string or a valid list"),
+        ("- a\n- b", "must have lines such as 'undirected: false'"),
+        ("a: [", "is not YAML"),
+    ],
+)
+def test_a_wrong_schema(tmp_path, text, message):
+    write(tmp_path, schema_yaml=text)
+    with pytest.raises(DataError, match=re.escape(message)):
+        read_table(tmp_path)
+
+
+def test_a_schema_that_names_columns_that_are_not_there(tmp_path):
+    write(tmp_path, schema_yaml="nodes: {id: ID, label: lable, features: {twon: ignore}}\nedges: {weight: source}")
+    report = errors(tmp_path)
+    assert [f.text for f in report.findings if f.level == "error"] == [
+        "there is no column 'twon' for nodes.features; did you mean 'town'?",
+        "there is no column 'ID' for nodes.id; did you mean 'id'?",
+        "there is no column 'lable' for nodes.label; did you mean 'label'?",
+    ]
+    report = errors(tmp_path, schema={"edges": {"weight": "source", "source": "source"}})
+    assert "'source' is named for two things, source and weight" in str(report)
+
+
+def test_an_empty_schema_changes_nothing(tmp_path):
+    expected, _ = read_table(write(tmp_path))
+    found, _ = read_table(write(tmp_path, schema_yaml="# nothing yet\n"))
+    assert found.encoding == expected.encoding
+
+
+# ---- new data, encoded as before -------------------------------------------------------------------------------
+
+
+def test_new_nodes_are_encoded_as_those_that_were_learned_from(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+    schema = {"nodes": {"id": "age", "label": "label", "features": {"text": "tokens"}}, "fill": "mean"}
+    nodes = "size,town,text,label,age\n1,Rome,a b,red,7\n3,Oslo,b,blue,8\n,Rome,c,red,9\n"
+    edges = "source,target,weight,kind\n7,8,0.5,x\n8,9,1,y\n"
+    first, _ = read_table(write(old, nodes_csv=nodes, edges_csv=edges), schema=schema)
+    encoding = json.loads(json.dumps(first.encoding))
+
+    again, _ = read_table(old, encoding)
+    assert again.encoding == encoding
+    for key in ("x", "y", "edge_index", "edge_weight", "edge_attr"):
+        assert torch.equal(again[key], first[key]), key
+
+    nodes = "age,text,extra,town,size\n1,a d,0,Paris,\n2,b,0,Oslo,6\n"
+    write(new, nodes_csv=nodes, edges_csv="source,target,weight,kind\n1,2,1,z\n", schema_yaml="undirected: false")
+    data, report = read_table(new, encoding)
+    assert data.x.tolist() == [[2, 0, 0, 1, 0, 0], [6, 1, 0, 0, 1, 0]]  # size, Oslo, Rome, a, b, c
+    assert data.edge_attr.tolist() == [[0, 0], [0, 0]]
+    assert data.edge_index.size(1) == 2
+    assert data.y is None
+    assert [f.text for f in report.findings if f.code == "unknown-category"] == [
+        "'kind' has words that were not there before, 'z': all zeros",
+        "'town' has words that were not there before, 'Paris': all zeros",
+    ]
+    assert finding(report, "unknown-token").startswith(
+        "nodes.csv, line 2: 'text' has tokens that were not there before, 'd'"
+    )
+    assert finding(report, "schema-unused").startswith("schema.yaml: not read")
+
+    labelled = "age,text,town,size,label\n1,a,Rome,1,blue\n2,b,Oslo,6,green\n"
+    data, report = read_table(
+        write(new, nodes_csv=labelled, edges_csv="source,target,weight,kind\n1,2,1,x\n"), encoding
+    )
+    assert data.y.tolist() == [0, -1]
+    assert "'label' has classes that were not there before, 'green'" in finding(report, "unknown-class")
+
+    write(new, nodes_csv="age,text\n1,a\n2,b\n", edges_csv="source,target,weight,kind\n1,2,1,x\n")
+    report = errors(new, encoding=encoding)
+    assert finding(report, "missing-column").startswith("nodes.csv: the columns 'size', 'town' are missing")
+    write(new, nodes_csv="age,text,town,size\n1,a,x,\n2,b,x,1\n", edges_csv="source,target,kind\n1,2,x\n")
+    assert "there is no column 'weight' for edges.weight" in finding(errors(new, encoding=encoding), "columns")
+    edges = "source,target,kind,weight,label,split\n1,2,x,1,5,train\n"
+    unweighted = {key: value for key, value in encoding["schema"]["edges"].items() if key != "weight"}
+    less = encoding | {"schema": encoding["schema"] | {"edges": unweighted}}
+    data, _ = read_table(write(new, nodes_csv="age,text,town,size\n1,a,x,1\n2,b,x,1\n", edges_csv=edges), less)
+    assert "edge_weight" not in data  # what was learned without weights is given none
+    with pytest.raises(ValueError, match="the encoding is one of version 7 for a table"):
+        read_table(new, encoding | {"version": 7})
+
+
+def test_sparse_stays_sparse_for_new_nodes(tmp_path):
+    words = " ".join(f"w{i}" for i in range(40))
+    nodes = f"id,text\na,{words}\n" + "".join(f"n{i},w1\n" for i in range(30))
+    schema = {"nodes": {"features": {"text": "tokens"}}}
+    first, _ = nodes_of(tmp_path, nodes + "b,w1\n", **schema)
+    assert first.x.layout == torch.sparse_csr
+    write(tmp_path, nodes_csv=f"id,text\na,{words}\nb,{words}\n", edges_csv="source,target\na,b\n")
+    again, _ = read_table(tmp_path, first.encoding)
+    assert again.x.layout == torch.sparse_csr
+    assert np.array_equal(again.x.to_dense().numpy(), np.ones((2, 40)))

@@ -1,0 +1,108 @@
+"""The walk over the bytes of a file agrees with Python's csv module, wherever its chunks end."""
+
+from __future__ import annotations
+
+import csv
+import io
+from unittest.mock import patch
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import polars as pl
+import pytest
+
+from tgnn.data.formats import table
+from tgnn.data.formats.table.scan import scan
+from tgnn.data.report import DataError, Report
+
+CELLS = st.text(st.sampled_from('ab1 ,;"\né'), max_size=6)
+
+
+def layout_of(content: bytes, chunk: int = 1 << 18) -> tuple[table.scan.Layout, Report]:
+    report = Report("", "")
+    with patch.object(table.scan, "_CHUNK", chunk):
+        return scan(np.frombuffer(content, dtype=np.uint8), "file.csv", report), report
+
+
+@hypothesis.given(
+    rows=st.lists(st.lists(CELLS, min_size=2, max_size=2), max_size=8),
+    chunk=st.integers(9, 40),
+    end=st.sampled_from(["\n", "\r\n"]),
+    last=st.booleans(),
+)
+@hypothesis.settings(deadline=None)
+def test_rows_and_lines_are_those_of_the_csv_module(rows, chunk, end, last):
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator=end).writerows([["first", "second"], *rows])
+    content = file.getvalue() if last or not rows else file.getvalue().removesuffix(end)
+    reader = csv.reader(io.StringIO(content, newline=""))
+    starts = []
+    while True:
+        before = reader.line_num
+        if next(reader, None) is None:
+            break
+        starts.append(before + 1)
+    layout, _ = layout_of(content.encode(), chunk)
+    assert layout.rows == len(starts)
+    assert layout.lines(np.arange(layout.rows)).tolist() == starts
+    assert layout.spaces == (" " in content)
+
+
+@hypothesis.given(
+    counts=st.lists(st.integers(1, 4), min_size=1, max_size=12), wanted=st.integers(2, 4), chunk=st.integers(9, 30)
+)
+@hypothesis.settings(deadline=None)
+def test_every_row_with_another_number_of_fields_is_found(counts, wanted, chunk):
+    lines = [",".join(["name"] * n) for n in counts]
+    content = "\n".join([",".join("abcd"[:wanted]), *lines]).encode()
+    wrong = [i + 2 for i, n in enumerate(counts) if n != wanted]
+    if not wrong:
+        assert layout_of(content, chunk)[0].rows == len(counts) + 1
+        return
+    with pytest.raises(DataError) as caught:
+        layout_of(content, chunk)
+    (finding,) = caught.value.report.findings
+    assert (list(finding.places), finding.count) == (wrong[:10], len(wrong))
+
+
+@pytest.mark.parametrize("chunk", [9, 10, 11, 1 << 18])
+def test_empty_lines(chunk):
+    layout, report = layout_of(b"a,b\n\n1,2\r\n\r\n\n3,4\n\n\n", chunk)
+    assert layout.blank.tolist() == [1, 3, 4, 6, 7]
+    assert report.findings[0].places == (2, 4, 5)  # those at the end are no news
+    assert layout.places("file.csv").numbers(np.array([0, 1])).tolist() == [3, 6]
+
+
+@pytest.mark.parametrize("chunk", [5, 6, 7, 8])
+def test_a_character_that_two_chunks_share(chunk, monkeypatch):
+    monkeypatch.setattr(table.header, "_CHUNK", chunk)
+    here = table.scan.Places("file.csv", "line", lambda lines: lines + 1)
+    good = np.frombuffer("ab\ncdé日本é\n".encode(), dtype=np.uint8)
+    table.header.check_bytes(good, here, Report("", ""))
+    bad = np.frombuffer("ab\ncdé日本".encode() + b"\n\xe9\n", dtype=np.uint8)
+    with pytest.raises(DataError, match="line 3: the byte 0xE9 is not UTF-8"):
+        table.header.check_bytes(bad, here, Report("", ""))
+
+
+@hypothesis.given(
+    among=st.lists(st.text("abc", min_size=1, max_size=3), unique=True),
+    asked=st.lists(st.none() | st.text("abcd", min_size=1, max_size=3)),
+)
+@hypothesis.settings(deadline=None)
+def test_ids_are_found_by_hash_as_by_join(among, asked):
+    values, ids = pl.Series(asked, dtype=pl.String), pl.Series(among, dtype=pl.String)
+    expected = [among.index(one) if one in among else -1 for one in asked]
+    assert table.ids.positions(values, ids).tolist() == expected
+    with patch.object(table.ids, "_MANY", -1):
+        assert table.ids.positions(values, ids).tolist() == expected
+
+
+@hypothesis.given(
+    among=st.lists(st.integers(-20, 20) | st.integers(-(2**63), 2**63 - 1), unique=True, max_size=20),
+    asked=st.lists(st.integers(-25, 25) | st.integers(-(2**63), 2**63 - 1)),
+)
+@hypothesis.settings(deadline=None)
+def test_numbers_are_found_by_table_as_by_join(among, asked):
+    values, ids = pl.Series(asked, dtype=pl.Int64), pl.Series(among, dtype=pl.Int64)
+    assert table.ids.positions(values, ids).tolist() == [among.index(i) if i in among else -1 for i in asked]
