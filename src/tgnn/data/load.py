@@ -1,0 +1,112 @@
+"""``load``: a data set by name or from a path, with its split, ready to train."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+from tgnn.data import about as telling
+from tgnn.data.about import About
+from tgnn.data.catalog import CATALOG
+from tgnn.data.catalog.entry import Entry, Loaded
+from tgnn.data.formats.detect import read_path
+from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.obtain import obtain
+from tgnn.data.protocols import choose_split, protocols
+
+
+def list_datasets() -> list[str]:
+    """Names that :func:`load` knows.
+
+    Example:
+        >>> "cora" in list_datasets()
+        True
+    """
+    return list(CATALOG)
+
+
+def load(
+    name_or_path: str | os.PathLike[str],
+    root: str | os.PathLike[str] | None = None,
+    offline: bool = False,
+    *,
+    split: str | None = None,
+    seed: int = 0,
+) -> Loaded:
+    """A data set, ready to train: PyG's ``Data`` with labelled nodes, or a list of graphs.
+
+    ``data.split`` holds its :class:`~tgnn.data.splits.Split` and ``data.about`` what is to be predicted, how that is
+    scored, and which source served. Nothing ever prompts.
+
+    Args:
+        name_or_path: A name of :func:`list_datasets`, or the user's own data: a folder of tables, a ``.npz``, a folder
+            of TU files, a CSV of SMILES (docs/own_data.md).
+        root: Folder to look into before the cache and the network (default: ``$TGNN_DATA``). It is only read.
+        offline: Whether to stay away from the network.
+        split: Protocol, if not the default of the data set; ``tgnn data splits NAME`` lists them.
+        seed: What a split is drawn with; for folds, the number of the fold.
+
+    Example:
+        >>> data = load("karate")
+        >>> data.num_nodes, data.about.metric
+        (34, 'accuracy')
+    """
+    name = os.fspath(name_or_path)
+    data = _from_catalog(CATALOG[name], root, offline) if name in CATALOG else _from_path(name)
+    data.split = choose_split(data, split or _default_split(data), seed)
+    return data
+
+
+def find_entry(name: str) -> Entry:
+    """The catalog's entry, or an error that names the nearest."""
+    if name not in CATALOG:
+        near = difflib.get_close_matches(name.lower(), CATALOG, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else "tgnn data list shows all names"
+        raise ValueError(f"there is no data set {name!r} in the catalog: {hint}")
+    return CATALOG[name]
+
+
+def _from_catalog(entry: Entry, root: str | os.PathLike[str] | None, offline: bool) -> Loaded:
+    if entry.embedded is not None:
+        data, source, differs = entry.embedded(), "installed with the package", ""
+    else:
+        chosen = root if root is not None else os.environ.get("TGNN_DATA") or None
+        found = obtain(entry, None if chosen is None else Path(chosen).expanduser(), offline)
+        data, source, differs = found.form.read(found.folder), found.source, found.differs
+        if isinstance(data, PackedGraphs) and data.origin and not differs:
+            differs = data.origin
+    _check_facts(entry, data, exact=not differs)
+    data.about = About(
+        entry.name, entry.level, entry.target, entry.metric, entry.facts["outputs"], source, differs, entry.stored_split
+    )
+    return data
+
+
+def _check_facts(entry: Entry, data: Loaded, exact: bool) -> None:
+    """Statistics that do not agree mean other data. What is known to differ need only ask the same question."""
+    found = telling.statistics(data)
+    for what, wanted in entry.facts.items():
+        if found[what] != wanted and (exact or what in ("features", "outputs")):
+            raise ValueError(
+                f"this is not {entry.name}: it has {found[what]:,} {what}, and {entry.name} has {wanted:,}"
+            )
+
+
+def _default_split(data: Loaded) -> str:
+    """What the catalog says; for the user's own data the split that comes with it, else a stratified one."""
+    if data.about.name in CATALOG:
+        return CATALOG[data.about.name].split
+    return next(iter(protocols(data)))
+
+
+def _from_path(name: str) -> Loaded:
+    path = Path(name).expanduser()
+    if not path.exists():
+        if os.sep not in name and not path.suffix:
+            find_entry(name)  # raises, with the nearest name
+        raise FileNotFoundError(f"there is no file or folder {name}, and no data set of that name in the catalog")
+    data, report = read_path(path)
+    report.raise_for_errors()
+    data.about = telling.describe(data, path.resolve().name, f"files in {path}")
+    return data
