@@ -83,6 +83,7 @@ class CPAggregation(Aggregation):
         self.act_out = activation_resolver(act_out)
         self.factor_act = activation_resolver(factor_act)
         self.scaled = scaled
+        self.watch: Callable[[Tensor], None] | None = None  # is shown the activated products
         self.zero_start = False  # whether M starts at 0: where a product is added to what is trained already
         self.lin = FeatureLinear(in_channels, rank, bias=True, initialize=many_scales_, initial_bias=1.0)
         self.M: Parameter | UninitializedParameter = Parameter(torch.empty(out_channels, rank))
@@ -119,6 +120,8 @@ class CPAggregation(Aggregation):
         """``act_out(M act(product))``; tanh is already applied by whoever forms the product."""
         if self.act is not None:
             product = self.act(product)
+        if self.watch is not None:
+            self.watch(product)
         out = F.linear(product, self.M)
         return out if self.act_out is None else self.act_out(out)
 

@@ -1,0 +1,90 @@
+"""Ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tgnn.baselines.network import GraphNetwork, NodeNetwork
+from tgnn.baselines.shape import Shape
+from tgnn.nn import TGNN, GraphTGNN
+from tgnn.nn.models.encoder import CategoryEncoder
+
+
+def build_tgnn(
+    shape: Shape,
+    hidden: int,
+    layers: int,
+    dropout: float,
+    *,
+    rank: int = 32,
+    input_dropout: float = 0.0,
+    mix: str = "sum",
+    low_order: str | None = "sum",
+    factors: str = "plain",
+    root_weight: bool = False,
+    norm: str | None = None,
+    jk: str | None = None,
+    act: str = "relu",
+) -> NodeNetwork:
+    """:class:`tgnn.TGNN` for a task on nodes; arguments as there."""
+    encoder, width = None, shape.features
+    if isinstance(width, tuple):
+        encoder, width = CategoryEncoder(width, hidden), hidden
+    edges = shape.edge_features
+    if isinstance(edges, tuple):
+        raise ValueError("categories of edges are for graph tasks; set data.edge_features=false, or store numbers")
+    assert width is not None
+    gnn = TGNN(
+        width,
+        hidden,
+        layers,
+        shape.outputs,
+        rank=rank,
+        dropout=dropout,
+        input_dropout=input_dropout,
+        act=act,
+        norm=norm,
+        jk=jk,
+        mix=mix,
+        low_order=low_order,
+        factors=factors,
+        root_weight=root_weight,
+        edge_dim=edges,
+    )
+    return NodeNetwork(gnn, encoder, uses_edges=True)
+
+
+def build_graph_tgnn(
+    shape: Shape,
+    hidden: int,
+    layers: int,
+    dropout: float,
+    *,
+    rank: int = 32,
+    readout: str = "sum+cp",
+    head_layers: int = 2,
+    mix: str = "sum",
+    low_order: str | None = "sum",
+    factors: str = "plain",
+    root_weight: bool = True,
+    norm: str | None = "batch_norm",
+    act: str = "relu",
+) -> GraphNetwork:
+    """:class:`tgnn.GraphTGNN` for a task on graphs; arguments as there."""
+    options: dict[str, Any] = {"mix": mix, "low_order": low_order, "factors": factors, "root_weight": root_weight}
+    assert shape.features is not None
+    gnn = GraphTGNN(
+        shape.features,
+        hidden,
+        layers,
+        shape.outputs,
+        rank=rank,
+        edge_dim=shape.edge_features,
+        readout=readout,
+        dropout=dropout,
+        norm=norm,
+        head_layers=head_layers,
+        act=act,
+        **options,
+    )
+    return GraphNetwork(gnn, uses_edges=shape.edge_features is not None)

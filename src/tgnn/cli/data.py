@@ -1,0 +1,178 @@
+"""``tgnn data``: what there is, where it comes from, what is odd about yours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tgnn.cli.console import out, print_json
+
+app = typer.Typer(help="Data sets by name, and your own from a folder.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="A name of `tgnn data list`.")]
+NameOrPath = Annotated[str, typer.Argument(metavar="NAME|PATH", help="A name of `tgnn data list`, or your own data.")]
+Root = Annotated[
+    Path | None, typer.Option(envvar="TGNN_DATA", help="Folder with files, looked into before cache and network.")
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Never touch the network.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one machine-readable object and nothing else.")]
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """All data sets of the catalog."""
+    from tgnn.data.catalog import CATALOG
+
+    if json:
+        print_json([_summary(entry) for entry in CATALOG.values()])
+        return
+    from rich.table import Table
+
+    table = Table("name", "predicts", "metric", "split", "what it is", box=None, pad_edge=False)
+    for entry in CATALOG.values():
+        table.add_row(entry.name, f"{entry.level} {entry.target}", entry.metric, entry.split, entry.title)
+    out.print(table)
+
+
+@app.command()
+def info(name: Name, json: Json = False) -> None:
+    """Everything that is known of a data set, without loading it."""
+    from tgnn.data.load import find_entry
+
+    entry = find_entry(name)
+    if json:
+        print_json(_summary(entry))
+        return
+    for key, value in _summary(entry).items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{number:,} {what}" for what, number in value.items())
+        elif isinstance(value, list):
+            value = "\n".join(value) or "none: it comes with what is installed"
+        first, *rest = str(value).splitlines()
+        out.print(f"{key:<10} {first}", highlight=False, markup=False, soft_wrap=True)
+        for line in rest:
+            out.print(f"{'':<10} {line}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _summary(entry: Any) -> dict[str, Any]:
+    sources = [source.name + (f" ({source.differs})" if source.differs else "") for source in entry.sources]
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "task": f"{entry.level} {entry.target}",
+        "metric": entry.metric,
+        "split": entry.split,
+        "facts": dict(entry.facts),
+        "licence": entry.licence,
+        "citation": entry.citation,
+        "official": entry.official,
+        "sources": sources,
+    }
+
+
+@app.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of `tgnn data list`.")],
+    root: Root = None,
+    offline: Offline = False,
+    json: Json = False,
+) -> None:
+    """Get data sets and check them, so that later commands need no network."""
+    from tgnn.data.load import find_entry, load
+
+    for name in names:
+        find_entry(name)  # all names before the first download
+    found = {name: load(name, root, offline) for name in names}
+    if json:
+        print_json({name: data.about.to_dict() for name, data in found.items()})
+        return
+    for name, data in found.items():
+        _tell(name, data)
+
+
+def _tell(name: str, data: Any) -> None:
+    from tgnn.data.about import statistics
+
+    numbers = ", ".join(f"{value:,} {what}" for what, value in statistics(data).items())
+    out.print(f"[bold]{name}[/]: {numbers}", highlight=False)
+    out.print(f"  source  {data.about.source}", markup=False, highlight=False, soft_wrap=True)
+    if data.about.differs:
+        out.print(f"  differs {data.about.differs}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"  split   {data.split}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def check(
+    path: Annotated[Path, typer.Argument(help="A folder of tables, a .npz, a folder of TU files, a CSV of SMILES.")],
+    json: Json = False,
+) -> None:
+    """What is in your data, and what is odd about it, with row numbers. Exit code 1 if it cannot be used."""
+    from tgnn.data.formats.detect import check_path
+
+    report = check_path(path)
+    if json:
+        print_json(report.to_dict())
+    else:
+        out.print(str(report), markup=False, highlight=False, soft_wrap=True)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def convert(
+    source: NameOrPath,
+    target: Annotated[Path, typer.Argument(help="The .npz to write; its folder must exist.")],
+    root: Root = None,
+    offline: Offline = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
+) -> None:
+    """Write a data set as one .npz that loads fast: packed graphs, or one graph."""
+    if target.suffix != ".npz":
+        raise typer.BadParameter(f"{target} must end in .npz", param_hint="TARGET")
+    if target.exists() and not force:
+        raise typer.BadParameter(f"{target} exists; give --force to write over it", param_hint="TARGET")
+    if not target.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {target.parent}", param_hint="TARGET")
+    from tgnn.data import load
+    from tgnn.data.convert import write
+
+    data = load(source, root, offline)
+    write(data, target)
+    out.print(f"{target}: {target.stat().st_size:,} bytes", highlight=False)
+    _tell(source, data)
+
+
+@app.command()
+def splits(
+    source: NameOrPath,
+    seed: Annotated[int, typer.Option(help="To draw with; for folds, the number of the fold.")] = 0,
+    root: Root = None,
+    offline: Offline = False,
+    json: Json = False,
+) -> None:
+    """The split protocols that a data set allows, with their sizes and hashes."""
+    from tgnn.data import load
+    from tgnn.data.protocols import protocols
+
+    data = load(source, root, offline)
+    found = [draw(seed) for draw in protocols(data).values()]
+    rows = list(zip(protocols(data), found))
+    if json:
+        print_json(
+            [
+                {"protocol": name, "train": len(s.train), "val": len(s.val), "test": len(s.test), "hash": s.hash}
+                for name, s in rows
+            ]
+        )
+        return
+    from rich.table import Table
+
+    table = Table("protocol", "train", "val", "test", "hash", "", box=None, pad_edge=False)
+    for name, s in rows:
+        sizes = (f"{len(part):,}" for part in (s.train, s.val, s.test))
+        table.add_row(
+            name, *sizes, s.hash, "default" if s.hash == data.split.hash and s.name == data.split.name else ""
+        )
+    out.print(table)

@@ -1,0 +1,55 @@
+"""``tgnn predict`` and ``tgnn evaluate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tgnn.cli.console import out, print_json
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one machine-readable object and nothing else.")]
+
+
+def predict(
+    run: Run,
+    data: Annotated[str | None, typer.Option(help="New data; by default the run's own.")] = None,
+    target: Annotated[Path, typer.Option("--out", help="A .csv or .parquet file.")] = Path("predictions.csv"),
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    json: Json = False,
+) -> None:
+    """Write what a trained model says: ids, class or value, probabilities."""
+    if target.suffix not in (".csv", ".parquet"):
+        raise typer.BadParameter(f"{target} must end in .csv or .parquet", param_hint="--out")
+    if not target.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {target.parent}", param_hint="--out")
+    from tgnn.training.predict import predict as ask
+
+    found = ask(run, data, device)
+    found.write(target)
+    if json:
+        print_json({"rows": len(found.ids), "file": str(target)})
+        return
+    table = found.table()
+    out.print(f"{target}: {table.height:,} rows, columns {', '.join(table.columns[:6])}", markup=False, highlight=False)
+
+
+def evaluate(
+    run: Run, device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto", json: Json = False
+) -> None:
+    """Score a trained model again on the test part of its own data."""
+    from tgnn.training.evaluate import evaluate as score
+
+    result = score(run, device)
+    if json:
+        print_json(result)
+        return
+    out.print(
+        f"test {result['metric']} {result['test']:.4f} (recorded when it was trained: {result['recorded']:.4f}), "
+        f"{result['split']} split {result['split_hash']}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,175 @@
+"""``tgnn train``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tgnn.cli.console import err, out, print_json
+
+if TYPE_CHECKING:
+    from tgnn.training.config import Config
+
+_MODEL, _TRAIN, _RUN = "Model", "Training", "Run"
+
+
+def train(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A name of `tgnn data list`.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Your own data instead: a folder of tables, a .npz, ...")] = None,
+    root: Annotated[
+        Path | None, typer.Option(envvar="TGNN_DATA", help="Folder with files, looked into before cache and network.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
+    split: Annotated[str | None, typer.Option(help="Split protocol, of `tgnn data splits NAME`.")] = None,
+    model: Annotated[str, typer.Option(help="A name of `tgnn models`.", rich_help_panel=_MODEL)] = "tgnn",
+    rank: Annotated[int | None, typer.Option(help="Rank of the products.", rich_help_panel=_MODEL)] = None,
+    hidden: Annotated[int | None, typer.Option(help="Width of hidden layers.", rich_help_panel=_MODEL)] = None,
+    layers: Annotated[int | None, typer.Option(help="Number of layers.", rich_help_panel=_MODEL)] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="Share of hidden entries dropped.", rich_help_panel=_MODEL)
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="Step size.", rich_help_panel=_TRAIN)] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most so many.", rich_help_panel=_TRAIN)] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many epochs without a better validation.", rich_help_panel=_TRAIN)
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Graphs, or seed nodes, in a batch.", rich_help_panel=_TRAIN)
+    ] = None,
+    sample: Annotated[
+        str | None, typer.Option(help="Neighbours sampled in each layer, as 10,5; -1: all.", rich_help_panel=_TRAIN)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of weights, batches and split.", rich_help_panel=_TRAIN)] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=_TRAIN)] = None,
+    precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.", rich_help_panel=_TRAIN)] = None,
+    recipe: Annotated[Path | None, typer.Option(help="A YAML file of settings.", rich_help_panel=_RUN)] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting, as optimizer.lr=0.1.", rich_help_panel=_RUN),
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Seeds and splits to average over.", rich_help_panel=_RUN)] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Runs at once; by default one per core.", rich_help_panel=_RUN)
+    ] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", rich_help_panel=_RUN)] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.", rich_help_panel=_RUN)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the resolved settings and stop.", rich_help_panel=_RUN)
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one machine-readable object and nothing else.", rich_help_panel=_RUN)
+    ] = False,
+) -> None:
+    """Train a model, watch it learn, and get a number you can trust.
+
+    Examples: `tgnn train cora`, `tgnn train --data my_folder --rank 16`, `tgnn train zinc --runs 4 --jobs 2`.
+    """
+    if resume is not None:
+        _go_on(resume, jobs, json)
+        return
+    if (name is None) == (data is None):
+        raise typer.BadParameter("give a data set by name, or your own with --data", param_hint="NAME")
+    flags = {
+        "data.root": root and str(root),
+        "data.offline": offline or None,
+        "data.split": split,
+        "model.rank": rank,
+        "model.hidden": hidden,
+        "model.layers": layers,
+        "model.dropout": dropout,
+        "optimizer.lr": lr,
+        "train.epochs": epochs,
+        "train.patience": patience,
+        "train.batch_size": batch_size,
+        "train.sample": None if sample is None else _numbers(sample),
+        "train.seed": seed,
+        "train.device": device,
+        "train.precision": precision,
+    }
+    changes = {key: value for key, value in flags.items() if value is not None}
+    for text in settings or []:
+        key, value = _key_and_value(text)
+        changes[key] = value
+    config = _resolve(name or str(data), model, recipe, changes)
+    if dry_run:
+        _print_config(config, json)
+        return
+    place = (
+        folder or Path("runs") / f"{Path(config.data.name).name}-{config.model.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    )
+    _run(config, runs, place, jobs, False, json)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 10,5", param_hint="--sample") from None
+
+
+def _key_and_value(text: str) -> tuple[str, Any]:
+    import yaml
+
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not KEY=VALUE, such as optimizer.lr=0.1", param_hint="--set")
+    return key.strip(), yaml.safe_load(value)
+
+
+def _resolve(name: str, model: str, recipe: Path | None, changes: dict[str, Any]) -> Config:
+    from tgnn.baselines import find_model
+    from tgnn.data.level import level_of
+    from tgnn.training.recipes import read_recipe, resolve
+
+    own = read_recipe(recipe) if recipe is not None else {}
+    model = own.get("model", {}).get("name", model)
+    find_model(model)
+    return resolve(name, model, level_of(name), own, changes)
+
+
+def _print_config(config: Config, json: bool) -> None:
+    plain = config.model_dump(mode="json")
+    if json:
+        print_json(plain | {"hash": config.hash})
+        return
+    import yaml
+
+    out.print(yaml.safe_dump(plain, sort_keys=False), markup=False, highlight=False, end="")
+
+
+def _go_on(folder: Path, jobs: int | None, json: bool) -> None:
+    from tgnn.training.many import read_plan
+    from tgnn.training.run import read_config
+
+    plan = read_plan(folder)
+    config, runs = plan if plan is not None else (read_config(folder), 1)
+    _run(config, runs, folder, jobs, True, json)
+
+
+def _run(config: Config, runs: int, folder: Path, jobs: int | None, resume: bool, json: bool) -> None:
+    from tgnn.cli.progress import watch_many, watch_one
+    from tgnn.training.loop import Interrupted
+    from tgnn.training.many import train_many
+    from tgnn.training.run import train as train_one
+
+    try:
+        if runs == 1:
+            with watch_one(config, quiet=json) as tell:
+                result = train_one(config, folder, resume, tell)
+        else:
+            with watch_many(config, runs, quiet=json) as tell_all:
+                result = train_many(config, runs, folder, jobs, resume, tell_all)
+    except Interrupted:
+        err.print(f"stopped; go on with: tgnn train --resume {folder}", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    if json:
+        print_json({**result, "folder": str(folder)})
+        return
+    from tgnn.cli.results import show
+
+    show(result, folder)

@@ -1,0 +1,159 @@
+"""Everything that decides a run, in four sections. Unknown keys are errors; every field says what it is for."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class DataConfig(_Section):
+    """What to learn from."""
+
+    name: str = Field(default="cora", description="A name of `tgnn data list`, or a path to your own data.")
+    root: str | None = Field(default=None, description="Folder with files, looked into before cache and network.")
+    offline: bool = Field(default=False, description="Never touch the network.")
+    split: str | None = Field(default=None, description="Split protocol; by default that of the data set.")
+    features: Literal["stored", "row-sum", "row-l2"] = Field(
+        default="stored", description="Features as stored, or each row divided by its sum or its length."
+    )
+    edge_features: bool = Field(default=True, description="Whether to use edge features where there are any.")
+
+
+class ModelConfig(BaseModel):
+    """What learns. Any other key is an argument of the model itself, such as `rank` or `factors` of tgnn."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
+
+    name: str = Field(default="tgnn", description="A name of `tgnn models`.")
+    hidden: int = Field(default=32, ge=1, description="Width of hidden layers.")
+    layers: int = Field(default=2, ge=1, description="Number of layers.")
+    dropout: float = Field(default=0.5, ge=0, lt=1, description="Share of hidden entries dropped in training.")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of the model itself."""
+        return dict(self.model_extra or {})
+
+
+class OptimizerConfig(_Section):
+    """How weights move."""
+
+    name: Literal["adam", "adamw"] = Field(default="adam", description="Which optimizer.")
+    lr: float = Field(default=0.01, gt=0, description="Step size.")
+    weight_decay: float = Field(default=5e-4, ge=0, description="Decay of weights.")
+    cp_lr: float | None = Field(default=None, gt=0, description="Step size of the product branch, if it differs.")
+    cp_weight_decay: float | None = Field(default=None, ge=0, description="Decay in the product branch, if it differs.")
+    schedule: Literal["constant", "cosine", "plateau"] = Field(
+        default="constant", description="How the step size changes."
+    )
+    warmup: int = Field(default=0, ge=0, description="Epochs over which the step size rises from 0 at the start.")
+    clip: float | None = Field(default=None, gt=0, description="Largest norm of a gradient.")
+
+
+class TrainConfig(_Section):
+    """How long, on what, how exactly."""
+
+    seed: int = Field(default=0, ge=0, description="Of weights, dropout, batches and the split.")
+    epochs: int = Field(default=500, ge=1, description="At most so many.")
+    patience: int = Field(default=100, ge=1, description="Stop after so many epochs without a better validation score.")
+    batch_size: int | None = Field(
+        default=None, ge=1, description="Graphs, or seed nodes, in a batch. Nodes: all if not set."
+    )
+    sample: tuple[int, ...] | None = Field(
+        default=None, description="Neighbours sampled in each layer, -1 for all; not set: full neighbourhoods."
+    )
+    device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps.")
+    precision: Literal["float32", "bfloat16", "float16"] = Field(default="float32", description="Of matrix products.")
+    save_every: float = Field(default=10.0, ge=0, description="Seconds between checkpoints; 0: after every epoch.")
+    threads: int | None = Field(default=None, ge=1, description="CPU threads; by default torch's choice.")
+
+
+class Config(_Section):
+    """One run."""
+
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    train: TrainConfig = TrainConfig()
+
+    @property
+    def hash(self) -> str:
+        """12 hexadecimal digits that tell everything that can change a result (not where files lie)."""
+        plain = self.model_dump(mode="json")
+        for key in ("root", "offline"):
+            del plain["data"][key]
+        for key in ("threads", "save_every"):
+            del plain["train"][key]
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
+
+
+class WrongConfig(ValueError):
+    """A setting that does not exist or cannot be; the text names it."""
+
+
+def make_config(settings: Mapping[str, Any]) -> Config:
+    """Validates settings; an error names the key, its value and the nearest key that exists.
+
+    Args:
+        settings: Sections with their fields.
+
+    Example:
+        >>> make_config({"optimizer": {"lr": 0.1}}).optimizer.lr
+        0.1
+        >>> make_config({"optimizer": {"learning": 0.1}})
+        Traceback (most recent call last):
+        tgnn.training.config.WrongConfig: there is no setting optimizer.learning; optimizer has name, lr, ...
+    """
+    try:
+        return Config.model_validate(settings)
+    except ValidationError as error:
+        raise WrongConfig("; ".join(_plain(problem) for problem in error.errors())) from None
+
+
+def with_changes(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with some replaced, each named as ``section.field``.
+
+    Example:
+        >>> with_changes({"model": {"rank": 8}}, {"model.rank": 16, "train.seed": 1})
+        {'model': {'rank': 16}, 'train': {'seed': 1}}
+    """
+    result = {section: dict(fields) for section, fields in settings.items()}
+    for key, value in changes.items():
+        section, dot, field = key.partition(".")
+        if not dot or section not in Config.model_fields:
+            exact = [known for known in all_keys() if known.endswith(f".{key}")]
+            near = exact or difflib.get_close_matches(key, all_keys(), n=1, cutoff=0.3)
+            raise WrongConfig(
+                f"there is no setting {key!r}: settings are written section.key"
+                + (f", such as {near[0]}" if near else "")
+            )
+        result.setdefault(section, {})[field] = value
+    return result
+
+
+def all_keys() -> list[str]:
+    """Every setting, as ``section.field``; the model's own arguments are not among them."""
+    sections = {name: field.annotation for name, field in Config.model_fields.items()}
+    return [f"{section}.{field}" for section, kind in sections.items() for field in kind.model_fields]  # type: ignore[union-attr]
+
+
+def _plain(problem: Any) -> str:
+    where = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        section, _, field = where.partition(".")
+        if section in Config.model_fields and field:
+            fields = [key.partition(".")[2] for key in all_keys() if key.startswith(f"{section}.")]
+            near = difflib.get_close_matches(field, fields, n=1)
+            hint = f"did you mean {section}.{near[0]}?" if near else f"{section} has {', '.join(fields)}"
+            return f"there is no setting {where}; {hint}"
+        return f"there is no section {where!r}; sections are {', '.join(Config.model_fields)}"
+    return f"{where} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

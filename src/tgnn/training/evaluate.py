@@ -1,0 +1,40 @@
+"""The test score of a finished run, computed again from its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tgnn.training.batches import make_batches
+from tgnn.training.loop import Precision, outputs_of
+from tgnn.training.prepare import prepare
+from tgnn.training.run import WrongRun, find_device, load_model, read_config, read_facts, read_metrics
+
+
+def evaluate(folder: Path, device: str = "auto") -> dict[str, Any]:
+    """Loads the data and the model of a run, and scores it on the test part.
+
+    Args:
+        folder: Of the run.
+        device: To compute on.
+    """
+    config, recorded = read_config(folder), read_metrics(folder)
+    _, task, facts = read_facts(folder)
+    model = load_model(folder)
+    place = find_device(device)
+    prepared = prepare(config)
+    if prepared.data_hash != facts["data_hash"]:
+        raise WrongRun(
+            f"{config.data.name} is not the data that {folder} was trained on: its hash is {prepared.data_hash}, "
+            f"and that of the run {facts['data_hash']}"
+        )
+    batches = make_batches(prepared.data, prepared.split.test, config.train, place, shuffle=False)
+    outputs, _ = outputs_of(model.to(place), batches, Precision(config.train.precision, place))
+    score = task.score(outputs, prepared.sealed.open().to(outputs.device))
+    return {
+        "metric": task.metric,
+        "test": score,
+        "recorded": recorded["test"],
+        "split": prepared.split.name,
+        "split_hash": prepared.split.hash,
+    }

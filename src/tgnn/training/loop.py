@@ -1,0 +1,232 @@
+"""The loop: every way of training reads the same from top to bottom."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tgnn.training.batches import Batches, make_batches
+from tgnn.training.checkpoint import CHECKPOINT, Progress, load_checkpoint, save_checkpoint
+from tgnn.training.config import Config
+from tgnn.training.history import History
+from tgnn.training.optimizer import Schedule, make_optimizer
+from tgnn.training.prepare import Prepared
+from tgnn.training.task import Task
+from tgnn.training.vitals import advice, gradient_norms, mixing_weights, shares, watching
+
+logger = logging.getLogger("tgnn")
+
+_VITALS_EVERY = 20  # epochs; they cost a little
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was asked to stop, and has saved where it was."""
+
+
+class Diverged(ValueError):
+    """The loss is no longer a number."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What is known after an epoch; ``line`` is its line of the history."""
+
+    number: int
+    loss: float
+    score: float
+    best: float
+    best_epoch: int
+    line: Mapping[str, Any]
+
+
+def fit(
+    model: torch.nn.Module,
+    prepared: Prepared,
+    config: Config,
+    folder: Path | None,
+    resume: bool = False,
+    tell: Callable[[Epoch], None] = lambda epoch: None,
+) -> tuple[dict[str, Tensor], Progress]:
+    """Trains a model, and gives the weights of the epoch that was best on validation.
+
+    Args:
+        model: On its device; its weights change.
+        prepared: Data, split and task; the test labels are out of reach. A split without validation examples chooses
+            the epoch by what is learned from.
+        config: Of the run.
+        folder: For history and checkpoints; ``None``: nothing is written.
+        resume: Whether to go on from the checkpoint there.
+        tell: Called after every epoch.
+    """
+    task, split, device = prepared.task, prepared.split, next(model.parameters()).device
+    learn = make_batches(prepared.data, split.train, config.train, device, shuffle=True)
+    judges = split.val if len(split.val) else split.train
+    choose = make_batches(prepared.data, judges, config.train, device, shuffle=False)
+    optimizer = make_optimizer(model, config.optimizer)
+    schedule = Schedule(optimizer, config.optimizer, config.train.epochs)
+    precision = Precision(config.train.precision, device)
+
+    best: dict[str, Tensor] = {}
+    progress = Progress()
+    if folder is not None and resume and (folder / CHECKPOINT).exists():
+        best, progress = load_checkpoint(folder, model, optimizer)
+        schedule.restore(progress.schedule or schedule.state())
+    history = History(folder, progress.epoch)
+    started, saved = time.monotonic() - progress.seconds, time.monotonic()
+    warned = False
+
+    with asked_to_stop() as stop, contextlib.closing(history):
+        while progress.epoch < config.train.epochs and progress.epoch - progress.best_epoch <= config.train.patience:
+            epoch = progress.epoch
+            torch.manual_seed(config.train.seed * 1_000_003 + epoch)  # an epoch depends on nothing before but weights
+            look = epoch % _VITALS_EVERY == 0
+
+            schedule.before(epoch)
+            loss = one_epoch(model, task, learn(epoch), optimizer, precision, config.optimizer.clip)
+            line: dict[str, Any] = {"epoch": epoch, "loss": loss}
+            if look:
+                line |= gradient_norms(model)
+            with watching(model, look) as products:
+                score, val_loss = evaluate(model, task, choose, precision)
+            schedule.after(val_loss)
+
+            if _is_better(task, score, val_loss, progress):
+                progress.best_epoch, progress.best_score, progress.best_loss = epoch, score, val_loss
+                best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+            line |= {"val_loss": val_loss, f"val_{task.metric}": score, **mixing_weights(model), **shares(products)}
+            line["seconds"] = round(time.monotonic() - started, 4)
+            history.write(line)
+            if look and not warned and epoch > 0 and (words := advice(line)):
+                logger.warning(words)
+                warned = True
+
+            progress.epoch, progress.seconds = epoch + 1, time.monotonic() - started
+            progress.schedule = schedule.state()
+            assert progress.best_score is not None
+            tell(Epoch(epoch, loss, score, progress.best_score, progress.best_epoch, line))
+            if folder is not None and (stop.is_set() or time.monotonic() - saved >= config.train.save_every):
+                save_checkpoint(folder, model, best, optimizer, progress)
+                saved = time.monotonic()
+            if stop.is_set():
+                raise Interrupted
+    return best, progress
+
+
+def one_epoch(
+    model: torch.nn.Module,
+    task: Task,
+    pieces: Iterator[Any],
+    optimizer: torch.optim.Optimizer,
+    precision: Precision,
+    clip: float | None,
+) -> float:
+    """One pass over what is learned from; gives the mean loss."""
+    model.train()
+    total, count = 0.0, 0
+    for piece in pieces:
+        optimizer.zero_grad(set_to_none=True)
+        with precision.lowered():
+            out = model(piece.data)
+            loss = task.loss(out if piece.rows is None else out[piece.rows], piece.y)
+        precision.step(loss, optimizer, model, clip)
+        total += float(loss.detach()) * len(piece.y)
+        count += len(piece.y)
+    if not math.isfinite(total):
+        raise Diverged(f"the loss became {total}: try a smaller optimizer.lr, or optimizer.clip=1")
+    return total / count
+
+
+@torch.no_grad()
+def evaluate(model: torch.nn.Module, task: Task, batches: Batches, precision: Precision) -> tuple[float, float]:
+    """Metric and loss over some examples, on full neighbourhoods."""
+    outputs, targets = outputs_of(model, batches, precision)
+    return task.score(outputs, targets), float(task.loss(outputs, targets))
+
+
+@torch.no_grad()
+def outputs_of(model: torch.nn.Module, batches: Batches, precision: Precision) -> tuple[Tensor, Tensor]:
+    """What the model says, and the targets beside it."""
+    model.eval()
+    outputs, targets = [], []
+    for piece in batches(0):
+        with precision.lowered():
+            out = model(piece.data)
+        outputs.append((out if piece.rows is None else out[piece.rows]).float())
+        targets.append(piece.y)
+    return (outputs[0], targets[0]) if len(outputs) == 1 else (torch.cat(outputs), torch.cat(targets))
+
+
+def _is_better(task: Task, score: float, loss: float, progress: Progress) -> bool:
+    """By the metric; where that is the same, by the loss, which tells more."""
+    if progress.best_score is None or progress.best_loss is None:
+        return True
+    if score == progress.best_score:
+        return loss < progress.best_loss
+    return task.better(score, progress.best_score)
+
+
+class Precision:
+    """Matrix products in fewer bits, where that is asked for.
+
+    Args:
+        name: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        device: Of the model.
+    """
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        self._dtype = None if name == "float32" else getattr(torch, name)
+        self._device = device.type
+        self._scaler = torch.amp.GradScaler(self._device, enabled=name == "float16")
+
+    def lowered(self) -> contextlib.AbstractContextManager[Any]:
+        """Around a forward pass."""
+        if self._dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self._device, self._dtype)
+
+    def step(self, loss: Tensor, optimizer: torch.optim.Optimizer, model: torch.nn.Module, clip: float | None) -> None:
+        """Gradients of a loss, and a step along them."""
+        if self._dtype is not torch.float16:
+            loss.backward()  # type: ignore[no-untyped-call]
+            if clip is not None:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimizer.step()
+            return
+        self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        if clip is not None:
+            self._scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        self._scaler.step(optimizer)
+        self._scaler.update()
+
+
+@contextlib.contextmanager
+def asked_to_stop() -> Iterator[threading.Event]:
+    """Set by Ctrl-C or a polite kill: the epoch is finished and saved. A second one stops at once."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+
+    def note(number: int, frame: Any) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield event
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,112 @@
+"""The same recipe with several seeds and splits, spread over the cores, and what comes out of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.stats
+
+from tgnn.training.config import Config, make_config
+from tgnn.training.run import WrongRun, train, write_json
+
+SUMMARY, PLAN = "summary.json", "runs.json"
+
+
+def train_many(
+    config: Config,
+    runs: int,
+    folder: Path,
+    jobs: int | None = None,
+    resume: bool = False,
+    tell: Callable[[dict[str, Any]], None] = lambda metrics: None,
+) -> dict[str, Any]:
+    """Trains with the seeds that follow the config's own, each in ``folder/seed-<n>``, and sums up.
+
+    Args:
+        config: Of the first run.
+        runs: How many.
+        folder: For all of them.
+        jobs: Processes at once; by default as many as there are cores. Each has its share of the threads.
+        resume: Whether to go on where earlier runs in the folder were stopped.
+        tell: Called with the metrics of every run that ends.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if not resume and (folder / PLAN).exists():
+        raise WrongRun(f"{folder} holds runs already; resume them, or choose another folder")
+    write_json(folder / PLAN, {"runs": runs, "config": config.model_dump(mode="json")})
+    seeds = [config.train.seed + number for number in range(runs)]
+    plans = {
+        seed: config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})}) for seed in seeds
+    }
+    jobs = min(jobs or os.cpu_count() or 1, runs)
+    found: dict[int, dict[str, Any]] = {}
+    if jobs == 1:
+        for seed, plan in plans.items():
+            found[seed] = train(plan, folder / f"seed-{seed}", resume)
+            tell(found[seed])
+    else:
+        threads = max(1, (os.cpu_count() or 1) // jobs)
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            tasks = {
+                pool.submit(
+                    _train_in_process, plan.model_dump(mode="json"), str(folder / f"seed-{seed}"), resume, threads
+                ): seed
+                for seed, plan in plans.items()
+            }
+            try:
+                for task in as_completed(tasks):
+                    found[tasks[task]] = task.result()
+                    tell(found[tasks[task]])
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+    summary = summarise([found[seed] for seed in seeds])
+    write_json(folder / SUMMARY, summary)
+    return summary
+
+
+def _train_in_process(settings: dict[str, Any], folder: str, resume: bool, threads: int) -> dict[str, Any]:
+    config = make_config(settings)
+    own = config.train.model_copy(update={"threads": config.train.threads or threads})
+    return train(config.model_copy(update={"train": own}), Path(folder), resume)
+
+
+def read_plan(folder: Path) -> tuple[Config, int] | None:
+    """Config and number of the runs that a folder holds, if it holds several."""
+    path = folder / PLAN
+    if not path.exists():
+        return None
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    return make_config(plan["config"]), int(plan["runs"])
+
+
+def summarise(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Mean, standard deviation and 95 % interval (Student's t) of the test metric over runs.
+
+    Example:
+        >>> rows = [{"test": t, "data": "d", "model": "m", "metric": "accuracy", "split": "s"} for t in (0.8, 0.9)]
+        >>> found = summarise(rows)
+        >>> round(found["mean"], 3), round(found["std"], 4), [round(end, 2) for end in found["interval"]]
+        (0.85, 0.0707, [0.21, 1.49])
+    """
+    values = np.array([row["test"] for row in metrics])
+    first = metrics[0]
+    mean = float(values.mean())
+    std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    half = float(scipy.stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return {
+        **{key: first[key] for key in ("data", "model", "metric", "split")},
+        "runs": len(values),
+        "mean": mean,
+        "std": std,
+        "interval": [mean - half, mean + half],
+        "each": list(metrics),
+    }

@@ -1,0 +1,141 @@
+"""What a trained model says of data, old or new."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from tgnn.baselines.shape import Shape
+from tgnn.data.about import About
+from tgnn.data.catalog import CATALOG
+from tgnn.data.formats.detect import read_path
+from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.load import load
+from tgnn.training.batches import GRAPHS_AT_ONCE
+from tgnn.training.config import Config
+from tgnn.training.loop import Precision
+from tgnn.training.prepare import shape_of, with_features
+from tgnn.training.run import find_device, load_model, read_config, read_facts
+
+SUFFIXES = (".csv", ".parquet")
+
+
+class WrongData(ValueError):
+    """Data that a model cannot be asked about; the text says why."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One row for each node or graph.
+
+    Args:
+        ids: As the user has them, or numbers from 0.
+        values: Class or number, ``[N]``; ``[N, T]`` for several labels or numbers.
+        probabilities: Of each class or label, ``[N, C]``; ``None`` for numbers.
+        names: Of classes, labels or numbers.
+    """
+
+    ids: list[Any]
+    values: Tensor
+    probabilities: Tensor | None
+    names: list[str]
+
+    def table(self) -> polars.DataFrame:
+        """Columns ``id``, ``prediction`` and ``probability of ...``."""
+        columns: dict[str, Any] = {"id": self.ids}
+        if self.values.dim() == 1 and self.probabilities is not None:
+            columns["prediction"] = [self.names[number] for number in self.values.tolist()]
+        elif self.values.dim() == 1 or self.values.size(1) == 1:
+            columns["prediction"] = self.values.reshape(-1).numpy()
+        else:
+            columns |= {f"prediction {name}": self.values[:, i].numpy() for i, name in enumerate(self.names)}
+        if self.probabilities is not None:
+            columns |= {f"probability {name}": self.probabilities[:, i].numpy() for i, name in enumerate(self.names)}
+        return polars.DataFrame(columns)
+
+    def write(self, path: Path) -> None:
+        """To a ``.csv`` or ``.parquet`` file, whole or not at all."""
+        part = path.with_name(f".{path.name}.part")
+        try:
+            if path.suffix == ".csv":
+                self.table().write_csv(part)
+            else:
+                self.table().write_parquet(part)
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def predict(folder: Path, path: str | None = None, device: str = "auto") -> Predictions:
+    """Asks the model of a run about its own data, or about new nodes or graphs.
+
+    Args:
+        folder: Of the run.
+        path: New data, in the form that the model was trained on; ``None``: the run's own.
+        device: To compute on.
+    """
+    config = read_config(folder)
+    shape, task, facts = read_facts(folder)
+    place = find_device(device)
+    model = load_model(folder).to(place)
+    data = with_features(_load(config, path, facts), config.data)
+    _check_shape(shape, data, path or config.data.name)
+    values, probabilities = task.predictions(_outputs(model, data, config, place).cpu())
+    return Predictions(_ids(data), values, probabilities, _names(facts, shape.outputs))
+
+
+def _load(config: Config, path: str | None, facts: dict[str, Any]) -> Data | PackedGraphs:
+    name = path or config.data.name
+    about = About(**facts["about"])
+    if name in CATALOG:
+        return load(name, config.data.root, config.data.offline)
+    data, report = read_path(Path(name).expanduser(), encoding=facts["encoding"])
+    report.raise_for_errors()
+    if (about.level == "graph") != isinstance(data, PackedGraphs):
+        raise WrongData(f"the model predicts {about.level}s, and {name} is not a set of such")
+    data.about = about
+    return data
+
+
+def _check_shape(wanted: Shape, data: Data | PackedGraphs, name: str) -> None:
+    found = shape_of(data)
+    for what in ("features", "edge_features"):
+        one, other = getattr(wanted, what), getattr(found, what)
+        fits = one == other
+        if isinstance(one, tuple) and isinstance(other, tuple):  # categories: fewer of them do no harm
+            fits = len(one) == len(other) and all(a >= b for a, b in zip(one, other))
+        if not fits:
+            raise WrongData(f"the model was trained with {what.replace('_', ' ')} {one}, and {name} has {other}")
+
+
+@torch.no_grad()
+def _outputs(model: torch.nn.Module, data: Data | PackedGraphs, config: Config, device: torch.device) -> Tensor:
+    model.eval()
+    precision = Precision(config.train.precision, device)
+    with precision.lowered():
+        if not isinstance(data, PackedGraphs):
+            out: Tensor = model(data.to(device))
+            return out.float()
+        size = config.train.batch_size or GRAPHS_AT_ONCE
+        parts = [model(data.batch(n).to(device)).float() for n in torch.split(torch.arange(len(data)), size)]
+    return torch.cat(parts)
+
+
+def _ids(data: Data | PackedGraphs) -> list[Any]:
+    count = len(data) if isinstance(data, PackedGraphs) else data.num_nodes
+    ids = getattr(data, "graph_id", None) if isinstance(data, PackedGraphs) else data.get("node_id")
+    return np.arange(count).tolist() if ids is None else list(ids.tolist())
+
+
+def _names(facts: dict[str, Any], outputs: int) -> list[str]:
+    target = (facts.get("encoding") or {}).get("target") or {}
+    names = target.get("classes") or target.get("labels") or target.get("columns")
+    return [str(name) for name in names] if names and len(names) == outputs else [str(n) for n in range(outputs)]

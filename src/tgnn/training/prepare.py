@@ -1,0 +1,126 @@
+"""From a data set to what the loop takes. Test labels are sealed: nobody can see them before the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from tgnn.baselines.shape import Shape
+from tgnn.data.about import content_hash
+from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.formats.sparse import csr
+from tgnn.data.load import load
+from tgnn.data.splits import Split
+from tgnn.training.config import Config, DataConfig
+from tgnn.training.task import Task, for_target
+
+
+class SealedLabels:
+    """The targets of the test part, to be opened once.
+
+    Args:
+        y: Targets of the test examples.
+    """
+
+    def __init__(self, y: Tensor) -> None:
+        self._y: Tensor | None = y
+
+    def open(self) -> Tensor:
+        """The targets; a second call is an error."""
+        if self._y is None:
+            raise RuntimeError("the test labels have been read already: a result is read once")
+        y, self._y = self._y, None
+        return y
+
+
+@dataclass
+class Prepared:
+    """Data ready to train.
+
+    Args:
+        data: One graph or many; its ``y`` says nothing of test examples.
+        split: Which examples are what.
+        task: What to predict.
+        shape: For making a model.
+        sealed: Targets of the test examples, in the order of ``split.test``.
+        data_hash: Of the data with all its targets.
+    """
+
+    data: Data | PackedGraphs
+    split: Split
+    task: Task
+    shape: Shape
+    sealed: SealedLabels
+    data_hash: str
+
+
+def prepare(config: Config) -> Prepared:
+    """Loads the data of a run, with its split drawn by the run's seed."""
+    settings = config.data
+    data = load(settings.name, settings.root, settings.offline, split=settings.split, seed=config.train.seed)
+    return seal(with_features(data, settings), data.split)
+
+
+def with_features(data: Data | PackedGraphs, settings: DataConfig) -> Data | PackedGraphs:
+    """Features as a run wants them."""
+    if not settings.edge_features:
+        data = data.without_edge_features() if isinstance(data, PackedGraphs) else _without_edge_attr(data)
+    if settings.features != "stored":
+        if isinstance(data, PackedGraphs) or data.x is None or not data.x.is_floating_point():
+            raise ValueError(f"data.features={settings.features} is for one graph with numeric features")
+        data.x = scale_rows(data.x, settings.features)
+    return data
+
+
+def seal(data: Data | PackedGraphs, split: Split) -> Prepared:
+    """Takes the test labels out of the data."""
+    for part in ("train", "val", "test"):
+        if not len(getattr(split, part)):
+            raise ValueError(f"the split {split.name!r} of {data.about.name} has no {part} examples")
+    whole = content_hash(data)
+    task = for_target(data.about.target, data.about.metric, data.y[split.train])
+    sealed = SealedLabels(data.y[split.test].clone())
+    blank = data.y.clone()
+    blank[split.test] = float("nan") if blank.is_floating_point() else -1
+    data.y = blank
+    return Prepared(data, split, task, shape_of(data), sealed, whole)
+
+
+def shape_of(data: Data | PackedGraphs) -> Shape:
+    """Sizes that a model needs: widths of numbers, or how many categories each column of integers has."""
+    edges = data.edge_attr
+    return Shape(data.about.level, _width(data.x), _width(edges), data.about.outputs)
+
+
+def _width(values: Tensor | None) -> int | tuple[int, ...] | None:
+    if values is None:
+        return None
+    values = values.unsqueeze(1) if values.dim() == 1 else values
+    if values.is_floating_point():
+        return values.size(1)
+    return tuple((values.max(0).values + 1).tolist()) if values.numel() else (1,) * values.size(1)
+
+
+def _without_edge_attr(data: Data) -> Data:
+    data.edge_attr = None
+    return data
+
+
+def scale_rows(x: Tensor, how: str) -> Tensor:
+    """Each row divided by its sum (``"row-sum"``) or its length (``"row-l2"``); rows of zeros stay.
+
+    Example:
+        >>> scale_rows(torch.tensor([[1.0, 3.0], [0.0, 0.0]]), "row-sum").tolist()
+        [[0.25, 0.75], [0.0, 0.0]]
+    """
+    order = 1.0 if how == "row-sum" else 2.0
+    if x.layout != torch.sparse_csr:
+        return torch.nn.functional.normalize(x, p=order, dim=1)
+    counts = x.crow_indices().diff()
+    rows = torch.arange(x.size(0)).repeat_interleave(counts)
+    size = torch.zeros(x.size(0)).index_add(0, rows, x.values().abs() ** order) ** (1 / order)
+    values = x.values() / size.clamp(min=1e-12)[rows]
+    return csr(x.crow_indices(), x.col_indices(), values, x.shape)

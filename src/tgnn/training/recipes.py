@@ -1,0 +1,69 @@
+"""Settings that are good for a data set and a model: one YAML file per cell of the paper, and defaults for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tgnn.training.config import Config, WrongConfig, make_config, with_changes
+
+
+def recipe_for(data: str, model: str, level: str = "node") -> dict[str, Any]:
+    """The settings of the recipe for a data set and a model, or of the default for its level.
+
+    Args:
+        data: Name of the data set.
+        model: Name of the model.
+        level: ``"node"`` or ``"graph"``.
+
+    Example:
+        >>> recipe_for("cora", "tgnn")["optimizer"]["lr"]
+        0.05
+    """
+    tables = sorted(files("tgnn").joinpath("recipes").iterdir(), key=lambda table: table.name)
+    for table in tables:
+        file = table / data / f"{model}.yaml"
+        if file.is_file():
+            return _parse(file.read_text(encoding="utf-8"), str(file))
+    file = files("tgnn").joinpath("recipes", "default", level, f"{model}.yaml")
+    return _parse(file.read_text(encoding="utf-8"), str(file)) if file.is_file() else {"model": {"name": model}}
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """A recipe of the user's own, whole or in part."""
+    if not path.exists():
+        raise WrongConfig(f"there is no recipe {path}")
+    return _parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def _parse(text: str, name: str) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise WrongConfig(f"{name} is not YAML: {error}") from error
+    if not isinstance(found, dict) or not all(isinstance(fields, dict) for fields in found.values()):
+        raise WrongConfig(f"{name} must have sections (data, model, optimizer, train) with their settings")
+    return found
+
+
+def resolve(
+    data: str, model: str, level: str, own: Mapping[str, Any] | None = None, changes: Mapping[str, Any] | None = None
+) -> Config:
+    """The recipe, then the user's own file, then single settings.
+
+    Args:
+        data: Name of the data set, or a path.
+        model: Name of the model.
+        level: ``"node"`` or ``"graph"``.
+        own: Sections of a recipe of the user's.
+        changes: Single settings, as ``section.key``.
+    """
+    settings = recipe_for(data, model, level)
+    for section, fields in (own or {}).items():
+        settings[section] = {**settings.get(section, {}), **fields}
+    named = {"data.name": data, "model.name": model}
+    return make_config(with_changes(settings, {**named, **(changes or {})}))

@@ -1,0 +1,235 @@
+"""A run, from its config to its folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from filelock import FileLock, Timeout
+
+from tgnn import __version__
+from tgnn.baselines import build_model
+from tgnn.baselines.shape import Shape
+from tgnn.training.batches import make_batches
+from tgnn.training.checkpoint import CHECKPOINT, MODEL, read_tensors, restore, write_tensors
+from tgnn.training.config import Config, ModelConfig, WrongConfig, make_config
+from tgnn.training.loop import Epoch, Precision, fit, outputs_of
+from tgnn.training.prepare import Prepared, prepare
+from tgnn.training.task import Task
+
+CONFIG, ENVIRONMENT, DATA, METRICS = "config.yaml", "environment.json", "data.json", "metrics.json"
+
+
+class WrongRun(ValueError):
+    """A run folder that cannot be used; the text says why."""
+
+
+def train(
+    config: Config, folder: Path, resume: bool = False, tell: Callable[[Epoch], None] = lambda epoch: None
+) -> dict[str, Any]:
+    """Trains as configured, and gives what ``metrics.json`` then holds.
+
+    Args:
+        config: What to do.
+        folder: Made if it is not there. A finished run in it is given back as it is when resumed.
+        resume: Whether to go on where a run in the folder was stopped.
+        tell: Called after every epoch.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if resume and (folder / METRICS).exists():
+            return read_metrics(folder)
+        if not resume and (folder / CONFIG).exists():
+            raise WrongRun(f"{folder} holds a run already; resume it, or choose another folder")
+        set_threads(config)
+        prepared = prepare(config)
+        device = find_device(config.train.device)
+        model = make_model(config, prepared.shape).to(device)
+        _write_beginning(folder, config, prepared)
+        best, progress = fit(model, prepared, config, folder, resume, tell)
+
+        restore(model, best, folder)
+        metrics = {
+            **_test(model, prepared, config, device),
+            "val": progress.best_score,
+            "best_epoch": progress.best_epoch,
+            "epochs": progress.epoch,
+            "seconds": round(progress.seconds, 3),
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "config_hash": config.hash,
+        }
+        about = {"tgnn": __version__, "config_hash": config.hash}
+        write_tensors(folder / MODEL, model.state_dict(), about)
+        write_json(folder / METRICS, metrics)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    return metrics
+
+
+def _test(model: torch.nn.Module, prepared: Prepared, config: Config, device: torch.device) -> dict[str, Any]:
+    """The only place where test labels are read."""
+    batches = make_batches(prepared.data, prepared.split.test, config.train, device, shuffle=False)
+    outputs, _ = outputs_of(model, batches, Precision(config.train.precision, device))
+    truth = prepared.sealed.open().to(outputs.device)
+    return {
+        "data": prepared.data.about.name,
+        "model": config.model.name,
+        "metric": prepared.task.metric,
+        "test": prepared.task.score(outputs, truth),
+        "split": prepared.split.name,
+        "split_hash": prepared.split.hash,
+        "data_hash": prepared.data_hash,
+        "source": prepared.data.about.source,
+        "differs": prepared.data.about.differs,
+        "seed": config.train.seed,
+    }
+
+
+def make_model(config: Config, shape: Shape) -> torch.nn.Module:
+    """The model of a run, its weights drawn by the run's seed."""
+    torch.manual_seed(config.train.seed)
+    settings: ModelConfig = config.model
+    return build_model(settings.name, shape, settings.hidden, settings.layers, settings.dropout, settings.arguments)
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name; ``auto`` is the fastest that is there."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise WrongConfig(f"train.device is {name!r}: it must be auto, cpu, cuda, cuda:1 or mps") from None
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(device.type, False):
+        raise WrongConfig(f"train.device is {name!r}, but there is none here; use cpu (`tgnn doctor` tells more)")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise WrongConfig(f"train.device is {name!r}, but there are only {torch.cuda.device_count()} of them")
+    return device
+
+
+def set_threads(config: Config) -> None:
+    if config.train.threads is not None:
+        torch.set_num_threads(config.train.threads)
+
+
+# ---- the folder ------------------------------------------------------------------------------------------------
+
+
+def _write_beginning(folder: Path, config: Config, prepared: Prepared) -> None:
+    write_text(folder / CONFIG, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+    write_json(folder / ENVIRONMENT, environment())
+    data, split = prepared.data, prepared.split
+    write_json(
+        folder / DATA,
+        {
+            "about": data.about.to_dict(),
+            "data_hash": prepared.data_hash,
+            "split": {"name": split.name, "seed": split.seed, "hash": split.hash},
+            "shape": asdict(prepared.shape),
+            "task": asdict(prepared.task),
+            "encoding": getattr(data, "encoding", None),
+        },
+    )
+
+
+def environment() -> dict[str, Any]:
+    """What a result may depend on."""
+    import numpy
+    import torch_geometric
+
+    return {
+        "tgnn": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torch_geometric": torch_geometric.__version__,
+        "numpy": numpy.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "command": sys.argv[1:],
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def read_config(folder: Path) -> Config:
+    """The config of a run."""
+    path = folder / CONFIG
+    if not path.exists():
+        raise WrongRun(f"{folder} is not a run folder: it has no {CONFIG}")
+    try:
+        return make_config(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    except yaml.YAMLError as error:
+        raise WrongRun(f"{path} cannot be read: {error}") from error
+
+
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """What a finished run has measured."""
+    path = folder / METRICS
+    if not path.exists():
+        raise WrongRun(f"{folder} is not finished: it has no {METRICS}; go on with `tgnn train --resume {folder}`")
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise WrongRun(f"{path} is damaged: {error}") from error
+    return found
+
+
+def read_facts(folder: Path) -> tuple[Shape, Task, dict[str, Any]]:
+    """Shape and task of a run's data, and all that is known of it."""
+    path = folder / DATA
+    if not path.exists():
+        raise WrongRun(f"{folder} is not a whole run folder: it has no {DATA}")
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        shape = facts["shape"]
+        for name in ("features", "edge_features"):
+            if isinstance(shape[name], list):
+                shape[name] = tuple(shape[name])
+        return Shape(**shape), Task(**facts["task"]), facts
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise WrongRun(f"{path} is damaged: {error}") from error
+
+
+def load_model(folder: Path) -> torch.nn.Module:
+    """The trained model of a run, in evaluation mode."""
+    config = read_config(folder)
+    shape, _, _ = read_facts(folder)
+    model = make_model(config, shape)
+    weights, _ = read_tensors(folder / MODEL)
+    restore(model, weights, folder / MODEL)
+    return model.eval()
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _alone(folder: Path) -> FileLock:
+    """One process in a folder at a time."""
+    lock = FileLock(str(folder / ".lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise WrongRun(f"another process is training in {folder}") from None
+    return lock

@@ -1,0 +1,114 @@
+"""Runs that are killed at random moments and resumed end with the same weights, bit by bit, as one that was not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tgnn.training.checkpoint import read_tensors
+from tgnn.training.history import read_history
+from tgnn.training.many import train_many
+from tgnn.training.recipes import resolve
+from tgnn.training.run import WrongRun, train
+
+WAYS = {
+    "whole graph": ["digits", "--set", "optimizer.schedule=plateau"],
+    "sampled": ["digits", "--sample", "4,4", "--batch-size", "256"],
+    "graphs": ["digits-graphs", "--batch-size", "256", "--set", "optimizer.schedule=cosine"],
+}
+EPOCHS = {"whole graph": 150, "sampled": 25, "graphs": 8}
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "tgnn", "train", *words]
+
+
+def start(*words: str) -> subprocess.Popen[bytes]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+
+
+def weights(folder: Path) -> dict[str, list[float]]:
+    return {name: tensor.flatten().tolist() for name, tensor in read_tensors(folder / "model.safetensors")[0].items()}
+
+
+def wait_for_epoch(folder: Path, epoch: int, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(6000):
+        if len(read_history(folder)) > epoch:
+            return
+        if process.poll() is not None:
+            raise AssertionError(process.communicate()[1].decode())
+        time.sleep(0.005)
+    raise AssertionError("it never got there")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_killed_and_resumed(tmp_path, way):
+    fixed = ["--epochs", str(EPOCHS[way]), "--patience", "1000", "--set", "train.save_every=0"]
+    whole = start(*WAYS[way], *fixed, "--out", str(tmp_path / "whole"))
+    chance = random.Random(way)
+    broken = tmp_path / "broken"
+    process = start(*WAYS[way], *fixed, "--out", str(broken))
+    for share in (0.2, 0.6):
+        wait_for_epoch(broken, int(share * EPOCHS[way]), process)
+        time.sleep(chance.random() * 0.05)
+        process.kill()
+        process.communicate()
+        assert not (broken / "metrics.json").exists()
+        process = start("--resume", str(broken))
+    for finished in (process, whole):
+        _, said = finished.communicate(timeout=300)
+        assert finished.returncode == 0, said.decode()
+    assert weights(broken) == weights(tmp_path / "whole")
+    lines = [[line["epoch"] for line in read_history(folder)] for folder in (broken, tmp_path / "whole")]
+    assert lines[0] == lines[1] == list(range(EPOCHS[way]))
+    one, other = (json.loads((folder / "metrics.json").read_text()) for folder in (broken, tmp_path / "whole"))
+    assert one["test"] == other["test"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_stop_it_saves_and_says_how_to_go_on(tmp_path, number):
+    process = start("digits", "--epochs", "100000", "--patience", "100000", "--out", str(tmp_path / "run"))
+    wait_for_epoch(tmp_path / "run", 3, process)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"go on with: tgnn train --resume {tmp_path / 'run'}" in said.decode()
+    assert b"Traceback" not in said
+    done = read_tensors(tmp_path / "run" / "checkpoint.safetensors")[1]["epoch"]
+    assert done == len(read_history(tmp_path / "run"))
+
+
+def test_several_runs_are_resumed_where_they_were(tmp_path):
+    config = resolve("karate", "tgnn", "node", changes={"train.epochs": 5})
+    first = train_many(config, 2, tmp_path / "runs", jobs=1)
+    (tmp_path / "runs" / "seed-1" / "metrics.json").unlink()
+    told: list[int] = []
+    again = train_many(config, 2, tmp_path / "runs", jobs=1, resume=True, tell=lambda m: told.append(m["seed"]))
+    assert [row["test"] for row in again["each"]] == [row["test"] for row in first["each"]]
+    assert told == [0, 1]
+
+
+def test_runs_in_processes_of_their_own_give_the_same(tmp_path):
+    config = resolve("karate", "tgnn", "node", changes={"train.epochs": 5, "train.threads": 1})
+    one = train_many(config, 3, tmp_path / "one", jobs=1)
+    two = train_many(config, 3, tmp_path / "two", jobs=2)
+    assert [row["test"] for row in one["each"]] == [row["test"] for row in two["each"]]
+    assert one["mean"] == two["mean"]
+
+
+def test_a_folder_is_never_written_over(tmp_path):
+    config = resolve("karate", "tgnn", "node", changes={"train.epochs": 2})
+    train(config, tmp_path / "run")
+    before = (tmp_path / "run" / "metrics.json").read_text()
+    with pytest.raises(WrongRun, match="holds a run already"):
+        train(config, tmp_path / "run")
+    assert train(config, tmp_path / "run", resume=True)["test"] == json.loads(before)["test"]

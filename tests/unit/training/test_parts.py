@@ -1,0 +1,288 @@
+"""Pieces of training: sealed labels, features, schedules, vitals, history, checkpoints."""
+
+from __future__ import annotations
+
+import copy
+from itertools import chain
+
+import pytest
+import torch
+
+from tgnn import TGNN
+from tgnn.baselines import build_model
+from tgnn.baselines.registry import WrongModel
+from tgnn.baselines.shape import Shape
+from tgnn.data.load import load
+from tgnn.training.batches import make_batches
+from tgnn.training.checkpoint import (
+    CHECKPOINT,
+    Progress,
+    WrongCheckpoint,
+    load_checkpoint,
+    read_tensors,
+    restore,
+    save_checkpoint,
+    write_tensors,
+)
+from tgnn.training.config import OptimizerConfig, TrainConfig, make_config
+from tgnn.training.history import History, read_history
+from tgnn.training.optimizer import Schedule, make_optimizer
+from tgnn.training.prepare import prepare, scale_rows, seal, shape_of
+from tgnn.training.vitals import advice, gradient_norms, mixing_weights, shares, watching
+
+CPU = torch.device("cpu")
+
+
+# ---- labels ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["digits", "digits-graphs"])
+def test_test_labels_are_out_of_reach_and_read_once(name):
+    data = load(name)
+    truth = data.y[data.split.test].clone()
+    prepared = seal(data, data.split)
+    assert bool((prepared.data.y[prepared.split.test] == -1).all())
+    assert torch.equal(prepared.sealed.open(), truth)
+    with pytest.raises(RuntimeError, match="read once"):
+        prepared.sealed.open()
+
+
+def test_the_hash_of_the_data_does_not_depend_on_the_split():
+    one, other = (prepare(make_config({"data": {"name": "digits"}, "train": {"seed": seed}})) for seed in (0, 1))
+    assert one.data_hash == other.data_hash
+    assert one.split.hash != other.split.hash
+
+
+# ---- features --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["row-sum", "row-l2"])
+def test_rows_are_scaled_the_same_sparse_and_dense(how):
+    x = torch.tensor([[1.0, 3.0, 0.0], [0.0, 0.0, 0.0], [0.0, 2.0, 2.0]])
+    dense, sparse = scale_rows(x, how), scale_rows(x.to_sparse_csr(), how).to_dense()
+    assert torch.allclose(dense, sparse)
+    assert torch.allclose(dense.norm(p=1.0 if how == "row-sum" else 2.0, dim=1), torch.tensor([1.0, 0.0, 1.0]))
+
+
+def test_categories_are_counted():
+    graphs = load("digits-graphs")
+    assert shape_of(graphs) == Shape("graph", 3, None, 10)
+
+
+def test_features_can_be_scaled_only_where_there_are_any():
+    with pytest.raises(ValueError, match="data.features=row-sum is for one graph"):
+        prepare(make_config({"data": {"name": "digits-graphs", "features": "row-sum"}}))
+
+
+# ---- batches ---------------------------------------------------------------------------------------------------
+
+
+def seen(batches, epoch) -> list[list[int]]:
+    return [piece.y.tolist() for piece in batches(epoch)]
+
+
+def test_graphs_come_once_an_epoch_in_an_order_of_the_epochs_own():
+    graphs = load("digits-graphs")
+    graphs.y = torch.arange(len(graphs))
+    batches = make_batches(graphs, graphs.split.train, TrainConfig(batch_size=100), CPU, shuffle=True)
+    first, second = seen(batches, 0), seen(batches, 1)
+    assert first == seen(batches, 0)
+    assert first != second
+    assert sorted(chain(*first)) == sorted(graphs.split.train.tolist())
+    assert [len(part) for part in first][:3] == [100, 100, 100]
+
+
+def test_sampled_nodes_come_once_an_epoch():
+    data = load("digits")
+    data.y = torch.arange(data.num_nodes)
+    settings = TrainConfig(batch_size=200, sample=(3, 3))
+    batches = make_batches(data, data.split.train, settings, CPU, shuffle=True)
+    assert sorted(chain(*seen(batches, 0))) == sorted(data.split.train.tolist())
+    assert seen(batches, 0) == seen(batches, 0)
+    piece = next(batches(0))
+    assert piece.data.num_nodes < data.num_nodes
+    whole = list(make_batches(data, data.split.val, settings, CPU, shuffle=False)(0))
+    assert len(whole) == 1
+    assert whole[0].data.num_nodes == data.num_nodes
+
+
+def test_a_batch_of_one_graph_must_be_sampled():
+    data = load("digits")
+    with pytest.raises(ValueError, match="train.batch_size needs train.sample"):
+        make_batches(data, data.split.train, TrainConfig(batch_size=10), CPU, shuffle=True)
+
+
+# ---- optimizer -------------------------------------------------------------------------------------------------
+
+
+def small_model(mix="scalar") -> TGNN:
+    torch.manual_seed(0)
+    return TGNN(4, 8, 2, 3, rank=4, mix=mix)
+
+
+def test_the_product_branch_has_steps_of_its_own():
+    optimizer = make_optimizer(small_model(), OptimizerConfig(lr=0.1, cp_lr=0.2, cp_weight_decay=0.0))
+    low, high = optimizer.param_groups
+    assert (low["lr"], high["lr"]) == (0.1, 0.2)
+    assert (low["weight_decay"], high["weight_decay"]) == (5e-4, 0.0)
+    assert len(high["params"]) == 2 * 3  # W, its bias, and M of two layers
+
+
+def test_schedules():
+    def steps(**settings) -> list[float]:
+        optimizer = make_optimizer(small_model(), OptimizerConfig(lr=1.0, cp_lr=2.0, **settings))
+        schedule, found = Schedule(optimizer, OptimizerConfig(lr=1.0, cp_lr=2.0, **settings), 10), []
+        for epoch in range(10):
+            schedule.before(epoch)
+            assert optimizer.param_groups[1]["lr"] == pytest.approx(2 * optimizer.param_groups[0]["lr"])
+            found.append(optimizer.param_groups[0]["lr"])
+            schedule.after(1.0)
+        return found
+
+    assert steps() == [1.0] * 10
+    assert steps(warmup=4)[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    cosine = steps(schedule="cosine", warmup=2)
+    assert cosine[2] == 1.0
+    assert sorted(cosine[2:], reverse=True) == cosine[2:]
+    assert cosine[-1] < 0.05
+
+
+def test_plateau_halves_after_ten_epochs_and_remembers():
+    settings = OptimizerConfig(lr=1.0, schedule="plateau")
+    optimizer = make_optimizer(small_model(), settings)
+    schedule = Schedule(optimizer, settings, 100)
+    for epoch in range(13):
+        schedule.before(epoch)
+        schedule.after(1.0)
+    schedule.before(13)
+    assert optimizer.param_groups[0]["lr"] == 0.5
+    other = Schedule(make_optimizer(small_model(), settings), settings, 100)
+    other.restore(schedule.state())
+    assert other.state() == schedule.state()
+
+
+# ---- vitals ----------------------------------------------------------------------------------------------------
+
+EDGES = torch.tensor([[0, 1, 2], [1, 2, 0]])
+
+
+def test_products_are_watched_only_while_watched():
+    model = small_model()
+    with watching(model) as products:
+        model(torch.randn(3, 4), EDGES)
+    found = shares(products)
+    assert set(found) == {f"{what}/convs.{i}.cp" for what in ("saturated", "vanished") for i in (0, 1)}
+    assert all(module.watch is None for module in model.modules() if hasattr(module, "watch"))
+    with watching(model, really=False) as products:
+        model(torch.randn(3, 4), EDGES)
+    assert products == {}
+
+
+def test_a_dead_layer_is_seen_and_advised_about():
+    model = small_model()
+    with torch.no_grad():
+        model.convs[0].cp.lin.bias.fill_(100.0)
+    with watching(model) as products:
+        model(torch.zeros(3, 4), EDGES)
+    found = shares(products)
+    assert found["saturated/convs.0.cp"] == 1.0
+    assert "convs.0.cp are saturated" in advice(found)
+    assert "factors=weighted" in advice({"vanished/x": 1.0})
+    assert advice({"saturated/x": 0.5, "vanished/x": 0.1}) is None
+
+
+def test_weights_of_the_branches_and_gradients():
+    model = small_model()
+    assert mixing_weights(model) == {f"a_{w}/convs.{i}": 0.5 for i in (0, 1) for w in ("high", "low")}
+    assert mixing_weights(small_model("sum")) == {}
+    model(torch.randn(3, 4), EDGES).sum().backward()
+    norms = gradient_norms(model)
+    every = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm()
+    assert torch.tensor([norms["gradient"], norms["gradient/product"]]).norm() == pytest.approx(float(every))
+
+
+# ---- history and checkpoints -----------------------------------------------------------------------------------
+
+
+def test_history_keeps_only_the_epochs_that_count(tmp_path):
+    history = History(tmp_path)
+    for epoch in range(5):
+        history.write({"epoch": epoch})
+    history.close()
+    with (tmp_path / "history.jsonl").open("a") as file:
+        file.write('{"epoch": 5, "lo')  # killed in the middle of a line
+    assert len(read_history(tmp_path)) == 5
+    History(tmp_path, 3).close()
+    assert read_history(tmp_path) == [{"epoch": 0}, {"epoch": 1}, {"epoch": 2}]
+
+
+def step(model, optimizer) -> None:
+    optimizer.zero_grad()
+    model(torch.ones(3, 4), EDGES).square().sum().backward()
+    optimizer.step()
+
+
+def test_a_checkpoint_brings_everything_back(tmp_path):
+    model, other = small_model(), small_model()
+    optimizer = make_optimizer(model, OptimizerConfig())
+    for _ in range(3):
+        step(model, optimizer)
+    best = copy.deepcopy(model.state_dict())
+    progress = Progress(epoch=3, best_epoch=2, best_score=0.5, best_loss=1.5, seconds=2.0)
+    save_checkpoint(tmp_path, model, best, optimizer, progress)
+    fresh = make_optimizer(other, OptimizerConfig())
+    again, found = load_checkpoint(tmp_path, other, fresh)
+    assert found == progress
+    for name, tensor in best.items():
+        assert torch.equal(again[name], tensor)
+    step(model, optimizer)
+    step(other, fresh)
+    for one, two in zip(model.state_dict().values(), other.state_dict().values()):
+        assert torch.equal(one, two)
+
+
+def test_a_failed_write_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+    write_tensors(tmp_path / CHECKPOINT, {"a": torch.ones(2)}, {})
+
+    def full(*arguments, **keywords):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tgnn.training.checkpoint.save_file", full)
+    with pytest.raises(OSError, match="No space"):
+        write_tensors(tmp_path / CHECKPOINT, {"a": torch.zeros(2)}, {})
+    assert read_tensors(tmp_path / CHECKPOINT)[0]["a"].tolist() == [1, 1]
+    assert [path.name for path in tmp_path.iterdir()] == [CHECKPOINT]
+
+
+def test_wrong_files_of_weights_are_named(tmp_path):
+    model = small_model()
+    weights = model.state_dict()
+    with pytest.raises(WrongCheckpoint, match="of another model: it has no weight convs.0"):
+        restore(model, {}, tmp_path)
+    with pytest.raises(WrongCheckpoint, match=r"convs.0.cp.M has shape \[1\], and \[8, 4\] is needed"):
+        restore(model, weights | {"convs.0.cp.M": torch.ones(1)}, tmp_path)
+    with pytest.raises(WrongCheckpoint, match="no place for its weight zzz"):
+        restore(model, weights | {"zzz": torch.ones(1)}, tmp_path)
+    (tmp_path / "x.safetensors").write_bytes(b"garbage")
+    with pytest.raises(WrongCheckpoint, match="is damaged, or not a file of tgnn"):
+        read_tensors(tmp_path / "x.safetensors")
+    with pytest.raises(FileNotFoundError, match="is missing: the run was not finished"):
+        read_tensors(tmp_path / "none.safetensors")
+
+
+# ---- models by name --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("tgn", {}, "no model 'tgn': did you mean tgnn"),
+        ("tgnn", {"rnak": 3}, "no setting model.rnak of tgnn; did you mean model.rank"),
+        ("tgnn", {"rank": -1}, "rank"),
+    ],
+)
+def test_models_that_cannot_be_made(name, arguments, message):
+    with pytest.raises((WrongModel, ValueError), match=message):
+        build_model(name, Shape("node", 4, None, 2), 8, 2, 0.0, arguments)
+    with pytest.raises(WrongModel, match="needs node features"):
+        build_model("tgnn", Shape("node", None, None, 2), 8, 2, 0.0, {})

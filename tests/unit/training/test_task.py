@@ -1,0 +1,56 @@
+"""Losses and metrics, against their definitions and scikit-learn's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
+
+from tgnn.training.task import Task, for_target
+
+
+def test_metrics_are_those_of_scikit_learn():
+    generator = torch.Generator().manual_seed(0)
+    out, classes = torch.randn(50, 4, generator=generator), torch.randint(4, (50,), generator=generator)
+    assert Task("classes", "accuracy").score(out, classes) == pytest.approx(accuracy_score(classes, out.argmax(1)))
+    labels = (torch.rand(50, 4, generator=generator) < 0.4).float()
+    expected = roc_auc_score(labels, out, average="macro")
+    assert Task("labels", "roc-auc").score(out, labels) == pytest.approx(expected)
+    y = torch.randn(50, generator=generator)
+    task = Task("number", "mae", center=2.0, scale=3.0)
+    expected = mean_absolute_error(y, out[:, 0] * 3 + 2)
+    assert task.score(out[:, :1], y) == pytest.approx(expected, rel=1e-6)
+
+
+def test_unknown_labels_count_neither_in_the_loss_nor_in_the_score():
+    nan = float("nan")
+    out = torch.tensor([[2.0, -1.0], [-2.0, 1.0], [1.0, 3.0]])
+    y = torch.tensor([[1.0, nan], [0.0, 1.0], [nan, 0.0]])
+    task = Task("labels", "roc-auc")
+    known = ~y.isnan()
+    assert task.loss(out, y) == torch.nn.functional.binary_cross_entropy_with_logits(out[known], y[known])
+    assert task.score(out, y) == (1.0 + 0.0) / 2
+
+
+def test_labels_that_are_all_the_same_are_left_out_as_ogb_does():
+    out = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    assert Task("labels", "roc-auc").score(out, torch.tensor([[1.0, 1.0], [0.0, 1.0]])) == 1.0
+    with pytest.raises(ValueError, match="ROC-AUC needs a label"):
+        Task("labels", "roc-auc").score(out, torch.ones(2, 2))
+
+
+def test_numbers_are_learned_in_standard_units():
+    y = torch.tensor([10.0, 20.0, float("nan"), 30.0])
+    task = for_target("number", "mae", y)
+    assert (task.center, task.scale) == (20.0, 10.0)
+    out = torch.tensor([[-1.0], [0.0], [5.0], [1.0]])
+    assert float(task.loss(out, y)) == 0
+    values, probabilities = task.predictions(out)
+    assert values.flatten().tolist() == [10, 20, 70, 30]
+    assert probabilities is None
+    assert for_target("number", "mae", torch.tensor([4.0])).scale == 1.0
+
+
+def test_which_is_better():
+    assert Task("classes", "accuracy").better(0.9, 0.8)
+    assert Task("number", "mae").better(0.8, 0.9)
