@@ -5,32 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
-
-from tgnn.cli import app
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path) -> Run:
-    """The command in this process: exit code, standard output, standard error."""
-    monkeypatch.setenv("TGNN_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("TGNN_DATA", raising=False)
-
-    def command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tgnn", *words])
-        try:
-            app.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return command
 
 
 def test_list_and_info(run):
@@ -74,13 +50,13 @@ def test_convert_and_load_again(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["data", "fetch", "kora"], 1, "did you mean cora"),
-        (["data", "info", "kora"], 1, "did you mean cora"),
+        (["data", "fetch", "kora"], 2, "did you mean cora"),
+        (["data", "info", "kora"], 2, "did you mean cora"),
         (["data", "fetch", "cora", "--offline"], 1, "Three ways out"),
         (["data", "fetch"], 2, "Missing argument"),
         (["data", "fetsh", "cora"], 2, "No such command"),
         (["data", "convert", "karate", "karate.csv"], 2, "must end in .npz"),
-        (["data", "check", "no-such-folder"], 1, "no-such-folder"),
+        (["data", "check", "no-such-folder"], 2, "no-such-folder"),
         (["data", "splits", "karate", "--seed", "x"], 2, "seed"),
     ],
 )

@@ -36,3 +36,10 @@ def test_graph_regression():
     said = run("graph_regression.py", "--epochs", "30", "--graphs", "800")
     sums, products = (float(found) for found in re.findall(r"test error (\d\.\d{3})", said))
     assert products < 0.8 * sums
+
+
+def test_estimator():
+    said = run("estimator.py", "--epochs", "15")
+    scores = [float(found) for found in re.findall(r": (0\.\d{3})\n", said)]
+    assert len(scores) == 4
+    assert min(scores) > 0.8

@@ -61,4 +61,4 @@ def main() -> None:
         if _verbosity > 0:
             raise
         fail(str(error) or type(error).__name__)
-        sys.exit(1)
+        sys.exit(getattr(error, "exit_code", 2))

@@ -100,7 +100,9 @@ def _tell(name: str, data: Any) -> None:
     out.print(f"  source  {data.about.source}", markup=False, highlight=False, soft_wrap=True)
     if data.about.differs:
         out.print(f"  differs {data.about.differs}", markup=False, highlight=False, soft_wrap=True)
-    out.print(f"  split   {data.split}", markup=False, highlight=False, soft_wrap=True)
+    out.print(
+        f"  split   {getattr(data, 'split', 'none: it has no labels')}", markup=False, highlight=False, soft_wrap=True
+    )
 
 
 @app.command()
@@ -157,8 +159,9 @@ def splits(
     from tgnn.data.protocols import protocols
 
     data = load(source, root, offline)
-    found = [draw(seed) for draw in protocols(data).values()]
-    rows = list(zip(protocols(data), found))
+    rows = [(name, draw(seed)) for name, draw in protocols(data).items()]
+    if not rows:
+        raise ValueError(f"{source} has no labels, so there is nothing to split by")
     if json:
         print_json(
             [

@@ -45,6 +45,10 @@ def train(
     seed: Annotated[int | None, typer.Option(help="Of weights, batches and split.", rich_help_panel=_TRAIN)] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=_TRAIN)] = None,
     precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.", rich_help_panel=_TRAIN)] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Also show the run in tensorboard, mlflow or wandb.", rich_help_panel=_RUN),
+    ] = None,
     recipe: Annotated[Path | None, typer.Option(help="A YAML file of settings.", rich_help_panel=_RUN)] = None,
     settings: Annotated[
         list[str] | None,
@@ -90,6 +94,7 @@ def train(
         "train.seed": seed,
         "train.device": device,
         "train.precision": precision,
+        "train.track": tuple(track) if track else None,
     }
     changes = {key: value for key, value in flags.items() if value is not None}
     for text in settings or []:
@@ -167,6 +172,10 @@ def _run(config: Config, runs: int, folder: Path, jobs: int | None, resume: bool
     except Interrupted:
         err.print(f"stopped; go on with: tgnn train --resume {folder}", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
+    except OSError as error:
+        if not (folder / "config.yaml").exists():
+            raise
+        raise OSError(f"{error}\nwhat was saved before is kept; go on with: tgnn train --resume {folder}") from error
     if json:
         print_json({**result, "folder": str(folder)})
         return

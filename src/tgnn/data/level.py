@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tgnn.data.catalog import CATALOG
-from tgnn.data.load import load
+from tgnn.data.formats.detect import detect
+from tgnn.data.load import find_path
+
+_OF_NODES = ("table", "gnn-benchmark", "graph")
 
 
 def level_of(name: str) -> str:
-    """``"node"`` or ``"graph"``; the catalog tells at once, the user's own data is looked at.
+    """``"node"`` or ``"graph"``, told without reading the data.
+
+    Args:
+        name: Of the catalog, or a path.
 
     Example:
         >>> level_of("zinc")
@@ -15,5 +23,4 @@ def level_of(name: str) -> str:
     """
     if name in CATALOG:
         return CATALOG[name].level
-    level: str = load(name).about.level
-    return level
+    return "node" if detect(Path(find_path(name))) in _OF_NODES else "graph"

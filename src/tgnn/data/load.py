@@ -36,7 +36,7 @@ def load(
 ) -> Loaded:
     """A data set, ready to train: PyG's ``Data`` with labelled nodes, or a list of graphs.
 
-    ``data.split`` holds its :class:`~tgnn.data.splits.Split` and ``data.about`` what is to be predicted, how that is
+    ``data.split`` holds its :class:`~tgnn.data.splits.Split` (none without labels) and ``data.about`` what is to be predicted, how that is
     scored, and which source served. Nothing ever prompts.
 
     Args:
@@ -54,7 +54,8 @@ def load(
     """
     name = os.fspath(name_or_path)
     data = _from_catalog(CATALOG[name], root, offline) if name in CATALOG else _from_path(name)
-    data.split = choose_split(data, split or _default_split(data), seed)
+    if data.y is not None:
+        data.split = choose_split(data, split or _default_split(data), seed)
     return data
 
 
@@ -97,15 +98,22 @@ def _default_split(data: Loaded) -> str:
     """What the catalog says; for the user's own data the split that comes with it, else a stratified one."""
     if data.about.name in CATALOG:
         return CATALOG[data.about.name].split
-    return next(iter(protocols(data)))
+    first = next(iter(protocols(data)))
+    return first if first == data.about.stored_split else "stratified"
 
 
-def _from_path(name: str) -> Loaded:
+def find_path(name: str) -> Path:
+    """The path of the user's own data, or an error that names what may have been meant."""
     path = Path(name).expanduser()
     if not path.exists():
         if os.sep not in name and not path.suffix:
             find_entry(name)  # raises, with the nearest name
         raise FileNotFoundError(f"there is no file or folder {name}, and no data set of that name in the catalog")
+    return path
+
+
+def _from_path(name: str) -> Loaded:
+    path = find_path(name)
     data, report = read_path(path)
     report.raise_for_errors()
     data.about = telling.describe(data, path.resolve().name, f"files in {path}")

@@ -25,6 +25,8 @@ _ORIGIN = "origin.json"
 class Unobtainable(OSError):
     """No source has the data; the text lists each, why, and the ways out."""
 
+    exit_code = 1  # of the command line: nothing is wrong with what was typed
+
 
 @dataclass(frozen=True)
 class Found:

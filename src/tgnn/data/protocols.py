@@ -44,13 +44,16 @@ def choose_split(data: Loaded, name: str, seed: int = 0) -> Split:
     """
     ways = protocols(data)
     if name not in ways:
-        raise ValueError(f"there is no split {name!r} of {data.about.name}; it has {', '.join(ways)}")
+        there = ", ".join(ways) or "none: it has no labels"
+        raise ValueError(f"there is no split {name!r} of {data.about.name}; it has {there}")
     return ways[name](seed)
 
 
 def protocols(data: Loaded) -> dict[str, Callable[[int], Split]]:
     """The protocols that this data allows, by name; each takes a seed."""
     ways: dict[str, Callable[[int], Split]] = {}
+    if data.y is None:
+        return ways
     if (stored := _stored(data)) is not None:
         ways[stored.name] = lambda _: stored
     if "scaffold" not in ways and (smiles := getattr(data, "smiles", None)) is not None:

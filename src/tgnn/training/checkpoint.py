@@ -30,6 +30,7 @@ class Progress:
         best_score: Its metric.
         best_loss: Its loss.
         schedule: Of the step size.
+        scaler: Of half-precision gradients.
         seconds: Spent training.
     """
 
@@ -38,19 +39,21 @@ class Progress:
     best_score: float | None = None
     best_loss: float | None = None
     schedule: dict[str, float] | None = None
+    scaler: dict[str, float] | None = None
     seconds: float = 0.0
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
     """Whole or not at all: written under another name, flushed to the disk, moved into place."""
     part = path.with_name(f".{path.name}.part")
+    whole = {name: t.detach().contiguous().cpu() for name, t in tensors.items()}
     try:
-        save_file(
-            {name: t.detach().contiguous().cpu() for name, t in tensors.items()}, part, {"about": json.dumps(about)}
-        )
+        save_file(whole, part, {"about": json.dumps(about)})
         with part.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(part, path)
+    except SafetensorError as error:
+        raise OSError(f"{path} could not be written: {error}") from error
     finally:
         part.unlink(missing_ok=True)
 

@@ -73,6 +73,9 @@ class TrainConfig(_Section):
     )
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps.")
     precision: Literal["float32", "bfloat16", "float16"] = Field(default="float32", description="Of matrix products.")
+    track: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = Field(
+        default=(), description="Programs that watch the run; each is an extra to install."
+    )
     save_every: float = Field(default=10.0, ge=0, description="Seconds between checkpoints; 0: after every epoch.")
     threads: int | None = Field(default=None, ge=1, description="CPU threads; by default torch's choice.")
 
@@ -91,7 +94,7 @@ class Config(_Section):
         plain = self.model_dump(mode="json")
         for key in ("root", "offline"):
             del plain["data"][key]
-        for key in ("threads", "save_every"):
+        for key in ("threads", "save_every", "track"):
             del plain["train"][key]
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
 

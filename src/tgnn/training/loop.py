@@ -37,6 +37,8 @@ class Interrupted(KeyboardInterrupt):
 class Diverged(ValueError):
     """The loss is no longer a number."""
 
+    exit_code = 1  # of the command line: nothing is wrong with what was typed
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -82,6 +84,7 @@ def fit(
     if folder is not None and resume and (folder / CHECKPOINT).exists():
         best, progress = load_checkpoint(folder, model, optimizer)
         schedule.restore(progress.schedule or schedule.state())
+        precision.restore(progress.scaler)
     history = History(folder, progress.epoch)
     started, saved = time.monotonic() - progress.seconds, time.monotonic()
     warned = False
@@ -112,7 +115,7 @@ def fit(
                 warned = True
 
             progress.epoch, progress.seconds = epoch + 1, time.monotonic() - started
-            progress.schedule = schedule.state()
+            progress.schedule, progress.scaler = schedule.state(), precision.state()
             assert progress.best_score is not None
             tell(Epoch(epoch, loss, score, progress.best_score, progress.best_epoch, line))
             if folder is not None and (stop.is_set() or time.monotonic() - saved >= config.train.save_every):
@@ -188,6 +191,15 @@ class Precision:
         self._dtype = None if name == "float32" else getattr(torch, name)
         self._device = device.type
         self._scaler = torch.amp.GradScaler(self._device, enabled=name == "float16")
+
+    def state(self) -> dict[str, float] | None:
+        """What a checkpoint must keep."""
+        return self._scaler.state_dict() or None
+
+    def restore(self, state: dict[str, float] | None) -> None:
+        """Goes on from there."""
+        if state is not None:
+            self._scaler.load_state_dict(state)
 
     def lowered(self) -> contextlib.AbstractContextManager[Any]:
         """Around a forward pass."""

@@ -61,7 +61,7 @@ def prepare(config: Config) -> Prepared:
     """Loads the data of a run, with its split drawn by the run's seed."""
     settings = config.data
     data = load(settings.name, settings.root, settings.offline, split=settings.split, seed=config.train.seed)
-    return seal(with_features(data, settings), data.split)
+    return seal(with_features(data, settings), getattr(data, "split", None))
 
 
 def with_features(data: Data | PackedGraphs, settings: DataConfig) -> Data | PackedGraphs:
@@ -75,8 +75,10 @@ def with_features(data: Data | PackedGraphs, settings: DataConfig) -> Data | Pac
     return data
 
 
-def seal(data: Data | PackedGraphs, split: Split) -> Prepared:
+def seal(data: Data | PackedGraphs, split: Split | None) -> Prepared:
     """Takes the test labels out of the data."""
+    if split is None:
+        raise ValueError(f"{data.about.name} has no labels to learn from: give its nodes or graphs a column `label`")
     for part in ("train", "val", "test"):
         if not len(getattr(split, part)):
             raise ValueError(f"the split {split.name!r} of {data.about.name} has no {part} examples")

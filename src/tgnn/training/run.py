@@ -20,11 +20,12 @@ from tgnn import __version__
 from tgnn.baselines import build_model
 from tgnn.baselines.shape import Shape
 from tgnn.training.batches import make_batches
-from tgnn.training.checkpoint import CHECKPOINT, MODEL, read_tensors, restore, write_tensors
+from tgnn.training.checkpoint import CHECKPOINT, MODEL, Progress, read_tensors, restore, write_tensors
 from tgnn.training.config import Config, ModelConfig, WrongConfig, make_config
 from tgnn.training.loop import Epoch, Precision, fit, outputs_of
 from tgnn.training.prepare import Prepared, prepare
 from tgnn.training.task import Task
+from tgnn.training.trackers import make_trackers
 
 CONFIG, ENVIRONMENT, DATA, METRICS = "config.yaml", "environment.json", "data.json", "metrics.json"
 
@@ -44,34 +45,52 @@ def train(
         resume: Whether to go on where a run in the folder was stopped.
         tell: Called after every epoch.
     """
+    if resume and (folder / METRICS).exists():
+        return read_metrics(folder)
+    if not resume and (folder / CONFIG).exists():
+        raise WrongRun(f"{folder} holds a run already; go on with it (--resume {folder}), or choose another folder")
+    set_threads(config)
+    prepared = prepare(config)
+    device = find_device(config.train.device)
+    model = make_model(config, prepared.shape).to(device)
+    trackers = make_trackers(config.train.track, config, folder)  # the last that may be a mistake of the user's
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        if resume and (folder / METRICS).exists():
-            return read_metrics(folder)
-        if not resume and (folder / CONFIG).exists():
-            raise WrongRun(f"{folder} holds a run already; resume it, or choose another folder")
-        set_threads(config)
-        prepared = prepare(config)
-        device = find_device(config.train.device)
-        model = make_model(config, prepared.shape).to(device)
         _write_beginning(folder, config, prepared)
-        best, progress = fit(model, prepared, config, folder, resume, tell)
+        metrics: dict[str, Any] = {}
 
-        restore(model, best, folder)
-        metrics = {
-            **_test(model, prepared, config, device),
-            "val": progress.best_score,
-            "best_epoch": progress.best_epoch,
-            "epochs": progress.epoch,
-            "seconds": round(progress.seconds, 3),
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "config_hash": config.hash,
-        }
+        def tell_all(epoch: Epoch) -> None:
+            for tracker in trackers:
+                tracker.log(epoch.number, epoch.line)
+            tell(epoch)
+
+        try:
+            best, progress = fit(model, prepared, config, folder, resume, tell_all)
+            restore(model, best, folder)
+            metrics = _metrics(model, prepared, config, device, progress)
+        finally:
+            for tracker in trackers:
+                tracker.finish(metrics)
         about = {"tgnn": __version__, "config_hash": config.hash}
         write_tensors(folder / MODEL, model.state_dict(), about)
         write_json(folder / METRICS, metrics)
         (folder / CHECKPOINT).unlink(missing_ok=True)
     return metrics
+
+
+def _metrics(
+    model: torch.nn.Module, prepared: Prepared, config: Config, device: torch.device, progress: Progress
+) -> dict[str, Any]:
+    """What ``metrics.json`` holds."""
+    return {
+        **_test(model, prepared, config, device),
+        "val": progress.best_score,
+        "best_epoch": progress.best_epoch,
+        "epochs": progress.epoch,
+        "seconds": round(progress.seconds, 3),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "config_hash": config.hash,
+    }
 
 
 def _test(model: torch.nn.Module, prepared: Prepared, config: Config, device: torch.device) -> dict[str, Any]:

@@ -1,0 +1,45 @@
+"""The command, in this process where that is enough, and for real where it is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tgnn.cli import app
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path) -> Run:
+    """The command in this process: exit code, standard output, standard error."""
+    monkeypatch.setenv("TGNN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("TGNN_DATA", raising=False)
+
+    def command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tgnn", *words])
+        try:
+            app.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return command
+
+
+@pytest.fixture
+def tgnn(tmp_path) -> Run:
+    """The installed command, in a folder of the test's own."""
+
+    def command(*words: str, folder: Path = tmp_path) -> tuple[int, str, str]:
+        program = str(Path(sys.executable).with_name("tgnn"))
+        found = subprocess.run([program, *words], capture_output=True, text=True, cwd=folder, timeout=120)
+        return found.returncode, found.stdout, found.stderr
+
+    return command

@@ -1,0 +1,294 @@
+"""``tgnn train``, ``evaluate``, ``predict`` and ``doctor``, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+QUICK = ("--epochs", "8")
+
+
+def write_friends(folder: Path, people: int = 60, seed: int = 0, labels: bool = True) -> None:
+    """Two groups who mostly know one another; the label is the group, two features tell it with noise."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    group = np.arange(people) % 2
+    nodes = {
+        "id": [f"p{seed}-{i}" for i in range(people)],
+        "height": group + rng.normal(0, 0.5, people),
+        "town": np.where(rng.random(people) < 0.5, "Rome", "Oslo"),
+    }
+    if labels:
+        nodes["label"] = np.where(group == 0, "tea", "coffee")
+    pl.DataFrame(nodes).write_csv(folder / "nodes.csv")
+    ends = rng.integers(0, people, (2, 4 * people))
+    ends = ends[:, (group[ends[0]] == group[ends[1]]) & (ends[0] != ends[1])]
+    names = np.array(nodes["id"])
+    pl.DataFrame({"source": names[ends[0]], "target": names[ends[1]]}).write_csv(folder / "edges.csv")
+
+
+# ---- the main job ----------------------------------------------------------------------------------------------
+
+
+def test_a_run_and_all_that_can_be_done_with_it(tgnn, tmp_path):
+    code, out, err = tgnn("train", "digits", "--epochs", "30", "--out", "run")
+    assert code == 0, err
+    assert "test accuracy" in out
+    assert "saved in" in out
+    assert "epoch 1/30" in err
+    assert "\x1b" not in out + err
+    files = {path.name for path in (tmp_path / "run").iterdir()} - {".lock"}
+    assert files == {
+        *("config.yaml", "data.json", "environment.json", "history.jsonl"),
+        *("metrics.json", "model.safetensors"),
+    }
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["test"] > 0.9
+    assert len((tmp_path / "run/history.jsonl").read_text().splitlines()) == metrics["epochs"]
+
+    code, out, err = tgnn("evaluate", "run", "--json")
+    assert code == 0, err
+    assert json.loads(out)["test"] == metrics["test"]
+
+    for name in ("p.csv", "p.parquet"):
+        code, out, err = tgnn("predict", "run", "--out", name)
+        assert code == 0, err
+    table = pl.read_csv(tmp_path / "p.csv")
+    assert table.height == 1797
+    assert table.columns[:3] == ["id", "prediction", "probability 0"]
+    assert pl.read_parquet(tmp_path / "p.parquet").columns == table.columns
+
+
+def test_ones_own_tables_and_new_nodes(tgnn, tmp_path):
+    write_friends(tmp_path / "friends")
+    write_friends(tmp_path / "strangers", people=40, seed=1, labels=False)
+    code, _, err = tgnn("train", "--data", "friends", "--epochs", "60", "--out", "run")
+    assert code == 0, err
+    code, _, err = tgnn("predict", "run", "--data", "strangers", "--out", "p.csv")
+    assert code == 0, err
+    table = pl.read_csv(tmp_path / "p.csv")
+    assert table["id"][0] == "p1-0"
+    assert table.columns == ["id", "prediction", "probability coffee", "probability tea"]
+    truth = ["tea" if i % 2 == 0 else "coffee" for i in range(40)]
+    assert (table["prediction"] == pl.Series(truth)).mean() > 0.85
+
+
+def test_graphs_numbers_and_labels(run, tmp_path):
+    (tmp_path / "molecules.csv").write_text(
+        "smiles,solubility\n" + "".join(f"{'C' * (i % 12 + 1)}O,{i % 12 + 0.5}\n" for i in range(60))
+    )
+    words = ["train", "--data", str(tmp_path / "molecules.csv"), *QUICK, "--out", str(tmp_path / "run"), "--json"]
+    code, out, err = run(*words)
+    assert code == 0, err
+    assert json.loads(out)["metric"] == "mae"
+    code, _, err = run("predict", str(tmp_path / "run"), "--out", str(tmp_path / "p.csv"))
+    assert code == 0, err
+    assert pl.read_csv(tmp_path / "p.csv").columns == ["id", "prediction"]
+
+
+def test_several_runs(run, tmp_path):
+    code, out, err = run(
+        "train", "karate", *QUICK, "--runs", "3", "--jobs", "1", "--out", str(tmp_path / "runs"), "--json"
+    )
+    assert code == 0, err
+    found = json.loads(out)
+    values = [row["test"] for row in found["each"]]
+    assert found["mean"] == pytest.approx(np.mean(values))
+    assert found["std"] == pytest.approx(np.std(values, ddof=1))
+    assert found["interval"][0] <= found["mean"] <= found["interval"][1]
+    assert len({row["split_hash"] for row in found["each"]}) == 3
+    code, out, _ = run("train", "--resume", folder)
+    assert code == 0
+    assert "over 3 runs" in out
+
+
+def test_a_dry_run_prints_what_would_be_done(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = [
+        "train",
+        "cora",
+        "--dry-run",
+        "--rank",
+        "3",
+        "--lr",
+        "0.5",
+        "--sample",
+        "5,-1",
+        "--set",
+        "model.mix=scalar",
+    ]
+    code, out, _ = run(*words)
+    assert code == 0
+    settings = yaml.safe_load(out)
+    assert settings["model"]["rank"] == 3
+    assert settings["model"]["mix"] == "scalar"
+    assert settings["optimizer"]["lr"] == 0.5
+    assert settings["train"]["sample"] == [5, -1]
+    assert not (tmp_path / "runs").exists()
+    assert json.loads(run(*words, "--json")[1])["hash"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--sample", "4,4", "--batch-size", "128"),
+        ("--precision", "bfloat16"),
+        ("--set", "optimizer.schedule=cosine", "--set", "optimizer.clip=1.0", "--set", "optimizer.name=adamw"),
+        ("--set", "model.mix=scalar", "--set", "model.factors=tempered"),
+    ],
+)
+def test_ways_of_training(run, tmp_path, more):
+    code, out, err = run("train", "digits", *QUICK, *more, "--out", str(tmp_path / "run"), "--json")
+    assert code == 0, err
+    assert json.loads(out)["epochs"] == 8
+
+
+def test_many_labels(run, tmp_path):
+    write_friends(tmp_path / "friends")
+    nodes = pl.read_csv(tmp_path / "friends/nodes.csv")
+    label = pl.when(pl.col("label") == "tea").then(pl.lit("tea;tall")).otherwise(pl.lit("coffee"))
+    nodes.with_columns(label.alias("label")).write_csv(tmp_path / "friends/nodes.csv")
+    (tmp_path / "friends/schema.yaml").write_text("task: multi-label\n")
+    code, out, err = run("train", "--data", str(tmp_path / "friends"), *QUICK, "--out", str(tmp_path / "run"), "--json")
+    assert code == 0, err
+    assert json.loads(out)["metric"] == "roc-auc"
+    code, _, err = run("predict", str(tmp_path / "run"), "--out", str(tmp_path / "p.csv"))
+    assert code == 0, err
+    assert "prediction tall" in pl.read_csv(tmp_path / "p.csv").columns
+
+
+def test_history_shows_the_life_of_the_product(run, tmp_path):
+    run("train", "karate", *QUICK, "--set", "model.mix=scalar", "--out", str(tmp_path / "run"))
+    first = json.loads((tmp_path / "run/history.jsonl").read_text().splitlines()[0])
+    assert {"loss", "val_accuracy", "gradient", "gradient/product", "a_high/gnn.convs.0"} <= set(first)
+    assert 0 <= first["saturated/gnn.convs.0.cp"] <= 1
+
+
+def test_tensorboard_gets_the_numbers(run, tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    code, _, err = run("train", "karate", *QUICK, "--track", "tensorboard", "--out", str(tmp_path / "run"))
+    assert code == 0, err
+    events = EventAccumulator(str(tmp_path / "run/tensorboard"))
+    events.Reload()
+    assert len(events.Scalars("loss")) == 8
+    assert len(events.Scalars("test")) == 1
+
+
+# ---- mistakes, through the real command ------------------------------------------------------------------------
+
+MISTAKES = {
+    "an unknown data set": (["train", "kora"], "did you mean cora"),
+    "an unknown model": (["train", "karate", "--model", "tgn"], "did you mean tgnn"),
+    "an unknown setting": (["train", "karate", "--set", "optimizer.lrr=1"], "did you mean optimizer.lr"),
+    "an unknown setting of the model": (["train", "karate", "--set", "model.rnak=1"], "did you mean model.rank"),
+    "a rank that cannot be": (["train", "karate", "--rank", "-1"], "rank"),
+    "a GPU that is not there": (["train", "karate", "--device", "cuda:7"], "train.device is 'cuda:7'"),
+    "a column with a typo": (["train", "--data", "typo"], "'heigth'"),
+    "no labels": (["train", "--data", "unlabelled"], "label"),
+    "no data at all": (["train"], "give a data set by name"),
+    "an unknown split": (["train", "karate", "--split", "public"], "per-class-quota"),
+    "no run folder": (["evaluate", "nowhere"], "is not a run folder"),
+    "half a run folder": (["predict", "half"], "model.safetensors is missing"),
+    "weights of another model": (["predict", "other"], "is of another model"),
+    "damaged weights": (["predict", "damaged"], "is damaged, or not a file of tgnn"),
+    "a recipe that is not there": (["train", "karate", "--recipe", "none.yaml"], "there is no recipe"),
+    "a folder that is taken": (["train", "karate", "--out", "whole"], "holds a run already"),
+}
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory) -> Path:
+    """Good and bad data and runs."""
+    place = tmp_path_factory.mktemp("work")
+    write_friends(place / "typo")
+    (place / "typo/schema.yaml").write_text("nodes:\n  features:\n    heigth: numeric\n")
+    write_friends(place / "unlabelled", labels=False)
+    program = str(Path(sys.executable).with_name("tgnn"))
+    words = [program, "train", "karate", "--epochs", "2", "--out", "whole"]
+    subprocess.run(words, cwd=place, check=True, capture_output=True, timeout=120)
+    for name in ("half", "other", "damaged"):
+        shutil.copytree(place / "whole", place / name)
+    (place / "half/model.safetensors").unlink()
+    config = yaml.safe_load((place / "other/config.yaml").read_text())
+    config["model"]["rank"] = 3
+    (place / "other/config.yaml").write_text(yaml.safe_dump(config))
+    (place / "damaged/model.safetensors").write_bytes(b"nothing")
+    return place
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_a_line_and_exit_code_2(tgnn, workplace, mistake):
+    words, message = MISTAKES[mistake]
+    before = sorted(str(path) for path in workplace.rglob("*"))
+    code, out, err = tgnn(*words, folder=workplace)
+    assert code == 2, err
+    assert message in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
+    assert "Traceback" not in err
+    assert len(err.splitlines()) <= 12
+    assert out == ""
+    assert sorted(str(path) for path in workplace.rglob("*")) == before  # nothing lost, nothing left behind
+
+
+def test_a_full_disk_is_said_and_what_was_saved_stays(tgnn, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(disk)], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        words = ["train", "digits", "--epochs", "4", "--out", str(disk / "run")]
+        code, _, err = tgnn(*words, "--set", "train.save_every=0")
+        assert code == 2
+        assert "No space left" in err or "storage" in err.lower()
+        assert "Traceback" not in err
+        assert not list((disk / "run").glob("*.part"))
+        code, _, err = tgnn("train", "--resume", str(disk / "run"))
+        assert code == 2
+        subprocess.run(["mount", "-o", "remount,size=16m", str(disk)], check=True)
+        code, _, err = tgnn("train", "--resume", str(disk / "run"))
+        assert code == 0, err
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+# ---- help and doctor -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", [[], ["train"], ["predict"], ["evaluate"], ["data"], ["doctor"], ["models"]])
+def test_help_is_quick_and_imports_nothing_heavy(verb):
+    words = [sys.executable, "-X", "importtime", "-m", "tgnn", *verb, "--help"]
+    found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    imported = {line.rpartition("|")[2].strip() for line in found.stderr.splitlines()}
+    assert not imported & {"torch", "numpy", "polars", "sklearn", "torch_geometric"}
+    assert "--help" in found.stdout
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "tgnn", *verb, "--help"], capture_output=True, check=True, timeout=60)
+    assert time.perf_counter() - start < 5  # 0.3 s on an idle machine; this one may be busy
+
+
+def test_doctor(run):
+    code, out, _ = run("doctor", "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert report["backends"]["torch"] == "available"
+    assert "compiler" in report["machine"]
+    assert "versions" in run("doctor")[1]
+
+
+def test_a_log_file_gets_everything(run, tmp_path):
+    code, _, err = run("--quiet", "--log-file", str(tmp_path / "log/x.txt"), "data", "fetch", "cora", "--offline")
+    assert code == 1
+    assert (tmp_path / "log/x.txt").exists()
+    assert err.startswith("error:")

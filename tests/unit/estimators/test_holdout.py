@@ -1,0 +1,38 @@
+"""The hold-out is drawn in proportion, and never takes the last example of a class."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tgnn.estimators.holdout import draw_holdout
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("seed", range(5))
+def test_shares_and_what_is_kept(fraction, seed):
+    strata = np.random.RandomState(seed).choice(5, p=[0.5, 0.3, 0.15, 0.04, 0.01], size=300)
+    held = draw_holdout(strata, fraction, seed)
+    classes, sizes = np.unique(strata, return_counts=True)
+    assert held.sum() == round(fraction * 300)
+    for value, size in zip(classes, sizes):
+        taken = held[strata == value].sum()
+        assert taken < size
+        assert abs(taken - fraction * (size - 1) * 300 / (300 - len(classes))) < 1.01  # one of each is set aside
+
+
+def test_small_sets():
+    assert draw_holdout(np.zeros(2), 0.1, 0).sum() == 1  # at least one
+    assert draw_holdout(np.array([0, 1, 2, 2]), 0.5, 0).tolist()[:2] == [False, False]
+    assert not draw_holdout(np.array([0, 1]), 0.0, 0).any()
+    with pytest.raises(ValueError, match="2 labelled examples, one of each of 2 classes, cannot spare one"):
+        draw_holdout(np.array([0, 1]), 0.1, 0)
+    for wrong in (-0.1, 1.0, 3):
+        with pytest.raises(ValueError, match="validation_fraction"):
+            draw_holdout(np.zeros(9), wrong, 0)
+
+
+def test_the_seed_decides():
+    strata = np.arange(100) % 3
+    assert np.array_equal(draw_holdout(strata, 0.1, 1), draw_holdout(strata, 0.1, 1))
+    assert not np.array_equal(draw_holdout(strata, 0.1, 1), draw_holdout(strata, 0.1, 2))

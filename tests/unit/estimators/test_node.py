@@ -1,0 +1,220 @@
+"""Estimators of nodes learn, from every form of a graph, and say what they have learned in the user's words."""
+
+from __future__ import annotations
+
+import networkx
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from torch_geometric.data import Data
+
+from tests.unit.estimators.conftest import as_networkx
+from tgnn import NodeClassifier, NodeRegressor
+from tgnn.data.embedded import digits, karate
+
+QUICK = {"epochs": 8, "hidden": 8, "rank": 4, "random_state": 0}
+
+
+def test_digits_are_read():
+    data = digits()
+    nodes = np.random.RandomState(0).permutation(data.num_nodes)
+    model = NodeClassifier(graph=data, epochs=25, hidden=32, rank=8, random_state=0)
+    assert model.fit(nodes[:900], data.y[nodes[:900]]) is model
+    assert model.score(nodes[900:], data.y[nodes[900:]]) > 0.9
+    assert model.n_features_in_ == 64
+    assert model.classes_.tolist() == list(range(10))
+    assert len(model.history_) == model.n_iter_ == 25
+    assert {"epoch", "loss", "val_loss", "val_accuracy", "seconds"} <= model.history_[0].keys()
+    assert model.history_[model.best_epoch_]["val_accuracy"] == max(line["val_accuracy"] for line in model.history_)
+
+
+def test_numbers_are_told(planted):
+    x, edges, y = planted
+    model = NodeRegressor(graph=(x, edges), epochs=120, dropout=0.0, random_state=0).fit(np.arange(225), y[:225])
+    assert model.score(np.arange(225, 300), y[225:]) > 0.8
+    assert not hasattr(model, "classes_")
+    assert not hasattr(model, "predict_proba")
+
+
+def test_every_form_of_a_graph_gives_the_same(club):
+    edges = club.edge_index
+    adjacency = scipy.sparse.coo_array((np.ones(edges.size(1)), edges.numpy()), shape=(34, 34))
+    forms = [
+        club,
+        (club.x, edges),
+        (club.x.numpy().astype(np.float64), edges.numpy()),
+        (club.x.tolist(), edges.tolist()),
+        (club.x.numpy(), adjacency),
+        (club.x.numpy(), adjacency.tocsr().astype(bool)),
+        as_networkx(club, y=False),
+        as_networkx(club, y=False).to_directed(),
+    ]
+    wanted = NodeClassifier(**QUICK).fit(club).predict_proba(club)
+    for form in forms:
+        assert np.array_equal(NodeClassifier(**QUICK).fit(form, club.y.numpy()).predict_proba(form), wanted)
+        by_number = NodeClassifier(graph=form, **QUICK).fit(np.arange(34), club.y.numpy())
+        assert np.array_equal(by_number.predict_proba(np.arange(34)), wanted)
+    sparse = scipy.sparse.csr_array(club.x.numpy())
+    for x in (sparse, sparse.tocoo(), club.x.to_sparse(), club.x.to_sparse_csr()):
+        found = NodeClassifier(**QUICK).fit((x, edges), club.y).predict_proba((x, edges))
+        assert np.allclose(found, wanted, atol=1e-4)
+
+
+def test_networkx_attributes_by_name(club):
+    graph = as_networkx(club)
+    wanted = NodeClassifier(**QUICK).fit(graph).predict_proba(graph)  # y is an attribute too
+    other = networkx.relabel_nodes(graph, lambda node: f"person {node}")
+    for _, attributes in other.nodes(data=True):
+        x = attributes.pop("x")
+        attributes |= {"a": x[:30], "b": x[30:33], "c": float(x[33]), "label": f"team {attributes.pop('y')}"}
+    model = NodeClassifier(x_attribute=["a", "b", "c"], y_attribute="label", **QUICK).fit(other)
+    assert np.array_equal(model.predict_proba(other), wanted)
+    assert model.classes_.tolist() == [f"team {number}" for number in range(4)]
+
+
+def test_weights_count(club):
+    weight = torch.rand(club.num_edges, generator=torch.Generator().manual_seed(0))
+    edges = club.edge_index
+    adjacency = scipy.sparse.coo_array((weight.numpy(), edges.numpy()), shape=(34, 34))
+    graph = networkx.DiGraph(as_networkx(club))
+    for (u, v), w in zip(edges.t().tolist(), weight.tolist()):
+        graph.edges[u, v]["w"] = w
+    weighted = club.clone()
+    weighted.edge_weight = weight
+    wanted = NodeClassifier(**QUICK).fit(weighted).predict_proba(weighted)
+    x, y = club.x.numpy(), club.y
+    assert np.array_equal(NodeClassifier(**QUICK).fit((x, adjacency), y).predict_proba((x, adjacency)), wanted)
+    named = NodeClassifier(weight_attribute="w", **QUICK).fit(graph)
+    assert np.array_equal(named.predict_proba(graph), wanted)
+    assert not np.allclose(NodeClassifier(**QUICK).fit(club).predict_proba(club), wanted)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [lambda k: f"team {k}", lambda k: 10 * k, lambda k: k - 7.0, lambda k: np.str_(k)],
+    ids=["text", "integers", "floats", "numpy text"],
+)
+def test_predictions_are_the_users_labels(club, label):
+    y = [label(int(k)) for k in club.y]
+    model = NodeClassifier(**{**QUICK, "epochs": 40}).fit(club, y)
+    assert model.classes_.tolist() == sorted(set(y))
+    guess, sure = model.predict(club), model.predict_proba(club)
+    assert set(guess.tolist()) <= set(y)
+    assert np.array_equal(guess, model.classes_[sure.argmax(1)])
+    assert np.allclose(sure.sum(1), 1, atol=1e-5)
+    assert model.score(club, y) > 0.5
+    assert np.array_equal(
+        guess, NodeClassifier(**{**QUICK, "epochs": 40}).fit(club).predict(club).choose(sorted(set(y)))
+    )
+
+
+@pytest.mark.parametrize("nothing", [-1, None, float("nan")])
+def test_unlabelled_nodes_are_not_learned_from(club, nothing):
+    y = [nothing if node % 3 == 0 else int(club.y[node]) for node in range(34)]
+    known = np.array([node for node in range(34) if node % 3])
+    wanted = NodeClassifier(graph=club, **QUICK).fit(known, club.y[known]).predict_proba(known)
+    model = NodeClassifier(**QUICK).fit(club, y)
+    assert np.array_equal(model.predict_proba(club)[known], wanted)
+    assert len(model.classes_) == 4
+    guess = model.predict(club)
+    assert model.score(club, y) == pytest.approx((guess[known] == club.y[known].numpy()).mean())
+
+
+def test_unlabelled_among_text(club):
+    y = [None if node % 5 == 0 else "ab"[int(club.y[node]) % 2] for node in range(34)]
+    y[5] = float("nan")
+    assert NodeClassifier(**QUICK).fit(club, y).classes_.tolist() == ["a", "b"]
+
+
+def test_unlabelled_numbers(planted):
+    x, edges, y = planted
+    wanted = NodeRegressor(graph=(x, edges), **QUICK).fit(np.arange(200), y[:200]).predict(np.arange(300))
+    for nothing in (np.nan, None):
+        some = [*y[:200], *[nothing] * 100]
+        assert np.array_equal(NodeRegressor(**QUICK).fit((x, edges), some).predict((x, edges)), wanted)
+
+
+def test_masks_of_the_graph_are_kept_to(club):
+    """Labels outside of the masks change nothing, and the test mask is what score reads."""
+    turn = torch.arange(34) % 4
+    club.train_mask, club.val_mask, club.test_mask = turn < 2, turn == 2, turn == 3
+    model = NodeClassifier(**QUICK).fit(club)
+    other = club.clone()
+    other.y[other.test_mask] = 0
+    for y in (None, other.y):
+        assert np.array_equal(NodeClassifier(**QUICK).fit(other, y).predict_proba(club), model.predict_proba(club))
+    held = NodeClassifier(graph=club, **QUICK).fit(*(v[turn < 3] for v in (np.arange(34), club.y, club.val_mask)))
+    assert np.array_equal(held.predict_proba(club), model.predict_proba(club))
+    right = torch.from_numpy(model.predict(club)) == club.y
+    assert model.score(club) == pytest.approx(float(right[club.test_mask].float().mean()))
+    assert model.score(club, club.y) == pytest.approx(float(right.float().mean()))
+
+
+def test_few_labels_need_no_validation():
+    """One labelled node of each class: the paper's figure, and the club's own mask."""
+    data = karate()
+    model = NodeClassifier(validation_fraction=0, epochs=100, random_state=0).fit(data)
+    assert model.history_[model.best_epoch_]["val_accuracy"] == 1.0  # of the four
+    assert model.score(data) > 0.4  # by chance: 0.25
+
+
+def test_another_graph(club):
+    model = NodeClassifier(**QUICK).fit(club)
+    part = club.subgraph(torch.arange(10))
+    assert model.predict(part).shape == (10,)
+    assert model.predict((part.x, part.edge_index)).tolist() == model.predict(part).tolist()
+    alone = (np.zeros((2, 34)), np.empty((2, 0)))
+    assert model.predict_proba(alone).shape == (2, 4)
+
+
+def test_numbers_of_nodes(club):
+    model = NodeClassifier(graph=club, **QUICK).fit(np.arange(34))  # y is the graph's
+    every = model.predict_proba(club)
+    for nodes in ([3, 1, 3], np.array([[3], [1], [3]], dtype=np.uint8), torch.tensor([3, 1, 3])):
+        assert np.array_equal(model.predict_proba(nodes), every[[3, 1, 3]])
+    assert model.predict(range(34)).shape == (34,)
+
+
+def test_integers_of_torch_are_categories(club):
+    kinds = torch.arange(34) % 5
+    model = NodeClassifier(**QUICK).fit(Data(x=kinds, edge_index=club.edge_index, y=club.y))
+    assert model.n_features_in_ == 1
+    assert model.shape_.features == (5,)
+    assert NodeClassifier(**QUICK).fit((kinds.numpy()[:, None], club.edge_index), club.y).shape_.features == 1
+
+
+def test_the_graph_is_not_changed(club):
+    club.edge_attr = torch.rand(club.num_edges, 2)
+    before = club.clone()
+    NodeClassifier(graph=club, options={"data.features": "row-l2"}, **QUICK).fit(np.arange(34)).predict(club)
+    assert before.keys() == club.keys()
+    assert all(torch.equal(before[key], club[key]) for key in before.keys())  # noqa: SIM118
+
+
+def test_sampled_training(club):
+    options = {"train.sample": (3, 3)}
+    assert NodeClassifier(**QUICK, batch_size=8, options=options).fit(club).score(club) > 0.2
+
+
+def test_the_same_state_gives_the_same(club):
+    def fitted(state):
+        return NodeClassifier(**{**QUICK, "random_state": state}).fit(club).predict_proba(club)
+
+    before = torch.get_rng_state()
+    assert np.array_equal(fitted(0), fitted(0))
+    assert np.array_equal(fitted(np.random.RandomState(1)), fitted(np.random.RandomState(1)))
+    assert not np.array_equal(fitted(0), fitted(1))
+    assert not np.array_equal(fitted(None), fitted(None))
+    assert torch.equal(before, torch.get_rng_state())  # the caller's random numbers go on as they would have
+
+
+def test_verbose(club, capsys):
+    NodeClassifier(**QUICK).fit(club)
+    assert capsys.readouterr().out == ""
+    NodeClassifier(**QUICK, verbose=2).fit(club)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8
+    assert lines[0].startswith("epoch 0: loss ")
+    NodeClassifier(**{**QUICK, "epochs": 30}, verbose=1).fit(club)
+    assert 5 < len(capsys.readouterr().out.splitlines()) < 15

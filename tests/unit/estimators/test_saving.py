@@ -1,0 +1,127 @@
+"""What was saved comes back the same; what is no such file is refused in words."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.unit.estimators.conftest import rings
+from tgnn import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
+from tgnn.training.checkpoint import WrongCheckpoint, write_tensors
+
+QUICK = {"epochs": 3, "hidden": 8, "rank": 4, "random_state": 0}
+
+
+@pytest.mark.parametrize("label", [str, int, float, lambda k: k > 1], ids=["text", "integers", "floats", "bools"])
+def test_node_classifier(club, tmp_path, label):
+    y = np.array([label(int(k)) for k in club.y])
+    options = {"model.mix": "scalar", "optimizer.clip": 1.0}
+    model = NodeClassifier(graph=club, options=options, x_attribute=("a", "b"), lr=np.float64(0.02), **QUICK)
+    model.fit(range(34), y).save(tmp_path / "model.safetensors")
+    before = torch.get_rng_state()
+    again = NodeClassifier.load(tmp_path / "model.safetensors")
+    assert torch.equal(before, torch.get_rng_state())
+    assert np.array_equal(again.predict_proba(club), model.predict_proba(club))
+    assert np.array_equal(again.predict(club), model.predict(club))
+    assert again.classes_.dtype == model.classes_.dtype
+    assert again.graph is None  # a graph is not a thing to keep in a model
+    assert np.array_equal(again.set_params(graph=club).predict([3]), model.predict([3]))
+    wanted = {**model.get_params(), "x_attribute": ["a", "b"]}  # as JSON has it
+    assert again.get_params() == wanted
+    for name in ("history_", "n_iter_", "best_epoch_", "n_features_in_", "config_", "shape_", "task_"):
+        assert getattr(again, name) == getattr(model, name), name
+
+
+def test_the_others(planted, tmp_path):
+    x, edges, y = planted
+    graphs = rings(12)
+    for graph in graphs:
+        graph.x = torch.arange(graph.num_nodes) % 4
+    for kind, data, target in (
+        (NodeRegressor, (x, edges), y),
+        (GraphClassifier, graphs, None),
+        (GraphRegressor, graphs, [graph.num_nodes for graph in graphs]),
+    ):
+        model = kind(**QUICK).fit(data, target)
+        model.save(str(tmp_path / kind.__name__))
+        again = kind.load(str(tmp_path / kind.__name__))
+        assert np.array_equal(again.predict(data), model.predict(data))
+        assert again.fit(data, target).n_iter_ == 3
+
+
+def test_a_random_state_that_is_no_number(club, tmp_path):
+    NodeClassifier(**{**QUICK, "random_state": np.random.RandomState(0)}).fit(club).save(tmp_path / "model")
+    assert NodeClassifier.load(tmp_path / "model").random_state is None
+
+
+def saved(club, path):
+    NodeClassifier(**QUICK).fit(club).save(path)
+    return path
+
+
+def test_files_that_are_none(club, tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        NodeClassifier.load(tmp_path / "nothing")
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        NodeClassifier.load(tmp_path)
+    path = saved(club, tmp_path / "model")
+    with pytest.raises(WrongCheckpoint, match="is of a NodeClassifier, not of a GraphRegressor: .*NodeClassifier.load"):
+        GraphRegressor.load(path)
+    whole = path.read_bytes()
+    for damaged in (b"", b"text", whole[:100], whole[:-10], b"\x80\x04K\x01."):
+        path.write_bytes(damaged)
+        with pytest.raises(WrongCheckpoint, match="damaged, or not a file of tgnn"):
+            NodeClassifier.load(path)
+    write_tensors(path, {"weight": torch.ones(1)}, {"tgnn": "0.1.0"})
+    with pytest.raises(WrongCheckpoint, match="not of an estimator; the model of a run"):
+        NodeClassifier.load(path)
+    save_file({"weight": torch.ones(1)}, path)
+    with pytest.raises(WrongCheckpoint, match="damaged, or not a file of tgnn"):
+        NodeClassifier.load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda about: about.pop("config"),
+        lambda about: about["config"]["optimizer"].update(lr=-1),
+        lambda about: about["parameters"].update(other=1),
+        lambda about: about["classes"].update(dtype="nothing"),
+        lambda about: about["classes"].update(values=[1, 2]),
+        lambda about: about["shape"].update(features="wide"),
+        lambda about: about.update(task=[]),
+        lambda about: about.update(shape=None),
+    ],
+)
+def test_text_that_does_not_fit(club, tmp_path, change):
+    path = saved(club, tmp_path / "model")
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    about = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
+    change(about)
+    write_tensors(path, load_file(path), about)
+    with pytest.raises(WrongCheckpoint, match="damaged, or of another version of tgnn"):
+        NodeClassifier.load(path)
+
+
+def test_weights_that_do_not_fit(club, tmp_path):
+    path = saved(club, tmp_path / "model")
+    weights = load_file(path)
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    about = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
+    weights.pop(next(iter(weights)))
+    write_tensors(path, weights, about)
+    with pytest.raises(WrongCheckpoint, match="it has no weight"):
+        NodeClassifier.load(path)
+
+
+def test_nothing_is_left_of_a_write_that_failed(club, tmp_path):
+    model = NodeClassifier(**QUICK, x_attribute=object()).fit(club)
+    with pytest.raises(ValueError, match="x_attribute holds object, which cannot be written"):
+        model.save(tmp_path / "model")
+    with pytest.raises(FileNotFoundError):
+        NodeClassifier(**QUICK).fit(club).save(tmp_path / "nowhere" / "model")
+    assert list(tmp_path.iterdir()) == []
