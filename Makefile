@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 
-demo: $(READY)          ## train on a data set that comes with the package
-	$(BIN)/python examples/node_classification.py
+demo: $(READY)          ## train tGNN on Cora and print the result beside the paper's
+	$(BIN)/python examples/demo.py
 
 test: $(READY) lint     ## the linters, then the whole test suite
 	$(BIN)/python -m pytest
@@ -29,6 +29,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
+
+docs: $(READY)          ## the pages of docs/ as a site, in build/site
+	$(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

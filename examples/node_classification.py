@@ -2,7 +2,7 @@
 
 1,797 digits are the nodes; each is linked to its 8 nearest neighbours, and 5 of each class have a label to learn from.
 Two networks of the same shape learn to read the rest: one sums its neighbours, one also multiplies them (Eq. (cp_sum)
-of the paper). Run: make demo
+of the paper).
 """
 
 from __future__ import annotations

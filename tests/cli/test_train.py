@@ -107,7 +107,7 @@ def test_several_runs(run, tmp_path):
     assert found["std"] == pytest.approx(np.std(values, ddof=1))
     assert found["interval"][0] <= found["mean"] <= found["interval"][1]
     assert len({row["split_hash"] for row in found["each"]}) == 3
-    code, out, _ = run("train", "--resume", folder)
+    code, out, _ = run("train", "--resume", str(tmp_path / "runs"))
     assert code == 0
     assert "over 3 runs" in out
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -28,10 +31,6 @@ def test_the_examples_of_the_readme():
     assert names["changed"](x, edge_index).shape == (4, 7)  # type: ignore[operator]
 
 
-def test_the_examples_of_the_page_on_data():
-    assert run_blocks("docs/data.md")["data"].num_nodes == 1797  # type: ignore[attr-defined]
-
-
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
 
 
@@ -42,3 +41,52 @@ def test_links_lead_somewhere(name):
         if target.startswith("https://"):
             continue
         assert (ROOT / name).parent.joinpath(target).exists(), target
+
+
+WITH_PYTHON = [name for name in PAGES if "```python" in (ROOT / name).read_text() and name != "README.md"]
+
+
+@pytest.mark.parametrize("name", WITH_PYTHON)
+def test_the_python_of_the_pages(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if name == "docs/own_data.md":
+        _write_friends(tmp_path / "friends")
+    run_blocks(name)
+
+
+def _write_friends(folder: Path) -> None:
+    """The tables that the page shows."""
+    folder.mkdir()
+    tables = re.findall(r"^```csv\n(.*?)^```", (ROOT / "docs/own_data.md").read_text(), flags=re.M | re.S)
+    for name, table in zip(("nodes.csv", "edges.csv"), tables):
+        (folder / name).write_text(table)
+    shutil.copytree(folder, folder.parent / "others")
+    (folder.parent / "molecules.csv").write_text("smiles,y\nCCO,1.5\nc1ccccc1,2.5\nnonsense,0.5\n")
+
+
+def test_the_commands_of_the_pages():
+    """Every verb and every option that a page shows exists."""
+    from typer.testing import CliRunner
+
+    from tgnn.cli.app import app
+
+    shown = {}
+    for name in PAGES:
+        for block in re.findall(r"^ *```sh\n(.*?)^ *```", (ROOT / name).read_text(), flags=re.M | re.S):
+            for line in re.findall(r"^ *tgnn (.*?)(?: *#.*)?$", block, flags=re.M):
+                shown[line] = name
+    assert len(shown) > 15
+    for line, name in shown.items():
+        words = line.split()
+        verb = words[:2] if words[0] == "data" else words[:1]
+        helped = CliRunner().invoke(app, [*verb, "--help"], env={"COLUMNS": "200"})
+        assert helped.exit_code == 0, (name, line)
+        for option in (word.partition("=")[0] for word in words if word.startswith("--")):
+            assert option in helped.output, (name, line, option)
+
+
+def test_the_pages_build(tmp_path):
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr
+    assert (tmp_path / "site/train/index.html").exists()

@@ -209,6 +209,8 @@ def test_targets_of_graphs():
         GraphClassifier(**QUICK).fit(graphs, ["a"] * 6)
     with pytest.raises(ValueError, match="graph 1 has no target"):
         GraphRegressor(**QUICK).fit(graphs, [0, np.nan, 1, 0, 1, 0])
+    with pytest.raises(ValueError, match="one graph is left to learn from"):
+        GraphRegressor(**QUICK).fit(graphs[:2], [1.0, 2.0])
     with pytest.raises(ValueError, match="X has 6 features, but GraphClassifier is expecting 2"):
         GraphClassifier(**QUICK).fit(pack(graphs)).predict([(X, EDGES)])
 
