@@ -36,8 +36,8 @@ def load(
 ) -> Loaded:
     """A data set, ready to train: PyG's ``Data`` with labelled nodes, or a list of graphs.
 
-    ``data.split`` holds its :class:`~tgnn.data.splits.Split` (none without labels) and ``data.about`` what is to be predicted, how that is
-    scored, and which source served. Nothing ever prompts.
+    ``data.split`` holds its :class:`~tgnn.data.splits.Split` (none without labels) and ``data.about`` what is to be
+    predicted, how that is scored, and which source served. Nothing ever prompts.
 
     Args:
         name_or_path: A name of :func:`list_datasets`, or the user's own data: a folder of tables, a ``.npz``, a folder

@@ -71,8 +71,8 @@ def _graphs(
         if shuffle:
             order = examples[torch.randperm(len(examples), generator=_generator(seed, epoch))]
         for numbers in torch.split(order, size):
-            if shuffle and len(numbers) == 1 and len(order) > 1:
-                continue  # batch normalization cannot learn from one graph
+            if shuffle and len(numbers) == 1 and size > 1:
+                continue  # the rest is one graph: batch normalization cannot learn from it
             batch = graphs.batch(numbers).to(device)
             yield Piece(batch, None, graphs.y[numbers].to(device))
 
