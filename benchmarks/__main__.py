@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import graphs, layers, startup, theory
+from benchmarks import graphs, layers, loop, startup, theory
 from benchmarks.measure import in_its_own_process, machine, side_by_side
 from benchmarks.product import bytes_touched, compare, only_ours
 
@@ -257,6 +257,29 @@ def first_use(arguments: argparse.Namespace) -> list[str]:
     return ["## Starting", "", *table(["", "time"], rows), ""]
 
 
+def training(arguments: argparse.Namespace) -> list[str]:
+    rows = []
+    root = str(arguments.data) if arguments.data.exists() else None
+    for name in ("cora", "pubmed"):
+        print(f"measuring the loop on {name}", flush=True)
+        seconds = side_by_side(loop.contenders(name, root), 11)
+        rows.append(
+            [
+                name,
+                f"{1e3 * seconds['bare'] / loop.EPOCHS:.2f} ms",
+                f"{1e3 * seconds['tgnn'] / loop.EPOCHS:.2f} ms",
+                f"{seconds['tgnn'] / seconds['bare']:.3f}",
+            ]
+        )
+    text = [
+        "## The training loop",
+        "",
+        "An epoch with its validation: the steps written out, and `tgnn train`'s loop.",
+        "",
+    ]
+    return [*text, *table(["", "bare torch", "tgnn", "times as long"], rows), ""]
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
     "speed": speed,
     "hubs": hubs,
@@ -268,6 +291,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
     "startup": first_use,
     "epochs": epochs,
     "stability": stability,
+    "loop": training,
     "theory": exactness,
 }
 

@@ -96,7 +96,7 @@ def _tell(name: str, data: Any) -> None:
     from tgnn.data.about import statistics
 
     numbers = ", ".join(f"{value:,} {what}" for what, value in statistics(data).items())
-    out.print(f"[bold]{name}[/]: {numbers}", highlight=False)
+    out.print(f"{name}: {numbers}", style="bold", markup=False, highlight=False, soft_wrap=True)
     out.print(f"  source  {data.about.source}", markup=False, highlight=False, soft_wrap=True)
     if data.about.differs:
         out.print(f"  differs {data.about.differs}", markup=False, highlight=False, soft_wrap=True)
@@ -142,7 +142,7 @@ def convert(
 
     data = load(source, root, offline)
     write(data, target)
-    out.print(f"{target}: {target.stat().st_size:,} bytes", highlight=False)
+    out.print(f"{target}: {target.stat().st_size:,} bytes", markup=False, highlight=False, soft_wrap=True)
     _tell(source, data)
 
 
@@ -158,24 +158,31 @@ def splits(
     from tgnn.data import load
     from tgnn.data.protocols import protocols
 
-    data = load(source, root, offline)
-    rows = [(name, draw(seed)) for name, draw in protocols(data).items()]
-    if not rows:
+    data = load(source, root, offline, seed=seed)
+    ways = protocols(data)
+    if not ways:
         raise ValueError(f"{source} has no labels, so there is nothing to split by")
+    rows = [_row(name, draw, seed, data.split) for name, draw in ways.items()]
     if json:
-        print_json(
-            [
-                {"protocol": name, "train": len(s.train), "val": len(s.val), "test": len(s.test), "hash": s.hash}
-                for name, s in rows
-            ]
-        )
+        print_json(rows)
         return
     from rich.table import Table
 
     table = Table("protocol", "train", "val", "test", "hash", "", box=None, pad_edge=False)
-    for name, s in rows:
-        sizes = (f"{len(part):,}" for part in (s.train, s.val, s.test))
-        table.add_row(
-            name, *sizes, s.hash, "default" if s.hash == data.split.hash and s.name == data.split.name else ""
-        )
+    for row in rows:
+        if "impossible" in row:
+            table.add_row(row["protocol"], "", "", "", "", f"not possible: {row['impossible']}")
+        else:
+            sizes = (f"{row[part]:,}" for part in ("train", "val", "test"))
+            table.add_row(row["protocol"], *sizes, row["hash"], "default" if row["default"] else "")
     out.print(table)
+
+
+def _row(name: str, draw: Any, seed: int, default: Any) -> dict[str, Any]:
+    try:
+        split = draw(seed)
+    except ValueError as error:
+        return {"protocol": name, "impossible": str(error)}
+    sizes = {part: len(getattr(split, part)) for part in ("train", "val", "test")}
+    is_default = (split.name, split.hash) == (default.name, default.hash)
+    return {"protocol": name, **sizes, "hash": split.hash, "default": is_default}

@@ -55,7 +55,8 @@ def load(
     name = os.fspath(name_or_path)
     data = _from_catalog(CATALOG[name], root, offline) if name in CATALOG else _from_path(name)
     if data.y is not None:
-        data.split = choose_split(data, split or _default_split(data), seed)
+        default = CATALOG[name].split if name in CATALOG else _own_default(data)
+        data.split = choose_split(data, split or default, seed)
     return data
 
 
@@ -94,10 +95,8 @@ def _check_facts(entry: Entry, data: Loaded, exact: bool) -> None:
             )
 
 
-def _default_split(data: Loaded) -> str:
-    """What the catalog says; for the user's own data the split that comes with it, else a stratified one."""
-    if data.about.name in CATALOG:
-        return CATALOG[data.about.name].split
+def _own_default(data: Loaded) -> str:
+    """The split that comes with the user's own data, else a stratified one."""
     first = next(iter(protocols(data)))
     return first if first == data.about.stored_split else "stratified"
 

@@ -51,23 +51,25 @@ def choose_split(data: Loaded, name: str, seed: int = 0) -> Split:
 
 def protocols(data: Loaded) -> dict[str, Callable[[int], Split]]:
     """The protocols that this data allows, by name; each takes a seed."""
-    ways: dict[str, Callable[[int], Split]] = {}
     if data.y is None:
-        return ways
+        return {}
+    y, ways = data.y, dict[str, Callable[[int], Split]]()
     if (stored := _stored(data)) is not None:
-        ways[stored.name] = lambda _: stored
+        ways[stored.name] = lambda _: _without_unlabelled(stored, y)
     if "scaffold" not in ways and (smiles := getattr(data, "smiles", None)) is not None:
-        ways["scaffold"] = lambda _: _scaffold(smiles)
+        ways["scaffold"] = lambda _: _without_unlabelled(_scaffold(smiles), y)
     if data.about.target == "classes":
-        ways["per-class-quota"] = lambda seed: _among_labelled(data.y, splits.per_class_quota, seed)
-    ways["stratified"] = lambda seed: _among_labelled(data.y, splits.stratified, seed)
+        ways["per-class-quota"] = lambda seed: _among_labelled(y, splits.per_class_quota, seed)
+    ways["stratified"] = lambda seed: _among_labelled(y, splits.stratified, seed)
     if data.about.target == "classes":
-        ways["fold"] = lambda seed: _among_labelled(data.y, _fold, seed)
+        ways["fold"] = lambda seed: _among_labelled(y, _fold, seed)
     if (tests := getattr(data, "test_folds", None)) is not None:
-        ways["published-fold"] = lambda seed: splits.published_fold(
-            data.y, tests, seed % len(tests), seed // len(tests)
-        )
+        ways["published-fold"] = lambda seed: _without_unlabelled(_published_fold(y, tests, seed), y)
     return ways
+
+
+def _published_fold(y: Tensor, tests: Sequence[Sequence[int]], seed: int) -> Split:
+    return splits.published_fold(y, tests, seed % len(tests), seed // len(tests))
 
 
 def _fold(y: Tensor, seed: int) -> Split:
@@ -87,7 +89,11 @@ def _stored(data: Loaded) -> Split | None:
 def _scaffold(smiles: Sequence[str]) -> Split:
     from tgnn.data.builders.scaffold import scaffold_split  # RDKit is an extra
 
-    return scaffold_split(smiles)
+    split = scaffold_split(smiles)
+    if not (len(split.train) and len(split.val) and len(split.test)):
+        sizes = f"{len(split.train)}, {len(split.val)} and {len(split.test)}"
+        raise ValueError(f"the molecules are too much alike for a scaffold split: its parts have {sizes} of them")
+    return split
 
 
 def labelled(y: Tensor) -> Tensor:
@@ -106,4 +112,13 @@ def _among_labelled(y: Tensor, draw: Callable[[Tensor, int], Split], seed: int) 
     if not len(places):
         raise ValueError("no example has a label: there is nothing to learn from")
     split = draw(y[places], seed)
-    return Split(split.name, seed, len(y), places[split.train], places[split.val], places[split.test])
+    return Split(split.name, split.seed, len(y), places[split.train], places[split.val], places[split.test])
+
+
+def _without_unlabelled(split: Split, y: Tensor) -> Split:
+    """The same split without examples that have no target."""
+    known = labelled(y)
+    if bool(known.all()):
+        return split
+    parts = (part[known[part]] for part in (split.train, split.val, split.test))
+    return Split(split.name, split.seed, split.size, *parts)

@@ -7,6 +7,7 @@ features, and none can put an example into two parts (:class:`Split` checks).
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -157,8 +158,12 @@ def fold(y: Tensor, number: int, seed: int = 0, folds: int = 10, val: float = 0.
     classes = _as_classes(y)
     if classes is None:
         raise ValueError("folds are stratified: they need one class per example")
-    parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), classes)
-    rest, test = list(parts)[number]
+    if np.unique(classes, return_counts=True)[1].max() < folds:
+        raise ValueError(f"{folds} folds need {folds} examples of some class, and no class has so many")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class")  # it is then in some folds only
+        parts = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), classes))
+    rest, test = parts[number]
     return _with_inner_holdout(f"fold-{number}-of-{folds}", rest, test, y, seed, val)
 
 
@@ -233,8 +238,10 @@ def _halves(indices: np.ndarray, first: int, classes: np.ndarray | None, seed: i
         shuffled = np.random.RandomState(seed).permutation(indices)
         return shuffled[:first], shuffled[first:]
     strata = None if classes is None else classes[indices]
-    if strata is not None and (np.unique(strata, return_counts=True)[1] < 2).any():
-        strata = None
+    if strata is not None:
+        members = np.unique(strata, return_counts=True)[1]
+        if members.min() < 2 or min(first, len(indices) - first) < len(members):
+            strata = None
     one, other = train_test_split(indices, train_size=first, random_state=seed, stratify=strata)
     return one, other
 

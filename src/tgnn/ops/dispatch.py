@@ -124,7 +124,8 @@ def widened(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _check_weight(weight: Tensor | None) -> None:
+def check_weight(weight: Tensor | None) -> None:
+    """Refuses a weight that would move a factor away from 1, or past itself."""
     if weight is not None and bool((wrong := (weight < 0) | (weight > 1)).any()):  # NaN is not hidden, nor refused
         raise ValueError(
             f"edge_weight contains {float(weight[wrong][0])}, but must lie in [0, 1], from 'not there' to 'whole'; "
@@ -142,7 +143,7 @@ def make_problem(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph:
 
 def _forward(z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     *graph, tanh, save = rest
-    _check_weight(weight)
+    check_weight(weight)
     problem = make_problem(z, addend, weight, graph, tanh)
     out, saved = backend_for(problem).forward(problem, save)
     if saved is None:

@@ -227,8 +227,9 @@ def test_wrong_input_is_named():
         lone(x, EDGES, edge_attr=torch.randn(1, 2))
     with pytest.raises(TypeError, match="graph must be an edge_index, an EdgeIndex, a torch CSR tensor"):
         conv(x, torch.eye(N).to_sparse_coo(), torch.rand(N))
-    with pytest.raises(ValueError, match=r"edge_weight contains 2.0, but must lie in \[0, 1\]"):
-        conv(x, EDGES, torch.full((EDGES.size(1),), 2.0))
+    for factors in ("plain", "weighted", "tempered"):
+        with pytest.raises(ValueError, match=r"edge_weight contains 2.0, but must lie in \[0, 1\]"):
+            TGNNConv(F, D, R, factors=factors)(x, EDGES, torch.full((EDGES.size(1),), 2.0))
     with pytest.raises(ValueError, match="contains 99, but must lie in"):
         conv(x, torch.tensor([[99], [0]]))
     with pytest.raises(ValueError, match="x has 3 features, but the layer was made for 5"):

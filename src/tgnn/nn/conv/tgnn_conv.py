@@ -17,6 +17,7 @@ from tgnn.nn.mixing import ScalarMix, make_mix
 from tgnn.nn.neighborhood import Neighborhood, as_edge_index, neighborhood
 from tgnn.nn.tempered import tempered_product
 from tgnn.ops import neighbor_product
+from tgnn.ops.dispatch import check_weight
 
 _LOW = ("sum", "mean", "gcn", None)
 _FACTORS = ("plain", "weighted", "tempered")
@@ -163,6 +164,8 @@ class TGNNConv(MessagePassing):
         assert self.cp is not None
         z = self.cp.factors(near.x)
         addend = None if self.lin_edge is None else self.lin_edge(near.edge_attr)
+        if self.factors != "plain" and not torch.compiler.is_compiling():
+            check_weight(near.weight)  # the operator sees only what becomes of it
         if self.factors == "tempered":
             product = tempered_product(z, near, addend)
             return torch.tanh(product) if self.cp.fuses_tanh else product

@@ -1,0 +1,50 @@
+"""What the training loop costs beyond the same steps written out by hand."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from tgnn.training.config import Config
+from tgnn.training.loop import fit
+from tgnn.training.optimizer import make_optimizer
+from tgnn.training.prepare import Prepared, prepare
+from tgnn.training.recipes import resolve
+from tgnn.training.run import make_model
+
+EPOCHS = 60
+
+
+def contenders(name: str, root: str | None) -> dict[str, Callable[[], object]]:
+    """The loop of the library, and a bare one: the same model, optimizer, epochs and validation."""
+    changes = {"train.epochs": EPOCHS, "train.patience": EPOCHS, "data.root": root}
+    config = resolve(name, "tgnn", "node", changes=changes)
+    prepared, folder = prepare(config), Path(tempfile.mkdtemp())
+    return {"bare": lambda: bare(config, prepared), "tgnn": lambda: ours(config, prepared, folder)}
+
+
+def ours(config: Config, prepared: Prepared, folder: Path) -> None:
+    fit(make_model(config, prepared.shape), prepared, config, folder)
+
+
+def bare(config: Config, prepared: Prepared) -> None:
+    data, split = prepared.data, prepared.split
+    model = make_model(config, prepared.shape)
+    optimizer = make_optimizer(model, config.optimizer)
+    y, y_val = data.y[split.train], data.y[split.val]
+    best, kept = -1.0, {}
+    for _ in range(EPOCHS):
+        model.train()
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(data)[split.train], y)
+        loss.backward()
+        optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            score = float((model(data)[split.val].argmax(1) == y_val).float().mean())
+        if score > best:
+            best, kept = score, {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.load_state_dict(kept)
