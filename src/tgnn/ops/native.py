@@ -258,12 +258,20 @@ def cache_folder() -> Path:
     return (standard if standard.is_absolute() else Path.home() / ".cache") / "tgnn"
 
 
-def _private_folder() -> Path:
+def make_cache_folder() -> Path:
+    """The cache folder, made if it is not there: for this user alone, as are the folders above that are missing."""
     folder = cache_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+            missing.mkdir(exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise Unavailable(f"the cache folder {folder} cannot be made: {error} (set TGNN_CACHE_DIR)") from None
+        raise OSError(f"the cache folder {folder} cannot be made: {error} (set TGNN_CACHE_DIR)") from None
+    return folder
+
+
+def _private_folder() -> Path:
+    folder = make_cache_folder()
     _refuse_if_others_can_write(folder)
     folder = folder.resolve()
     for parent in folder.parents:  # whoever can write there could put another folder in its place

@@ -21,9 +21,11 @@ class Form:
     Args:
         files: All that are needed.
         read: Makes the data of the folder.
-        places: Folders below a root where they may lie; the root itself and its ``raw`` are always looked at.
+        places: Folders below a root where they may lie.
         sha256: Of each file that has one fixed content.
         notes: For files that exist in several makes: what is to be said of each, by its SHA-256.
+        exact: Whether the statistics must be the entry's even where something is to be said.
+        telling: Whether the names of the files tell the data set; then the root itself and its ``raw`` are looked at.
     """
 
     files: tuple[str, ...]
@@ -31,6 +33,8 @@ class Form:
     places: tuple[str, ...] = ()
     sha256: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    exact: bool = False
+    telling: bool = True
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,14 @@ class Source:
         fetch: Puts the files of ``form`` into the folder (first) using the shelf of archives (second).
         form: In which they are then.
         differs: How they differ from the official ones; empty: they do not.
+        unproven: What it keeps on the shelf without a known SHA-256; to be removed if it turns out to be of no use.
     """
 
     name: str
     fetch: Callable[[Path, Path], None]
     form: Form
     differs: str = ""
+    unproven: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,17 @@ def web(form: Form, urls: Mapping[str, str]) -> Source:
         urls: Address of each file.
     """
 
+    kept_as = {name: f"{_host(url)}/{Path(name).name}" for name, url in urls.items()}
+
     def fetch(folder: Path, shelf: Path) -> None:
         for name, url in urls.items():
-            kept = download(url, shelf / _host(url) / Path(name).name, sha256=form.sha256.get(name))
+            kept = download(url, shelf / kept_as[name], sha256=form.sha256.get(name))
             place = folder / name
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(kept.read_bytes())
 
-    return Source(_host(next(iter(urls.values()))), fetch, form)
+    unproven = tuple(kept for name, kept in kept_as.items() if name not in form.sha256)
+    return Source(_host(next(iter(urls.values()))), fetch, form, unproven=unproven)
 
 
 def web_archive(form: Form, url: str, members: Mapping[str, str], more: Mapping[str, str] | None = None) -> Source:
@@ -44,13 +47,16 @@ def web_archive(form: Form, url: str, members: Mapping[str, str], more: Mapping[
         more: Address of each file that is not in the archive.
     """
 
-    def fetch(folder: Path, shelf: Path) -> None:
-        archive = download(url, shelf / _host(url) / Path(urlsplit(url).path).name)
-        extract(archive, members, folder)
-        for name, address in (more or {}).items():
-            (folder / name).write_bytes(download(address, shelf / _host(address) / name).read_bytes())
+    beside = more or {}
+    archive = f"{_host(url)}/{Path(urlsplit(url).path).name}"
+    kept_as = {name: f"{_host(address)}/{name}" for name, address in beside.items()}
 
-    return Source(_host(url), fetch, form)
+    def fetch(folder: Path, shelf: Path) -> None:
+        extract(download(url, shelf / archive), members, folder)
+        for name, address in beside.items():
+            (folder / name).write_bytes(download(address, shelf / kept_as[name]).read_bytes())
+
+    return Source(_host(url), fetch, form, unproven=(archive, *kept_as.values()))
 
 
 def packaged(

@@ -48,7 +48,7 @@ def _entry(
 ) -> Entry:
     file = f"{name.upper()}_v2.pt"
     official = Form((file,), lambda folder: read_benchmarking_gnns(folder / file), (f"{name.upper()}/raw",))
-    packed = Form(("graphs.npz",), _read, (f"{name}_superpixels", name), notes=known)
+    packed = Form(("graphs.npz",), _read, (f"{name}_superpixels", name), notes=known, telling=False)
 
     def make(raw: Path, folder: Path) -> None:
         with bar(f"{name}: images to superpixels", graphs) as tick:

@@ -14,6 +14,12 @@ from tgnn.data.transforms import with_degrees
 
 _HOST = "https://www.chrsmrrs.com/graphkerneldatasets"
 _FOLDS = "10fold_test_idx.json"
+_NOTES = {
+    "bec742fd0ae3c5c8614379635c1b94c55d679468313c3908ffb8da85a1a14961": (
+        "MUTAG in the order of DGCNN and GIN, which their published folds count in, and without edge labels; the files "
+        "of the TU collection have the same graphs in another order, with edge labels."
+    )
+}
 
 
 def _finished(graphs: PackedGraphs, folder: Path) -> PackedGraphs:
@@ -31,13 +37,20 @@ def _text(name: str, node_labels: bool) -> Form:
     parts = ["A", "graph_indicator", "graph_labels", *(["node_labels"] if node_labels else [])]
     places = (f"{name}/raw", f"tu/{name}/raw", f"TUDataset/{name}/raw", f"tu_original/{name}/raw", name)
     return Form(
-        tuple(f"{name}_{part}.txt" for part in parts), lambda folder: _finished(read_tu(folder, name), folder), places
+        tuple(f"{name}_{part}.txt" for part in parts),
+        lambda folder: _finished(read_tu(folder, name), folder),
+        places,
+        notes=_NOTES if name == "MUTAG" else {},
+        exact=True,
     )
 
 
 def _packed(name: str) -> Form:
     return Form(
-        ("graphs.npz",), lambda folder: _finished(read_packed(folder / "graphs.npz"), folder), (name, f"tu/{name}")
+        ("graphs.npz",),
+        lambda folder: _finished(read_packed(folder / "graphs.npz"), folder),
+        (name, f"tu/{name}"),
+        telling=False,
     )
 
 

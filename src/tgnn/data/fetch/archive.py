@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 _ALL_FROM = "/"
+_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, RuntimeError, OSError)
+"""What the readers of archives raise; zipfile a RuntimeError for what it has no method or no password for."""
 
 
 def extract(archive: Path, members: Mapping[str, str], folder: Path) -> None:
@@ -30,7 +34,9 @@ def extract(archive: Path, members: Mapping[str, str], folder: Path) -> None:
             with tarfile.open(archive) as tar:
                 files = {info.name: info for info in tar.getmembers() if info.isfile()}  # no links, no devices
                 _write(list(files), lambda name: tar.extractfile(files[name]), members, archive, folder)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the disk; gzip and bz2 raise one without a number for bytes that they cannot make sense of
         raise ValueError(f"{archive.name} is not a whole archive: {error}") from error
 
 

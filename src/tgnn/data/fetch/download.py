@@ -47,7 +47,7 @@ def download(
 
     Args:
         url: ``http`` or ``https``.
-        path: Where it goes; while it arrives, ``<path>.part``.
+        path: Where it goes; while it arrives, ``<path>.part``, and ``<path>.part.tag`` says of which version it is.
         sha256: What it must be. A file that was there with another is downloaded again.
         size: Bytes to expect, for the bar, where the server does not say.
         patience: With the server.
@@ -57,15 +57,17 @@ def download(
     if urlsplit(url).scheme not in ("http", "https"):
         raise NotDownloaded(f"{url} is neither http nor https")
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    part, tag = path.with_name(path.name + ".part"), path.with_name(path.name + ".part.tag")
     reason: Exception = NotDownloaded("it was not tried")
     for attempt in range(patience.tries):
         if attempt:
             time.sleep(patience.pause * 2 ** (attempt - 1))
+        if sha256 is None and not tag.exists():
+            part.unlink(missing_ok=True)  # nothing could tell whether the rest is of the same file
         resumed = part.exists()
         try:
             with bar(f"downloading {path.name}", size, in_bytes=True) as tick:
-                _receive(url, part, patience, tick)
+                _receive(url, part, tag, patience, tick)
             verify(part, sha256)
         except WrongFile as error:
             part.unlink(missing_ok=True)
@@ -86,6 +88,7 @@ def download(
                 break  # there is no such host, or no network at all
         else:
             os.replace(part, path)
+            tag.unlink(missing_ok=True)
             return path
     raise reason
 
@@ -98,27 +101,52 @@ def _matches(path: Path, sha256: str | None) -> bool:
     return True
 
 
-def _receive(url: str, part: Path, patience: Patience, tick: Tick) -> None:
+def _receive(url: str, part: Path, tag: Path, patience: Patience, tick: Tick) -> None:
     have = part.stat().st_size if part.exists() else 0
+    version = tag.read_text() if have and tag.exists() else ""
     headers = {"User-Agent": "tgnn", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
+    if version:
+        headers["If-Range"] = version  # if it is another by now, all of it is sent
     request = urllib.request.Request(url, headers=headers)
     with urllib.request.urlopen(request, timeout=patience.silence) as answer:
-        if have and not _continues(answer, have):
+        if answer.status == 206 and not _continues(answer, have, version):
+            part.unlink(missing_ok=True)
+            raise NotDownloaded(f"it sent another part than the one from byte {have:,} on")
+        if answer.status != 206:
             have = 0  # it sends everything again
+            part.unlink(missing_ok=True)
+            tag.write_text(_version(answer)) if _version(answer) else tag.unlink(missing_ok=True)
         tick(have)
-        promised = answer.headers.get("Content-Length")
-        with part.open("ab" if have else "wb") as file:
-            arrived = _copy(answer, file, patience, tick)
-    if promised is not None and arrived != int(promised):
-        raise NotDownloaded(f"it promised {int(promised):,} bytes and sent {arrived:,}")
+        promised = _promised(answer, have)
+        with part.open("ab") as file:
+            arrived = have + _copy(answer, file, patience, tick)
+    if promised is not None and arrived != promised:
+        raise NotDownloaded(f"it promised {promised:,} bytes and sent {arrived:,}")
 
 
-def _continues(answer: http.client.HTTPResponse, have: int) -> bool:
-    """Whether the answer goes on where the file broke off."""
+def _continues(answer: http.client.HTTPResponse, have: int, version: str) -> bool:
+    """Whether the answer goes on where the file broke off, and of the same version."""
     where = answer.headers.get("Content-Range", "")
-    return answer.status == 206 and where.startswith(f"bytes {have}-")
+    told = (answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
+    same = not version or version in told or told == (None, None)
+    return have > 0 and same and where.startswith(f"bytes {have}-")
+
+
+def _version(answer: http.client.HTTPResponse) -> str:
+    """What tells this version of the file from others; a weak tag does not, byte for byte."""
+    tag = answer.headers.get("ETag", "")
+    return tag if tag and not tag.startswith("W/") else answer.headers.get("Last-Modified", "")
+
+
+def _promised(answer: http.client.HTTPResponse, have: int) -> int | None:
+    """Bytes of the whole file: of a part, the number behind the stroke of ``bytes 5-9/10``."""
+    whole = answer.headers.get("Content-Range", "").rpartition("/")[2]
+    if answer.status == 206 and whole.isdigit():
+        return int(whole)
+    length = answer.headers.get("Content-Length")
+    return None if length is None else have + int(length)
 
 
 def _copy(answer: http.client.HTTPResponse, file: object, patience: Patience, tick: Tick) -> int:
