@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tgnn.cli.console import out, print_json
+from tgnn.cli.console import fail, out, print_json
 
 app = typer.Typer(help="Data sets by name, and your own from a folder.", no_args_is_help=True)
 
@@ -31,6 +31,8 @@ def list_(json: Json = False) -> None:
     from rich.table import Table
 
     table = Table("name", "predicts", "metric", "split", "what it is", box=None, pad_edge=False)
+    for column in table.columns[:4]:
+        column.no_wrap = True
     for entry in CATALOG.values():
         table.add_row(entry.name, f"{entry.level} {entry.target}", entry.metric, entry.split, entry.title)
     out.print(table)
@@ -84,12 +86,23 @@ def fetch(
 
     for name in names:
         find_entry(name)  # all names before the first download
-    found = {name: load(name, root, offline) for name in names}
+    found: dict[str, Any] = {}
+    failed: dict[str, str] = {}
+    for name in names:
+        try:
+            data = load(name, root, offline)
+        except (OSError, ValueError, ImportError) as error:  # the others may still be had
+            failed[name] = str(error)
+            continue
+        found[name] = {"statistics": statistics(data), "split": str(data.split), **data.about.to_dict()}
+        if not json:
+            _tell(name, data)
     if json:
-        print_json({name: data.about.to_dict() for name, data in found.items()})
-        return
-    for name, data in found.items():
-        _tell(name, data)
+        print_json(found | {name: {"error": reason} for name, reason in failed.items()})
+    for reason in failed.values():
+        fail(reason)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _tell(name: str, data: Any) -> None:
@@ -149,7 +162,7 @@ def convert(
 @app.command()
 def splits(
     source: NameOrPath,
-    seed: Annotated[int, typer.Option(help="To draw with; for folds, the number of the fold.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="To draw with; for folds, the number of the fold.")] = 0,
     root: Root = None,
     offline: Offline = False,
     json: Json = False,
@@ -169,6 +182,8 @@ def splits(
     from rich.table import Table
 
     table = Table("protocol", "train", "val", "test", "hash", "", box=None, pad_edge=False)
+    for column in table.columns[:5]:
+        column.no_wrap = True
     for row in rows:
         if "impossible" in row:
             table.add_row(row["protocol"], "", "", "", "", f"not possible: {row['impossible']}")

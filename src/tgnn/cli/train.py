@@ -42,7 +42,9 @@ def train(
     sample: Annotated[
         str | None, typer.Option(help="Neighbours sampled in each layer, as 10,5; -1: all.", rich_help_panel=_TRAIN)
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of weights, batches and split.", rich_help_panel=_TRAIN)] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**31, help="Of weights, batches and split.", rich_help_panel=_TRAIN)
+    ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=_TRAIN)] = None,
     precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.", rich_help_panel=_TRAIN)] = None,
     track: Annotated[

@@ -62,7 +62,7 @@ class OptimizerConfig(_Section):
 class TrainConfig(_Section):
     """How long, on what, how exactly."""
 
-    seed: int = Field(default=0, ge=0, description="Of weights, dropout, batches and the split.")
+    seed: int = Field(default=0, ge=0, le=2**31, description="Of weights, dropout, batches and the split.")
     epochs: int = Field(default=500, ge=1, description="At most so many.")
     patience: int = Field(default=100, ge=1, description="Stop after so many epochs without a better validation score.")
     batch_size: int | None = Field(
