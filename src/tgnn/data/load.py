@@ -12,7 +12,7 @@ from tgnn.data.catalog import CATALOG
 from tgnn.data.catalog.entry import Entry, Loaded
 from tgnn.data.formats.detect import read_path
 from tgnn.data.formats.packed import PackedGraphs
-from tgnn.data.obtain import obtain
+from tgnn.data.obtain import Found, obtain
 from tgnn.data.protocols import choose_split, protocols
 
 
@@ -71,14 +71,22 @@ def find_entry(name: str) -> Entry:
 
 def _from_catalog(entry: Entry, root: str | os.PathLike[str] | None, offline: bool) -> Loaded:
     if entry.embedded is not None:
-        data, source, differs = entry.embedded(), "installed with the package", ""
-    else:
-        chosen = root if root is not None else os.environ.get("TGNN_DATA") or None
-        found = obtain(entry, None if chosen is None else Path(chosen).expanduser(), offline)
-        data, source, differs = found.form.read(found.folder), found.source, found.differs
+        return _described(entry, entry.embedded(), "installed with the package", "", exact=True)
+
+    def read(found: Found) -> Loaded:
+        data, differs = found.form.read(found.folder), found.differs
         if isinstance(data, PackedGraphs) and data.origin and not differs:
             differs = data.origin
-    _check_facts(entry, data, exact=not differs)
+        return _described(entry, data, found.source, differs, exact=found.form.exact or not differs)
+
+    chosen = root if root is not None else os.environ.get("TGNN_DATA") or None
+    data = obtain(entry, None if chosen is None else Path(chosen).expanduser(), offline, read).data
+    assert data is not None  # read gives some, or raises
+    return data
+
+
+def _described(entry: Entry, data: Loaded, source: str, differs: str, exact: bool) -> Loaded:
+    _check_facts(entry, data, exact)
     data.about = About(
         entry.name, entry.level, entry.target, entry.metric, entry.facts["outputs"], source, differs, entry.stored_split
     )

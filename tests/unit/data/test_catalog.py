@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch_geometric.data import Data
 
 from tgnn.data.about import content_hash, describe, statistics
 from tgnn.data.catalog import CATALOG
+from tgnn.data.catalog.entry import Source
 from tgnn.data.convert import write
 from tgnn.data.formats.packed import PackedGraphs, read_packed
 from tgnn.data.formats.single import read_graph
@@ -83,7 +85,7 @@ def test_real_files(name):
     assert data.about.level == ("graph" if isinstance(data, PackedGraphs) else "node")
     seen = torch.cat([data.split.train, data.split.val, data.split.test])
     assert len(seen.unique()) == len(seen)
-    assert (data.about.differs != "") == (name in ("zinc", "ogbg-molhiv"))
+    assert (data.about.differs != "") == (name in ("zinc", "ogbg-molhiv", "mutag"))
 
 
 @needs_shared
@@ -104,6 +106,57 @@ def test_published_folds_lie_beside_the_files():
 def test_the_public_split_of_cora():
     data = load("cora", root=SHARED, split="public")
     assert (len(data.split.train), len(data.split.val), len(data.split.test)) == (140, 500, 1000)
+
+
+@needs_shared
+def test_the_two_orders_of_mutag_are_told_apart(tmp_path):
+    ours, official = (load("mutag", root=SHARED / place, offline=True) for place in ("tu", "tu_original"))
+    assert "without edge labels" in ours.about.differs
+    assert ours.edge_attr is None
+    assert official.about.differs == ""
+    assert official.edge_attr is not None
+
+
+@needs_shared
+def test_a_note_is_no_leave_to_have_other_statistics(tmp_path, monkeypatch):
+    shutil.copytree(SHARED / "tu" / "MUTAG", tmp_path / "MUTAG")
+    labels = tmp_path / "MUTAG" / "raw" / "MUTAG_graph_labels.txt"
+    indicator = tmp_path / "MUTAG" / "raw" / "MUTAG_graph_indicator.txt"
+    indicator.write_text(indicator.read_text() + "189\n")
+    labels.write_text(labels.read_text() + "1\n")
+    nodes = tmp_path / "MUTAG" / "raw" / "MUTAG_node_labels.txt"
+    nodes.write_text(nodes.read_text() + "0\n")
+    with pytest.raises(ValueError, match="this is not mutag: it has 189 graphs"):
+        load("mutag", root=tmp_path, offline=True)
+
+
+@needs_shared
+def test_what_was_fetched_is_checked_before_it_is_kept(tmp_path, monkeypatch):
+    bad, good = tmp_path / "bad", SHARED / "tu" / "MUTAG" / "raw"
+    shutil.copytree(SHARED / "tu" / "IMDB-BINARY" / "raw", bad)
+    for path in list(bad.iterdir()):
+        path.rename(bad / path.name.replace("IMDB-BINARY", "MUTAG"))
+    count = len((bad / "MUTAG_graph_indicator.txt").read_text().split())
+    (bad / "MUTAG_node_labels.txt").write_text("0\n" * count)
+    entry = CATALOG["mutag"]
+
+    def source(folder: Path) -> Source:
+        return Source(folder.name, lambda to, shelf: shutil.copytree(folder, to, dirs_exist_ok=True), entry.forms[0])
+
+    changed = dataclasses.replace(entry, sources=(source(bad), source(good)))
+    monkeypatch.setitem(CATALOG, "mutag", changed)
+    assert load("mutag").about.source == "raw"
+    assert load("mutag", offline=True).about.source == "raw"
+    monkeypatch.setitem(CATALOG, "mutag", dataclasses.replace(entry, sources=(source(bad),)))
+    with pytest.raises(Unobtainable, match="bad: this is not mutag: it has 1,000 graphs"):
+        load("mutag")
+
+
+def test_graphs_of_another_set_at_the_top_of_a_root_are_passed_over(tmp_path):
+    write(load("digits-graphs"), tmp_path / "graphs.npz")
+    for name in ("mutag", "zinc", "mnist"):
+        with pytest.raises(Unobtainable, match="not there"):
+            load(name, root=tmp_path, offline=True)
 
 
 def test_root_may_come_from_the_environment(tmp_path, monkeypatch):

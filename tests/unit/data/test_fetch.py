@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import logging
 import multiprocessing
+import os
+import signal
+import subprocess
+import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -18,8 +24,10 @@ from tgnn.data.catalog.sources import web, web_archive
 from tgnn.data.fetch.archive import extract
 from tgnn.data.fetch.checksum import WrongFile, verify
 from tgnn.data.fetch.download import NotDownloaded, Patience, download
-from tgnn.data.fetch.package import Package, fetch_package
-from tgnn.data.obtain import Unobtainable, obtain
+from tgnn.data.fetch.package import Package, _reason, fetch_package
+from tgnn.data.obtain import Unobtainable
+from tgnn.data.obtain import obtain as obtain_and_read
+from tgnn.ops.native import make_cache_folder
 
 CONTENT = bytes(range(256)) * 2_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -131,6 +139,66 @@ def test_only_the_web(tmp_path, url):
         download(url, tmp_path / "data.bin")
 
 
+class Versions(Server):
+    """Says which version it serves; ``heeds`` says whether it looks at the version that it is asked for."""
+
+    def __init__(self, content: bytes, tag: str, heeds: bool = True, shift: int = 0) -> None:
+        super().__init__(content)
+        self.tag, self.heeds, self.shift = tag, heeds, shift
+        self.conditions: list[str | None] = []
+
+    def answer(self, request):
+        wanted, condition = request.headers.get("Range"), request.headers.get("If-Range")
+        self.asked.append(wanted)
+        self.conditions.append(condition)
+        first = int(wanted.removeprefix("bytes=").removesuffix("-")) + self.shift if wanted else 0
+        if self.heeds and condition not in (None, self.tag):
+            wanted, first = None, 0
+        request.send_response(206 if wanted else 200)
+        request.send_header("ETag", self.tag)
+        request.send_header("Content-Length", str(len(self.content) - first))
+        if wanted:
+            request.send_header("Content-Range", f"bytes {first}-{len(self.content) - 1}/{len(self.content)}")
+        request.end_headers()
+        request.wfile.write(self.content[first:])
+
+
+NEW = b"N" * 1000
+
+
+@pytest.mark.parametrize("heeds", [True, False])
+def test_parts_of_two_versions_are_not_mixed(tmp_path, heeds):
+    (tmp_path / "data.bin.part").write_bytes(b"o" * 400)
+    (tmp_path / "data.bin.part.tag").write_text('"old"')
+    server = Versions(NEW, '"new"', heeds)
+    assert get(server, tmp_path, sha256=None).read_bytes() == NEW
+    assert server.conditions[0] == '"old"'
+    assert left_behind(tmp_path) == ["data.bin"]
+
+
+def test_a_part_of_the_same_version_is_continued(tmp_path):
+    (tmp_path / "data.bin.part").write_bytes(NEW[:400])
+    (tmp_path / "data.bin.part.tag").write_text('"new"')
+    server = Versions(NEW, '"new"')
+    assert get(server, tmp_path, sha256=None).read_bytes() == NEW
+    assert server.asked == ["bytes=400-"]
+
+
+def test_a_part_of_an_unknown_version_is_not_continued(tmp_path):
+    (tmp_path / "data.bin.part").write_bytes(b"o" * 400)
+    server = Server(NEW)
+    assert get(server, tmp_path, sha256=None).read_bytes() == NEW
+    assert server.asked == [None]
+
+
+def test_a_part_from_elsewhere_is_not_taken_for_the_whole(tmp_path):
+    (tmp_path / "data.bin.part").write_bytes(NEW[:400])
+    (tmp_path / "data.bin.part.tag").write_text('"new"')
+    server = Versions(NEW, '"new"', shift=100)
+    assert get(server, tmp_path, sha256=None).read_bytes() == NEW
+    assert server.asked == ["bytes=400-", None]
+
+
 # ---- archives --------------------------------------------------------------------------------------------------
 
 
@@ -191,6 +259,39 @@ def test_what_is_no_archive_is_said_so(tmp_path, content):
         extract(tmp_path / "a.zip", {"x": "x"}, tmp_path / "out")
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_zip_is_said_so(tmp_path, method):
+    with zipfile.ZipFile(tmp_path / "a", "w", method) as archive:
+        archive.writestr("x", CONTENT)
+    content = bytearray((tmp_path / "a").read_bytes())
+    content[35:60] = bytes(255 - byte for byte in content[35:60])
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(ValueError, match="not a whole archive"):
+        extract(tmp_path / "a", {"x": "x"}, tmp_path / "out")
+
+
+def test_a_zip_of_an_unknown_method_is_said_so(tmp_path):
+    content = bytearray(zipped(tmp_path / "a", {"x": b"1"}).read_bytes())
+    content[content.index(b"PK\x01\x02") + 10] = 99
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(ValueError, match="not a whole archive"):
+        extract(tmp_path / "a", {"x": "x"}, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_a_damaged_tar_is_said_so(tmp_path, kind):
+    with tarfile.open(tmp_path / "a", f"w:{kind}") as archive:
+        info = tarfile.TarInfo("x")
+        info.size = len(CONTENT)
+        archive.addfile(info, io.BytesIO(CONTENT))
+    content = bytearray((tmp_path / "a").read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 20] = bytes(255 - byte for byte in content[middle : middle + 20])
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(ValueError, match="not a whole archive"):
+        extract(tmp_path / "a", {"x": "x"}, tmp_path / "out")
+
+
 def test_a_missing_member_is_named(tmp_path):
     with pytest.raises(ValueError, match="a has no x.txt"):
         extract(zipped(tmp_path / "a", {"y.txt": b""}), {"x.txt": "x.txt"}, tmp_path / "out")
@@ -243,10 +344,117 @@ def test_a_package_with_other_bytes_is_refused(tmp_path):
     assert left_behind(tmp_path / "shelf") == []
 
 
-def test_a_damaged_archive_on_the_shelf_is_named(tmp_path):
-    (tmp_path / "x.whl").write_bytes(b"damaged")
-    with pytest.raises(WrongFile, match=r"x\.whl is not the published file"):
-        fetch_package(Package("pip", "x", "1", "x.whl", "0" * 64, 1), tmp_path)
+def test_a_damaged_archive_on_the_shelf_is_downloaded_again(tmp_path, caplog):
+    path = wheel(tmp_path / "index")
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    (shelf / path.name).write_bytes(b"damaged")
+    package = toy(path, hashlib.sha256(path.read_bytes()).hexdigest())
+    assert fetch_package(package, shelf).read_bytes() == path.read_bytes()
+    assert "is not the published file" in caplog.text
+
+
+def test_nothing_of_the_current_folder_is_run(tmp_path, monkeypatch):
+    path = wheel(tmp_path / "index")
+    for name in ("pip", "logging"):
+        (tmp_path / f"{name}.py").write_text("open('was run', 'w')\nraise SystemExit('wrong pip')\n")
+    monkeypatch.chdir(tmp_path)
+    fetch_package(toy(path, hashlib.sha256(path.read_bytes()).hexdigest()), tmp_path / "shelf")
+    assert not (tmp_path / "was run").exists()
+
+
+def npm_that(folder: Path, monkeypatch, does: str) -> Package:
+    """An ``npm`` of the test's own."""
+    folder.mkdir()
+    (folder / "npm").write_text(f"#!/bin/sh\n{does}\n")
+    (folder / "npm").chmod(0o700)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    return Package("npm", "toy", "1.0", "toy-1.0.tgz", hashlib.sha256(b"hello").hexdigest(), 5)
+
+
+def test_npm_sees_no_settings_of_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / ".npmrc").write_text("registry=http://127.0.0.1:9\n")
+    monkeypatch.chdir(tmp_path)
+    package = npm_that(
+        tmp_path / "bin", monkeypatch, f"pwd > '{tmp_path}/where'; ls > '{tmp_path}/what'; printf hello > toy-1.0.tgz"
+    )
+    fetch_package(package, tmp_path / "shelf")
+    assert (tmp_path / "where").read_text().startswith(str(tmp_path / "shelf" / "package-"))
+    assert "package.json" in (tmp_path / "what").read_text()
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "ERROR: Exception:\nTraceback (most recent call last):\n  raise x\nOSError: [Errno 28] No space left\n",
+            "OSError: [Errno 28] No space left",
+        ),
+        ("npm error code E404\nnpm error 404 Not Found - GET x\nnpm error 404\n", "npm error 404 Not Found - GET x"),
+        ("npm error code X\nnpm error FetchError: request failed\nnpm error   code: 'X'", "FetchError: request failed"),
+        ("ERROR: Could not find x\nERROR: No matching distribution", "ERROR: Could not find x"),
+        ("", "no reason"),
+    ],
+)
+def test_the_line_that_tells_most(said, reason):
+    assert _reason(said).endswith(reason)
+
+
+def test_npm_says_why(tmp_path, monkeypatch):
+    does = 'case "$*" in *--silent*) ;; *) echo "npm error nospc No space left" >&2;; esac; exit 1'
+    with pytest.raises(NotDownloaded, match="npm failed: npm error nospc No space left"):
+        fetch_package(npm_that(tmp_path / "bin", monkeypatch, does), tmp_path / "shelf")
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(holds) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_all_that_was_started_ends_when_it_takes_too_long(tmp_path, monkeypatch):
+    package = npm_that(tmp_path / "bin", monkeypatch, f"sleep 60 & echo $! > '{tmp_path}/pid'; wait")
+    with pytest.raises(NotDownloaded, match="no archive within 1 seconds"):
+        fetch_package(package, tmp_path / "shelf", seconds=1)
+    wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
+    assert left_behind(tmp_path / "shelf") == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a program with the one that started it")
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_the_program_ends_with_us(tmp_path, monkeypatch, how):
+    package = npm_that(
+        tmp_path / "bin",
+        monkeypatch,
+        f"echo $$ > '{tmp_path}/new'; mv '{tmp_path}/new' '{tmp_path}/pid'; exec sleep 60",
+    )
+    script = (
+        "import signal; from pathlib import Path; from tgnn.data.fetch.package import Package, fetch_package; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "
+        f"fetch_package({package!r}, Path({str(tmp_path / 'shelf')!r}))"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as process:
+        wait_until((tmp_path / "pid").exists)
+        process.send_signal(how)
+    wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
+
+
+def test_what_killed_processes_left_is_removed(tmp_path):
+    path = wheel(tmp_path / "index")
+    shelf = tmp_path / "shelf"
+    for name, age in (("package-old", 2 * 24 * 3600), ("package-new", 0)):
+        (shelf / name / "pip").mkdir(parents=True)
+        os.utime(shelf / name, (time.time() - age,) * 2)
+    fetch_package(toy(path, hashlib.sha256(path.read_bytes()).hexdigest()), shelf)
+    assert left_behind(shelf) == ["package-new", path.name]
 
 
 # ---- the order of sources --------------------------------------------------------------------------------------
@@ -256,6 +464,10 @@ FORM = Form(("data.bin",), lambda folder: None, ("toy/raw",), sha256={"data.bin"
 
 def entry(*sources) -> Entry:
     return Entry("toy", "", "node", "classes", "accuracy", "stratified", {}, "", "", "", forms=(FORM,), sources=sources)
+
+
+def obtain(toy: Entry, root: Path | None, offline: bool, read=lambda found: None):
+    return obtain_and_read(toy, root, offline, read)
 
 
 @pytest.fixture
@@ -310,6 +522,68 @@ def test_a_damaged_cache_is_fetched_again(cache, impatient, caplog):
     assert "damaged" in caplog.text
 
 
+@pytest.mark.parametrize("origin", ["null", "[]", "[1]", "{}", '{"sha256": null}', '{"sha256": {}}', "{", "3"])
+def test_a_damaged_origin_is_fetched_again(cache, impatient, origin):
+    server = Server(CONTENT)
+    with server.running():
+        toy = entry(web(FORM, {"data.bin": server.url}))
+        found = obtain(toy, None, offline=False)
+        (found.folder / "origin.json").write_text(origin)
+        assert obtain(toy, None, offline=False).folder == found.folder
+    assert "data.bin" in json.loads((found.folder / "origin.json").read_text())["sha256"]
+
+
+def test_offline_the_damage_is_told(cache, impatient, caplog):
+    server = Server(CONTENT)
+    with server.running():
+        toy = entry(web(FORM, {"data.bin": server.url}))
+        found = obtain(toy, None, offline=False)
+        (found.folder / "data.bin").write_bytes(b"damaged")
+        with pytest.raises(Unobtainable, match="the cache .*: it was damaged: .*data.bin is not the published file"):
+            obtain(toy, None, offline=True)
+    assert "fetched again" not in caplog.text
+
+
+@pytest.mark.parametrize("below", ["", "data", "data/toy"])
+def test_a_cache_that_is_a_file_is_named(tmp_path, cache, impatient, below):
+    (cache / below).parent.mkdir(parents=True, exist_ok=True)
+    (cache / below).write_text("")
+    server = Server(CONTENT)
+    with server.running(), pytest.raises(Unobtainable, match=r"cannot be made: .*\(set TGNN_CACHE_DIR\)"):
+        obtain(entry(web(FORM, {"data.bin": server.url})), None, offline=False)
+
+
+def test_a_file_in_place_of_what_was_fetched_is_replaced(cache, impatient):
+    server = Server(CONTENT)
+    with server.running():
+        toy = entry(web(FORM, {"data.bin": server.url}))
+        (cache / "data" / "toy").mkdir(parents=True)
+        (cache / "data" / "toy" / server.url.split("/")[2].replace(":", "-")).write_text("")
+        assert (obtain(toy, None, offline=False).folder / "data.bin").read_bytes() == CONTENT
+
+
+def test_what_killed_fetches_left_is_removed(cache, impatient):
+    (cache / "data" / "toy" / "fetching-old" / "files").mkdir(parents=True)
+    server = Server(CONTENT)
+    with server.running():
+        obtain(entry(web(FORM, {"data.bin": server.url})), None, offline=False)
+    assert not list((cache / "data" / "toy").glob("fetching-*"))
+
+
+def test_the_cache_is_the_users_alone_whatever_the_umask(tmp_path, monkeypatch):
+    monkeypatch.setenv("TGNN_CACHE_DIR", str(tmp_path / "above" / "cache"))
+    before = os.umask(0o002)
+    try:
+        server = Server(CONTENT)
+        with server.running():
+            obtain(entry(web(FORM, {"data.bin": server.url})), None, offline=False)
+        assert make_cache_folder() == tmp_path / "above" / "cache"
+    finally:
+        os.umask(before)
+    for folder in ("above", "above/cache"):
+        assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
+
+
 def test_the_next_source_serves_when_one_fails(cache, impatient):
     bad, good = Server(CONTENT, 404), Server(CONTENT)
     with bad.running(), good.running():
@@ -341,6 +615,67 @@ def test_an_archive_of_the_web(tmp_path, cache, impatient):
     with server.running():
         found = obtain(entry(web_archive(FORM, server.url, {"toy/": ""})), None, offline=False)
     assert (found.folder / "data.bin").read_bytes() == CONTENT
+
+
+OPEN = Form(("data.bin",), lambda folder: None, ("toy/raw",))
+
+
+def only_content(found) -> None:
+    if (found.folder / "data.bin").read_bytes() != CONTENT:
+        raise KeyError("not the data set")
+
+
+def open_entry(*sources) -> Entry:
+    return Entry("toy", "", "node", "classes", "accuracy", "stratified", {}, "", "", "", forms=(OPEN,), sources=sources)
+
+
+@pytest.mark.parametrize("served", ["login page", "cut", "wrong content"])
+def test_a_bad_archive_of_the_web_is_not_kept(tmp_path, cache, impatient, served):
+    good = zipped(tmp_path / "a.zip", {"toy/data.bin": CONTENT}).read_bytes()
+    wrong = zipped(tmp_path / "b.zip", {"toy/data.bin": b"other"}).read_bytes()
+    server = Server(
+        {"login page": b"<html>log in</html>", "cut": good[: len(good) // 2], "wrong content": wrong}[served]
+    )
+    with server.running():
+        toy = open_entry(web_archive(OPEN, server.url, {"toy/": ""}))
+        with pytest.raises(Unobtainable, match="not a whole archive|not the data set"):
+            obtain(toy, None, offline=False, read=only_content)
+        with pytest.raises(Unobtainable, match="nothing there"):
+            obtain(toy, None, offline=True, read=only_content)
+        server.content = good
+        found = obtain(toy, None, offline=False, read=only_content)
+    assert (found.folder / "data.bin").read_bytes() == CONTENT
+
+
+def test_a_bad_file_of_the_web_is_not_kept(cache, impatient):
+    bad, good = Server(b"<html>log in</html>"), Server(CONTENT)
+    with bad.running(), good.running():
+        toy = open_entry(web(OPEN, {"data.bin": bad.url}), web(OPEN, {"data.bin": good.url}))
+        assert obtain(toy, None, offline=False, read=only_content).source in good.url
+        bad.content = CONTENT
+        assert obtain(open_entry(toy.sources[0]), None, offline=False, read=only_content).source in bad.url
+
+
+def test_what_arrived_is_kept_when_another_file_does_not(cache, impatient):
+    form = Form(("one.bin", "two.bin"), lambda folder: None)
+    one, two = Server(CONTENT), Server(CONTENT, 404)
+    with one.running(), two.running():
+        toy = open_entry(web(form, {"one.bin": one.url, "two.bin": two.url}))
+        for _ in range(2):
+            with pytest.raises(Unobtainable, match="404"):
+                obtain(toy, None, offline=False)
+    assert len(one.asked) == 1
+
+
+def test_all_files_are_digested_not_only_those_needed(tmp_path, cache, impatient):
+    archive = zipped(tmp_path / "a.zip", {"toy/data.bin": CONTENT, "toy/deep/optional.txt": b"labels"})
+    server = Server(archive.read_bytes())
+    with server.running():
+        toy = open_entry(web_archive(OPEN, server.url, {"toy/": ""}))
+        found = obtain(toy, None, offline=False)
+        (found.folder / "deep" / "optional.txt").write_bytes(b"other")
+        with pytest.raises(Unobtainable, match="optional.txt is not the published file"):
+            obtain(toy, None, offline=True)
 
 
 def _obtain_in_a_process(url: str) -> str:

@@ -23,7 +23,6 @@ def web(form: Form, urls: Mapping[str, str]) -> Source:
         form: Of the files.
         urls: Address of each file.
     """
-
     kept_as = {name: f"{_host(url)}/{Path(name).name}" for name, url in urls.items()}
 
     def fetch(folder: Path, shelf: Path) -> None:
@@ -46,7 +45,6 @@ def web_archive(form: Form, url: str, members: Mapping[str, str], more: Mapping[
         members: As for :func:`~tgnn.data.fetch.archive.extract`.
         more: Address of each file that is not in the archive.
     """
-
     beside = more or {}
     archive = f"{_host(url)}/{Path(urlsplit(url).path).name}"
     kept_as = {name: f"{_host(address)}/{name}" for name, address in beside.items()}

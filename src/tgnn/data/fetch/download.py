@@ -63,14 +63,14 @@ def download(
         if attempt:
             time.sleep(patience.pause * 2 ** (attempt - 1))
         if sha256 is None and not tag.exists():
-            part.unlink(missing_ok=True)  # nothing could tell whether the rest is of the same file
+            _forget(part)  # nothing could tell whether the rest is of the same file
         resumed = part.exists()
         try:
             with bar(f"downloading {path.name}", size, in_bytes=True) as tick:
                 _receive(url, part, tag, patience, tick)
             verify(part, sha256)
         except WrongFile as error:
-            part.unlink(missing_ok=True)
+            _forget(part, tag)
             reason = NotDownloaded(str(error).replace(str(part), f"what {url} serves"))
             if not resumed:
                 break  # the whole file came at once: asking again gives the same
@@ -79,7 +79,7 @@ def download(
             if error.code < 500 and error.code not in (408, 416, 429):
                 break
             if error.code == 416:
-                part.unlink(missing_ok=True)
+                _forget(part, tag)
         except (OSError, http.client.HTTPException) as error:
             if getattr(error, "errno", None) == 28 or isinstance(error, PermissionError):
                 raise  # a full disk does not get better by asking the server again
@@ -88,7 +88,7 @@ def download(
                 break  # there is no such host, or no network at all
         else:
             os.replace(part, path)
-            tag.unlink(missing_ok=True)
+            _forget(tag)
             return path
     raise reason
 
@@ -99,6 +99,11 @@ def _matches(path: Path, sha256: str | None) -> bool:
     except WrongFile:
         return False
     return True
+
+
+def _forget(*paths: Path) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def _receive(url: str, part: Path, tag: Path, patience: Patience, tick: Tick) -> None:
@@ -112,12 +117,13 @@ def _receive(url: str, part: Path, tag: Path, patience: Patience, tick: Tick) ->
     request = urllib.request.Request(url, headers=headers)
     with urllib.request.urlopen(request, timeout=patience.silence) as answer:
         if answer.status == 206 and not _continues(answer, have, version):
-            part.unlink(missing_ok=True)
+            _forget(part, tag)
             raise NotDownloaded(f"it sent another part than the one from byte {have:,} on")
         if answer.status != 206:
             have = 0  # it sends everything again
-            part.unlink(missing_ok=True)
-            tag.write_text(_version(answer)) if _version(answer) else tag.unlink(missing_ok=True)
+            _forget(part, tag)
+            if new := _version(answer):
+                tag.write_text(new)
         tick(have)
         promised = _promised(answer, have)
         with part.open("ab") as file:

@@ -108,7 +108,15 @@ def _npm(package: Package, folder: Path) -> list[str]:
         raise NotDownloaded(f"{package}: npm is not installed")
     (folder / "package.json").write_text("{}")  # npm looks no further up for a project, whose .npmrc would hold
     what = f"{package.name}@{package.version}"
-    return [npm, "pack", what, "--ignore-scripts", "--loglevel=error", "--pack-destination", str(folder)]
+    return [
+        os.path.abspath(npm),
+        "pack",
+        what,
+        "--ignore-scripts",
+        "--loglevel=error",
+        "--pack-destination",
+        str(folder),
+    ]
 
 
 def _tidy(shelf: Path) -> None:
