@@ -82,6 +82,7 @@ def fetch(
     json: Json = False,
 ) -> None:
     """Get data sets and check them, so that later commands need no network."""
+    from tgnn.data.about import statistics
     from tgnn.data.load import find_entry, load
 
     for name in names:

@@ -230,10 +230,12 @@ def test_examples_without_a_label_are_in_no_part():
 
 
 def test_molecules_of_the_user_have_a_scaffold_split():
-    arrays = {"num_nodes": [1] * 5, "num_edges": [0] * 5, "edge_index": np.zeros((2, 0)), "y": np.zeros(5)}
+    arrays = {"num_nodes": [1] * 20, "num_edges": [0] * 20, "edge_index": np.zeros((2, 0)), "y": np.zeros(20)}
     graphs = PackedGraphs(arrays)
-    graphs.about, graphs.smiles = describe(graphs, "mine", ""), ["C1CC1", "c1ccccc1", "C1CC1C", "c1ccccc1C", "CCO"]
-    assert choose_split(graphs, "scaffold").name == "scaffold"
+    rings = ["C1CC1", "c1ccccc1", "C1CCC1", "C1CCCC1", "CCO", "C1CCCCC1", "c1ccncc1", "c1ccoc1", "c1ccsc1", "C1CCNC1"]
+    graphs.about, graphs.smiles = describe(graphs, "mine", ""), rings * 2
+    split = choose_split(graphs, "scaffold")
+    assert [len(part) for part in (split.train, split.val, split.test)] == [16, 2, 2]
 
 
 # ---- what is told ----------------------------------------------------------------------------------------------
