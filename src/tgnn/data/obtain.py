@@ -54,8 +54,12 @@ def obtain(entry: Entry, root: Path | None, offline: bool, read: Read) -> Found:
         read: Makes the data of the files and raises if they are not the data set. What was fetched is kept only after
             that; else it is the next source's turn.
     """
-    if root is not None and (found := _under(root, entry)):
-        return replace(found, data=read(found))
+    if root is not None:
+        if not root.is_dir():
+            raise NotADirectoryError(f"{root} is no folder to look into for {entry.name} (--root, root=, TGNN_DATA)")
+        if found := _under(root, entry):
+            return replace(found, data=read(found))
+        logger.info("%s is not under %s (%s)", entry.name, root, _why_not_under(root, entry))
     home = cache_folder() / "data" / entry.name
     damage = []
     for source in entry.sources:
@@ -103,8 +107,6 @@ def _candidates(root: Path, entry: Entry) -> Iterator[tuple[Path, Form]]:
 def _why_not_under(root: Path | None, entry: Entry) -> str:
     if root is None:
         return "no root was given"
-    if not root.exists():
-        return "there is no such folder"
     wanted = "; or ".join(", ".join(form.files[:3]) + (", ..." if len(form.files) > 3 else "") for form in entry.forms)
     return f"not there: {wanted}" if wanted else "it is not kept in files"
 

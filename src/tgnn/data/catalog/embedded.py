@@ -34,7 +34,7 @@ ENTRIES = (
     ),
     Entry(
         name="digits-graphs",
-        title="the same images, as graphs of their pixels; which digit",
+        title="handwritten digits as graphs of their pixels; which digit",
         level="graph",
         target="classes",
         metric="accuracy",

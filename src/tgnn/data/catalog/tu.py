@@ -79,6 +79,14 @@ ENTRIES = (
     _entry("MUTAG", "molecules; whether they change genes of a bacterium", 188, 3371, 7442, 7, 2),
     _entry("PROTEINS", "proteins; whether they are enzymes", 1113, 43471, 162088, 3, 2),
     _entry("IMDB-BINARY", "actors around one who played together; action or romance", 1000, 19773, 193062, 1, 2),
-    _entry("IMDB-MULTI", "the same; comedy, romance or science fiction", 1500, 19502, 197806, 1, 3),
+    _entry(
+        "IMDB-MULTI",
+        "actors around one who played together; comedy, romance or science fiction",
+        1500,
+        19502,
+        197806,
+        1,
+        3,
+    ),
     _entry("COLLAB", "researchers around one who wrote together; field of physics", 5000, 372474, 24572158, 1, 3),
 )

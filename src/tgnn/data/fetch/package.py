@@ -130,7 +130,7 @@ def _tidy(shelf: Path) -> None:
 def _run(command: list[str], folder: Path, package: Package, seconds: float, tick: Tick) -> None:
     """Runs the program; what it has written into its temporary folder moves the bar."""
     done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(folder, done, tick), daemon=True)
+    watcher = threading.Thread(target=_watch, args=(folder, package.size, done, tick), daemon=True)
     watcher.start()
     try:
         code, said = _outcome(command, folder, seconds)
@@ -183,7 +183,8 @@ def _reason(said: str) -> str:
     return next((line for line in reversed(lines) if _TELLING.search(line)), (marked or lines or ["no reason"])[0])
 
 
-def _watch(folder: Path, done: threading.Event, tick: Tick) -> None:
+def _watch(folder: Path, size: int, done: threading.Event, tick: Tick) -> None:
+    """Moves the bar by what has been written; a program may write more than the archive."""
     seen = 0
     while not done.wait(_LOOK):
         now = 0
@@ -191,6 +192,6 @@ def _watch(folder: Path, done: threading.Event, tick: Tick) -> None:
             for file in files:
                 with contextlib.suppress(OSError):
                     now += os.stat(os.path.join(where, file)).st_size
-        if now > seen:
+        if (now := min(now, size)) > seen:
             tick(now - seen)
             seen = now
