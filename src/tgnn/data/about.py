@@ -12,9 +12,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.formats.single import PLAIN
 
 METRIC_OF = {"classes": "accuracy", "labels": "roc-auc", "number": "mae"}
 """What a target is scored by, where nothing else is said."""
+_TARGET_OF = {"classes": "classes", "multi-label": "labels", "regression": "number"}
+"""What the task of a user's tables means."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,16 @@ class About:
 
 
 def describe(data: Data | PackedGraphs, name: str, source: str) -> About:
-    """Says what can be told from the data alone: integers are classes, one float a number, several 0/1 labels."""
-    y = data.y
+    """Says what can be told from the data: what the user's tables say, if it comes from such.
+
+    Else integers are classes, one float is a number, several 0/1 are labels.
+    """
+    y, said = data.y, (getattr(data, "encoding", None) or {}).get("target") or {}
     if y is None:
         target, outputs = "classes", 0
+    elif said.get("task") in _TARGET_OF:
+        target = _TARGET_OF[said["task"]]
+        outputs = len(said["classes"]) if target == "classes" else y.size(1) if y.dim() == 2 else 1
     elif not y.is_floating_point() and y.dim() == 1:
         target, outputs = "classes", int(y.max()) + 1 if y.numel() else 0
     else:
@@ -58,7 +67,7 @@ def describe(data: Data | PackedGraphs, name: str, source: str) -> About:
         binary = bool(((known == 0) | (known == 1)).all())
         target, outputs = "labels" if binary and y.dim() == 2 else "number", y.size(1) if y.dim() == 2 else 1
     level = "graph" if isinstance(data, PackedGraphs) else "node"
-    return About(name, level, target, METRIC_OF[target], outputs, source)
+    return About(name, level, target, METRIC_OF[target], outputs, source, getattr(data, "origin", ""))
 
 
 def statistics(data: Data | PackedGraphs) -> dict[str, int]:
@@ -73,24 +82,24 @@ def statistics(data: Data | PackedGraphs) -> dict[str, int]:
 
 
 def content_hash(data: Data | PackedGraphs) -> str:
-    """16 hexadecimal digits that tell the content: edges, features and targets."""
+    """16 hexadecimal digits that tell the content: edges, features and targets, whatever file they come from."""
     digest = hashlib.sha256()
-    arrays = data.arrays() if isinstance(data, PackedGraphs) else _tensors(data)
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
+    tensors = data.tensors() if isinstance(data, PackedGraphs) else _tensors(data)
+    for name in sorted(tensors):
+        tensor = tensors[name].cpu()
+        array = np.ascontiguousarray((tensor.float() if tensor.is_floating_point() else tensor.long()).numpy())
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()[:16]
 
 
-def _tensors(data: Data) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = {}
-    for name, value in data.to_dict().items():
-        if not isinstance(value, Tensor):
-            continue
-        if value.layout == torch.sparse_csr:
+def _tensors(data: Data) -> dict[str, Tensor]:
+    found = {"num_nodes": torch.tensor(data.num_nodes)}
+    for name in PLAIN:
+        value = data.get(name)
+        if isinstance(value, Tensor) and value.layout == torch.sparse_csr:
             parts = {"ptr": value.crow_indices(), "columns": value.col_indices(), "values": value.values()}
-            found |= {f"{name}.{part}": tensor.numpy() for part, tensor in parts.items()}
-        else:
-            found[name] = value.numpy()
+            found |= {f"{name}.{part}": tensor for part, tensor in parts.items()}
+        elif isinstance(value, Tensor):
+            found[name] = value
     return found

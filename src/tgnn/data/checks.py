@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 
 import numpy as np
-import torch
 from torch_geometric.data import Data
 
 from tgnn.data.check_parts import check_features, check_labels, check_weights, repeated
@@ -20,6 +19,7 @@ def check_graph(data: Data) -> list[Finding]:
         data: With any of ``edge_index``, ``edge_weight``, ``edge_attr``, ``x`` (dense or CSR), ``y``.
 
     Example:
+        >>> import torch
         >>> data = Data(edge_index=torch.tensor([[0, 1], [1, 1]]), y=torch.tensor([0, 0, 1]), num_nodes=3)
         >>> for finding in check_graph(data):
         ...     print(finding.level, finding.code, finding.places)
@@ -71,21 +71,21 @@ def check_graphs(graphs: PackedGraphs) -> list[Finding]:
         found.append(places.finding("warning", "empty-graph", "a graph without nodes", sizes == 0))
     of_node = _of_graphs(np.repeat(np.arange(len(sizes)), sizes))
     if graphs.edge_index is not None:
-        counts = graphs.arrays()["num_edges"]
-        owner = np.repeat(np.arange(len(sizes)), counts)
+        owner = np.repeat(np.arange(len(sizes)), graphs.num_edges.numpy())
         first = np.cumsum(sizes) - sizes
         edge_index = graphs.edge_index.numpy() + first[owner]
         if not graphs.directed:  # an edge and its reverse are then the same
             edge_index = np.sort(edge_index, axis=0)
         found += check_edges(edge_index, int(sizes.sum()), _of_graphs(owner), of_node)
-        attributes = graphs.arrays().get("edge_attr")
-        if attributes is not None:
-            found += check_features(torch.from_numpy(np.asarray(attributes)), _of_graphs(owner), what="edge feature")
+        if graphs.edge_weight is not None:
+            found += check_weights(graphs.edge_weight.numpy(), _of_graphs(owner))
+        if graphs.edge_attr is not None:
+            found += check_features(graphs.edge_attr, _of_graphs(owner), what="edge feature")
     if graphs.x is None:
         found.append(places.finding("note", "no-features", "the nodes have no features"))
     else:
         found += check_features(graphs.x, of_node)
-    return found + check_labels(graphs.y, places)
+    return found if graphs.y is None else found + check_labels(graphs.y, places)
 
 
 def check_edges(edge_index: np.ndarray, num_nodes: int, edges: Places, nodes: Places) -> list[Finding]:

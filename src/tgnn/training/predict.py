@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from tgnn.training.prepare import shape_of, with_features
 from tgnn.training.run import find_device, load_model, read_config, read_facts
 
 SUFFIXES = (".csv", ".parquet")
+logger = logging.getLogger("tgnn")
 
 
 class WrongData(ValueError):
@@ -99,6 +101,9 @@ def _load(config: Config, path: str | None, facts: dict[str, Any]) -> Data | Pac
         return load(name, config.data.root, config.data.offline)
     data, report = read_path(Path(name).expanduser(), encoding=facts["encoding"])
     report.raise_for_errors()
+    for finding in report.findings:
+        if finding.level == "warning":
+            logger.warning("%s: %s", name, finding)
     if (about.level == "graph") != isinstance(data, PackedGraphs):
         raise WrongData(f"the model predicts {about.level}s, and {name} is not a set of such")
     data.about = about

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import pickle
 import shutil
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse
 import torch
 from torch_geometric.data import Batch
 from torch_geometric.datasets import Planetoid
 
+from tgnn.data.about import content_hash, describe
+from tgnn.data.checks import check_graphs
 from tgnn.data.embedded import digits, digits_graphs, karate
-from tgnn.data.formats.packed import PackedGraphs, read_packed
+from tgnn.data.formats.detect import read_path
+from tgnn.data.formats.named_graphs import NamedGraphs
+from tgnn.data.formats.packed import PackedGraphs, read_packed, write_packed
 from tgnn.data.formats.planetoid import read_arrays, read_planetoid
+from tgnn.data.formats.word_ids import keep_ids
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
@@ -62,11 +69,23 @@ def test_packed_graphs(tmp_path):
         ({"edge_index": np.zeros((3, 3))}, r"edge_index must have shape \[2, E\]"),
         ({"num_nodes": np.array([2, -1, 3])}, "num_nodes must be a list of numbers that are not negative"),
         ({"y": np.array(["a", "b", "c"])}, "arrays must hold numbers"),
+        ({"y": np.array(1)}, "arrays must hold numbers"),
+        ({"num_edges": None}, "need the array 'num_edges'"),
+        ({"num_nodes": np.array([2.7, 0, 3])}, r"num_nodes must hold whole numbers, got float64: \[2.7"),
+        ({"edge_index": np.array([[0.4, 0, 2], [1, 1, 1]])}, "edge_index must hold whole numbers"),
+        ({"split": np.array([0, 1])}, "split has 2 entries, but 3 are needed"),
+        ({"split": np.array([0, 1, 1.5])}, "split must hold whole numbers"),
+        ({"pos_scale": np.array([1, 2])}, "pos_scale must be one number"),
+        ({"edge_weight": np.ones(2)}, "edge_weight has 2 entries, but 3 are needed"),
+        ({"graph_id": np.array([1, 2])}, "graph_id has 2 entries, but 3 are needed"),
+        ({"graph_id": np.array('["a", "b", 3]')}, "graph_id must hold words"),
+        ({"encoding": np.array("[]")}, "encoding must be a dictionary, got \\[\\]"),
+        ({"smiles": np.array("C")}, "smiles is not JSON"),
     ],
 )
 def test_packed_graphs_that_do_not_fit_together(change, message):
     with pytest.raises(ValueError, match=message):
-        PackedGraphs(ARRAYS | change)
+        PackedGraphs({name: array for name, array in (ARRAYS | change).items() if array is not None})
 
 
 def test_packed_graphs_unpickle_nothing(tmp_path):
@@ -76,8 +95,8 @@ def test_packed_graphs_unpickle_nothing(tmp_path):
     (tmp_path / "other.npz").write_bytes(b"not a zip")
     with pytest.raises(ValueError, match="is not a file of packed graphs"):
         read_packed(tmp_path / "other.npz")
-    with pytest.raises(ValueError, match="need the array 'y'"):
-        PackedGraphs({"num_nodes": np.array([1])})
+    with pytest.raises(ValueError, match="need the array 'num_nodes'"):
+        PackedGraphs({"y": np.array([1])})
 
 
 @pytest.mark.parametrize("directed", [True, False])
@@ -112,6 +131,83 @@ def test_a_batch_is_what_pyg_makes_of_the_same_graphs(directed):
 def test_an_empty_batch():
     graphs = PackedGraphs({"num_nodes": [2], "num_edges": [1], "edge_index": [[0], [1]], "y": [0]})
     assert graphs.batch(torch.empty(0, dtype=torch.int64)).num_nodes == 0
+
+
+@pytest.mark.parametrize("number", [-3, -2, -1, 0, 2])
+def test_a_batch_counts_from_the_end_as_a_list_does(number):
+    graphs = PackedGraphs(ARRAYS)
+    batch = graphs.batch(torch.tensor([number]))
+    for name, value in graphs[number].to_dict().items():
+        assert torch.equal(torch.as_tensor(batch[name]), torch.as_tensor(value)), name
+
+
+@pytest.mark.parametrize("number", [-4, 3])
+def test_a_batch_of_graphs_that_are_not_there(number):
+    with pytest.raises(IndexError, match=f"graph {number} is not one of 3"):
+        PackedGraphs(ARRAYS).batch(torch.tensor([0, number]))
+
+
+def test_graphs_without_targets():
+    graphs = PackedGraphs({name: array for name, array in ARRAYS.items() if name != "y"})
+    assert graphs.y is None
+    assert graphs[0].y is None
+    assert graphs.batch(torch.tensor([0, 2])).y is None
+    assert describe(graphs, "", "").outputs == 0
+    assert "missing-label" not in [finding.code for finding in check_graphs(graphs)]
+
+
+def test_weights_stay_where_features_of_edges_go():
+    graphs = PackedGraphs(ARRAYS | {"edge_weight": np.array([1, 0, 1])})
+    assert graphs[2].edge_weight.tolist() == [0, 1, 0, 1]
+    slim = graphs.without_edge_features()
+    assert slim.edge_attr is None
+    assert slim.edge_weight.dtype == torch.float32
+    heavy = PackedGraphs(ARRAYS | {"edge_weight": np.array([1, 0, 2])})
+    assert [(f.code, f.places) for f in check_graphs(heavy) if f.level == "error"] == [("weight-outside", (2,))]
+
+
+# ---- written and read again ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ids", [["a", "b", "c\0"], [7, -8, 2**40]])
+def test_all_that_is_known_of_graphs_is_written(tmp_path, ids):
+    graph_id = keep_ids(pl.Series(ids))
+    encoding = {"version": 1, "target": {"task": "regression", "columns": ["y"]}, "nodes": [{"vocabulary": ["ü", "7"]}]}
+    arrays = ARRAYS | {"edge_weight": np.array([0.5, 0, 1])}
+    graphs = NamedGraphs(arrays, graph_id, encoding, ["CO", "", "C"])
+    graphs.test_folds = [[0], [1, 2]]
+    write_packed(graphs, tmp_path / "graphs.npz", "made here")
+    again = read_packed(tmp_path / "graphs.npz")
+    assert again.graph_id.tolist() == ids
+    assert (again.encoding, again.smiles, again.test_folds) == (encoding, graphs.smiles, graphs.test_folds)
+    assert torch.equal(again.edge_weight, graphs.edge_weight)
+    assert describe(again, "", "").differs == "made here"
+    assert content_hash(again) == content_hash(graphs) != content_hash(PackedGraphs(ARRAYS))
+
+
+@pytest.mark.parametrize("values", [[-1, 2**33 + 1], [-200, 100], [0, 2**40], [-5, -3], [255, 256]])
+def test_numbers_are_stored_small_and_stay_what_they_are(tmp_path, values):
+    graphs = PackedGraphs({"num_nodes": [2], "x": np.array([values]).T, "y": [0]})
+    write_packed(graphs, tmp_path / "graphs.npz")
+    assert read_packed(tmp_path / "graphs.npz").x.flatten().tolist() == values
+
+
+def test_codes_above_255_are_checked(tmp_path):
+    write_packed(PackedGraphs(ARRAYS | {"edge_attr": np.array([[300], [1], [2]])}), tmp_path / "graphs.npz")
+    assert read_path(tmp_path / "graphs.npz")[1].ok
+
+
+def test_a_damaged_file_is_named_or_read_right(tmp_path):
+    path = tmp_path / "graphs.npz"
+    write_packed(PackedGraphs(ARRAYS), path)
+    whole, expected, told = path.read_bytes(), content_hash(PackedGraphs(ARRAYS)), 0
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with contextlib.suppress(ValueError):
+            assert content_hash(read_path(path)[0]) == expected
+            continue
+        told += 1
+    assert told > len(whole) / 3
 
 
 # ---- Planetoid -------------------------------------------------------------------------------------------------

@@ -42,6 +42,17 @@ def test_wrong_files_are_named(tmp_path):
     np.savez(path, **(arrays() | {"labels": np.array([0])}))
     with pytest.raises(ValueError, match="has 3 nodes, but 1 labels"):
         read_gnn_benchmark(path)
+    for name in ("attr_indices", "attr_shape"):
+        np.savez(path, **{k: v for k, v in arrays().items() if k != name})
+        with pytest.raises(ValueError, match=f"toy.npz is not .* it has no '{name}'"):
+            read_gnn_benchmark(path)
+    for change in ({"adj_indices": [0, 9, 2]}, {"adj_indptr": [0, 9, 2, 3]}, {"attr_shape": [3]}):
+        np.savez(path, **(arrays() | change))
+        with pytest.raises(ValueError, match="do not fit together"):
+            read_gnn_benchmark(path)
+    np.savez(path, **(arrays() | {"attr_indptr": [0, 1, 2], "attr_shape": [2, 2]}))
+    with pytest.raises(ValueError, match="has 3 nodes, but features of 2"):
+        read_gnn_benchmark(path)
     path.write_bytes(b"PK no")
     with pytest.raises(ValueError, match="is not a file of the gnn-benchmark collection"):
         read_gnn_benchmark(path)

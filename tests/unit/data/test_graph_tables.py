@@ -11,8 +11,14 @@ import polars as pl
 import pytest
 import torch
 
+from tgnn.data.convert import write as write_converted
 from tgnn.data.formats.table.graphs import read_graph_tables
+from tgnn.data.load import load
 from tgnn.data.report import DataError, Report
+from tgnn.training.config import make_config
+from tgnn.training.predict import predict
+from tgnn.training.prepare import seal
+from tgnn.training.run import train
 
 FILES = {
     "graphs": "id,label,split\nwater,good,train\nvoid,bad,val\nsalt,good,test\n",
@@ -76,7 +82,7 @@ def test_new_graphs_are_encoded_as_those_that_were_learned_from(tmp_path):
     )
     new, report = read_graph_tables(tmp_path, encoding)
     assert new[0].x.tolist() == [[0, 1, 0, 0, 1], [0, 0, 0, 0, 2]]
-    assert bool(new.y.isnan().all())
+    assert new.y is None
     assert "unknown-category" in [f.code for f in report.findings]
 
 
@@ -150,3 +156,44 @@ def test_graphs_that_are_written_are_read_again(tmp_path_factory, sizes, seed, u
             assert graph.x.flatten().tolist() == [10 * g + i for i in range(sizes[g])]
         expected = pairs[g] | {(b, a) for a, b in pairs[g]} if undirected else pairs[g]
         assert graph.edge_index.t().tolist() == [list(p) for p in sorted(expected, key=lambda p: p[::-1])]
+
+
+# ---- trained, converted, asked about new graphs ------------------------------------------------------------------
+
+
+def many(folder: Path, count: int = 30, labels: bool = True, kinds: str = "007") -> Path:
+    """Paths of three nodes; the code of the first tells the label."""
+    folder.mkdir()
+    label = [f",{'xy'[i % 2]}" if labels else "" for i in range(count)]
+    graphs = "".join(f"g{i}{label[i]}\n" for i in range(count))
+    (folder / "graphs.csv").write_text(("id,label\n" if labels else "id\n") + graphs)
+    code = [kinds if i % 2 else "012" for i in range(count)]
+    nodes = "".join(f"g{i},{j},{code[i] if j else '003'},{j}\n" for i in range(count) for j in range(3))
+    (folder / "nodes.csv").write_text("graph,id,code,size\n" + nodes)
+    edges = "".join(f"g{i},{j},{j + 1},0.5\n" for i in range(count) for j in range(2))
+    (folder / "edges.csv").write_text("graph,source,target,weight\n" + edges)
+    (folder / "schema.yaml").write_text("nodes: {features: {code: categorical}}\n")
+    return folder
+
+
+def test_new_graphs_without_labels_are_predicted(tmp_path, caplog):
+    own = many(tmp_path / "own")
+    write_converted(load(own), tmp_path / "own.npz")
+    for name in ("own", "own.npz"):
+        settings = {"data": {"name": str(tmp_path / name)}, "train": {"epochs": 2, "device": "cpu"}}
+        train(make_config(settings), tmp_path / f"run {name}")
+    new = many(tmp_path / "new", 5, labels=False, kinds="099")
+    one, other = (predict(tmp_path / f"run {name}", str(new), "cpu").table() for name in ("own", "own.npz"))
+    assert one.equals(other)
+    assert one["id"].to_list() == [f"g{i}" for i in range(5)]
+    assert set(one["prediction"]) <= {"x", "y"}
+    assert "lines 6, 7, 12, 13: 'code' has words that were not there before, '099'" in caplog.text
+    assert predict(tmp_path / "run own.npz", device="cpu").ids == [f"g{i}" for i in range(30)]
+
+
+def test_graphs_without_labels_can_be_loaded(tmp_path):
+    graphs = load(many(tmp_path / "new", 5, labels=False))
+    assert graphs.y is None
+    assert not hasattr(graphs, "split")
+    with pytest.raises(ValueError, match="has no labels to learn from"):
+        seal(graphs, None)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from torch_geometric.data import Data
 
+from tgnn.data.about import content_hash, describe
+from tgnn.data.formats.detect import read_path
 from tgnn.data.formats.single import read_graph, write_graph
+from tgnn.data.formats.word_ids import keep_ids
 
 
 def example(sparse: bool) -> Data:
@@ -38,6 +44,36 @@ def test_round_trip(tmp_path, sparse):
     assert [path.name for path in tmp_path.iterdir()] == ["g.npz"]
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("ids", [["ann", "bob", "007"], [3, 1, 2**50]])
+def test_all_that_is_known_of_a_graph_is_written(tmp_path, sparse, ids):
+    data = example(sparse)
+    data.edge_weight = torch.tensor([0.5, 1.0])
+    data.node_id, data.encoding = keep_ids(pl.Series(ids)), {"version": 1, "target": None}
+    write_graph(data, tmp_path / "g.npz", "of the test")
+    again, _ = read_path(tmp_path / "g.npz")
+    assert again.node_id.tolist() == ids
+    assert type(again.node_id) is type(data.node_id)
+    assert again.encoding == data.encoding
+    assert describe(again, "", "").differs == "of the test"
+    assert content_hash(again) == content_hash(data)
+    again.edge_weight[0] = 1
+    assert content_hash(again) != content_hash(data)
+
+
+def test_a_damaged_file_is_named_or_read_right(tmp_path):
+    path = tmp_path / "g.npz"
+    write_graph(example(True), path)
+    whole, expected, told = path.read_bytes(), content_hash(example(True)), 0
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with contextlib.suppress(ValueError):
+            assert content_hash(read_path(path)[0]) == expected
+            continue
+        told += 1
+    assert told > len(whole) / 3
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     write_graph(example(False), tmp_path / "g.npz")
     before = (tmp_path / "g.npz").read_bytes()
@@ -59,6 +95,14 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         ({"edge_index": np.array([[0], [9]])}, "names node 9, but there are 3"),
         ({"y": np.zeros(2)}, "y has 2 rows, but 3 are needed"),
         ({"x": np.array([object()])}, "is not a file of one graph"),
+        ({"x": np.array(["a", "b", "c"])}, "arrays must hold numbers"),
+        ({"edge_index": np.array([[0.5], [1]])}, "edge_index must hold whole numbers"),
+        ({"edge_index": np.array([[-1], [1]])}, "names node -1, but there are 3"),
+        ({"num_nodes": 2.7}, "num_nodes must hold whole numbers"),
+        ({"num_nodes": np.array([[3]])}, "num_nodes must be a single number"),
+        ({"split": np.array([0, 1])}, r"split has shape \[2\], but \[3\] is needed"),
+        ({"node_id": np.array([1, 2])}, "node_id has 2 entries, but 3 are needed"),
+        ({"x.ptr": np.array([0, 0, 0, 0])}, "it has no 'x.columns'"),
     ],
 )
 def test_wrong_files_are_named(tmp_path, change, message):

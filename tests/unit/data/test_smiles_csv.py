@@ -12,6 +12,9 @@ import torch
 from tgnn.data.builders.molecules import featurise
 from tgnn.data.formats.smiles import read_smiles_csv
 from tgnn.data.report import DataError
+from tgnn.training.config import make_config
+from tgnn.training.predict import predict
+from tgnn.training.run import train
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
@@ -73,13 +76,29 @@ def test_new_molecules(tmp_path):
     pl.DataFrame({"smiles": ["CC"], "id": [7]}).write_parquet(tmp_path / "new.parquet")
     new, _ = read_smiles_csv(tmp_path / "new.parquet", encoding=encoding)
     assert new.graph_id.tolist() == [7]
-    assert bool(new.y.isnan().all())
+    assert new.y is None
     labelled, _ = read_smiles_csv(write(tmp_path, "label,smiles\nb,CO\nc,C\n"), encoding=encoding)
     assert labelled.y.tolist() == [1, -1]
     with pytest.raises(ValueError, match="has no column 'smiles'"):
         read_smiles_csv(write(tmp_path, "label\nb\n"), encoding=encoding)
     with pytest.raises(ValueError, match="the encoding is one for table"):
         read_smiles_csv(write(tmp_path, "smiles\nC\n"), encoding={"version": 1, "kind": "table"})
+
+
+def test_new_molecules_are_predicted_without_targets(tmp_path):
+    path = write(tmp_path, "smiles,y\n" + "".join(f"{'C' * (i + 1)}O,{i}.5\n" for i in range(12)))
+    settings = {"data": {"name": str(path), "split": "stratified"}, "train": {"epochs": 2, "device": "cpu"}}
+    train(make_config(settings), tmp_path / "run")
+    (tmp_path / "new.csv").write_text("smiles\nCO\nCCO\n")
+    assert predict(tmp_path / "run", str(tmp_path / "new.csv"), "cpu").values.shape[0] == 2
+
+
+def test_ids_that_are_lists(tmp_path):
+    for column, wrong in (("id", [[1], [2]]), ("split", [["train"], ["test"]]), ("y", [{"a": 1}, {"a": 2}])):
+        frame = pl.DataFrame({"smiles": ["C", "CO"], "id": [1, 2], "split": ["train", "test"], "y": [1, 2]})
+        frame.with_columns(pl.Series(column, wrong)).write_parquet(tmp_path / "m.parquet")
+        with pytest.raises(DataError, match=f"'{column}' holds"):
+            read_smiles_csv(tmp_path / "m.parquet")
 
 
 def test_files_without_molecules_and_molecules_twice(tmp_path):

@@ -152,6 +152,23 @@ def test_ids_of_parquet_and_csv_meet(tmp_path):
     assert torch.equal(again.edge_index, data.edge_index)
 
 
+@pytest.mark.parametrize(
+    ("ids", "kept"),
+    [
+        (np.array([2**63 + 5, 17, 3], dtype=np.uint64), [str(2**63 + 5), "17", "3"]),
+        (np.array([6, 17, 3], dtype=np.uint64), [6, 17, 3]),
+        (np.array([1e300, 2, 3]), ["1e+300", "2", "3"]),
+        (np.array([1.5, 2, 3]), ["1.5", "2", "3"]),
+    ],
+)
+def test_large_numbers_are_ids_too(tmp_path, ids, kept):
+    pl.DataFrame({"id": ids, "x": [0.5, 1.5, 2.5]}).write_parquet(tmp_path / "nodes.parquet")
+    pl.DataFrame({"source": ids[:2], "target": ids[1:]}).write_parquet(tmp_path / "edges.parquet")
+    data, _ = read_table(write(tmp_path, nodes_csv=None, edges_csv=None), schema={"undirected": False})
+    assert data.node_id.tolist() == kept
+    assert data.edge_index.tolist() == [[0, 1], [1, 2]]
+
+
 def test_columns_by_other_names_and_by_place(tmp_path):
     nodes, edges = "Node,Y,Split\nb,1,train\na,0,test\n", "src,dst,Weight\na,b,0.5\n"
     data, report = read_table(write(tmp_path, nodes_csv=nodes, edges_csv=edges))

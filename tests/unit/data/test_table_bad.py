@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+
+import polars as pl
 import pytest
+import torch
 from tests.unit.data.tables import NODES, codes, errors, finding, write
 
 from tgnn.data.formats.table.graph import read_table
+from tgnn.data.report import DataError
 
 # ---- what is odd in files --------------------------------------------------------------------------------------
 
@@ -136,3 +142,52 @@ def test_no_rows(tmp_path):
     assert finding(report, "no-rows") == "edges.csv: there are no rows below the header"
     data, report = read_table(write(tmp_path, nodes_csv="id,a,label\n", edges_csv="source,target\n"))
     assert data.num_nodes == 0
+
+
+# ---- files that are damaged, columns that are no columns ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["csv.gz", "parquet"])
+def test_a_damaged_file_is_told(tmp_path, form):
+    edges = pl.DataFrame({"source": [f"n{i}" for i in range(200)], "target": [f"n{i * 7 % 200}" for i in range(200)]})
+    path = write(tmp_path, nodes_csv=None, edges_csv=None) / f"edges.{form}"
+    if form == "parquet":
+        edges.write_parquet(path)
+    else:
+        path.write_bytes(gzip.compress(edges.write_csv().encode()))
+    whole, expected = path.read_bytes(), read_table(tmp_path)[0].edge_index
+    for place in range(0, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with contextlib.suppress(DataError):
+            data, _ = read_table(tmp_path)
+            assert form == "parquet" or torch.equal(data.edge_index, expected)  # polars writes no checksums
+
+
+@pytest.mark.parametrize("wrong", [[[1], [2]], [{"a": 1}, {"a": 2}], [b"a", b"\xff"]])
+@pytest.mark.parametrize("column", ["id", "split", "label"])
+def test_columns_of_parquet_that_hold_no_single_values(tmp_path, column, wrong):
+    frame = pl.DataFrame({"id": [1, 2], "split": ["train", "test"], "label": ["a", "b"]} | {column: wrong})
+    frame.write_parquet(write(tmp_path, nodes_csv=None, edges_csv="source,target\n1,2\n") / "nodes.parquet")
+    if column == "label" and isinstance(wrong[0], list):
+        assert read_table(tmp_path)[0].y.tolist() == [[1, 0], [0, 1]]
+    else:
+        assert f"{column!r} holds" in finding(errors(tmp_path), "unknown-kind")
+
+
+def test_weights_and_features_of_parquet_that_are_no_numbers(tmp_path):
+    edges = {"source": ["ann"], "target": ["bob"], "weight": [[1.0]]}
+    pl.DataFrame(edges).write_parquet(write(tmp_path, edges_csv=None) / "edges.parquet")
+    assert "'weight' holds List(Float64)" in finding(errors(tmp_path), "unknown-kind")
+    pl.DataFrame(edges | {"weight": [1.0], "f": [{"a": 1}]}).write_parquet(tmp_path / "edges.parquet")
+    for kind in ("numeric", "tokens", "categorical"):
+        report = errors(tmp_path, schema={"edges": {"features": {"f": kind}}})
+        assert "'f' holds Struct" in finding(report, "unknown-kind")
+
+
+@pytest.mark.parametrize(("label", "expected"), [("inf", ["infinite-label"]), ("1e20", [])])
+def test_labels_beyond_whole_numbers(tmp_path, label, expected):
+    nodes = f"id,a,label\nann,1,1.0\nbob,2,{label}\ncarol,4,2.0\n"
+    write(tmp_path, nodes_csv=nodes)
+    report = errors(tmp_path) if expected else read_table(tmp_path)[1]
+    assert codes(report, "error") == expected
+    assert report.statistics["task"] == "regression"

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import polars as pl
 import pytest
 import torch
 from tests.unit.data.tables import codes, errors, finding, nodes_of, write
 
+from tgnn.data.about import describe
 from tgnn.data.formats.table.graph import read_table
+from tgnn.data.formats.table.graphs import read_graph_tables
 from tgnn.data.report import DataError
 
 # ---- features --------------------------------------------------------------------------------------------------
@@ -271,3 +275,74 @@ def test_sparse_stays_sparse_for_new_nodes(tmp_path):
     again, _ = read_table(tmp_path, first.encoding)
     assert again.x.layout == torch.sparse_csr
     assert np.array_equal(again.x.to_dense().numpy(), np.ones((2, 40)))
+
+
+CELLS = {
+    "categorical": st.sampled_from(["007", "7", "7.0", "1e3", "a", "nan", ""]),
+    "tokens": st.sampled_from(["7", "007 8", "8 a", "9;7", ""]),
+    "numeric": st.sampled_from(["7", "-0.5", "1e3", "007"]),
+    None: st.sampled_from(["7", "1e3", "007"]),
+    "word": st.sampled_from(["a", "b", "c 7", ""]),
+}
+
+
+@hypothesis.given(data=st.data())
+@hypothesis.settings(deadline=None, max_examples=60)
+@pytest.mark.parametrize("many", [False, True])
+def test_what_is_read_with_its_own_encoding_is_the_same(tmp_path_factory, many, data):
+    """Columns of words that look like numbers, of nodes and of edges, in one graph and in many."""
+    folder = tmp_path_factory.mktemp("tables")
+    kinds = data.draw(st.lists(st.sampled_from(list(CELLS)), min_size=1, max_size=4))
+    count = data.draw(st.integers(2, 5))
+    rows = [",".join(f'"{data.draw(CELLS[kind])}"' for kind in kinds) for _ in range(count)]
+    names = ",".join(f"c{i}" for i in range(len(kinds)))
+    said = {"features": {f"c{i}": kind for i, kind in enumerate(kinds) if kind not in (None, "word")}}
+    graph, in_graph = ("graph,", "g,") if many else ("", "")
+    (folder / "nodes.csv").write_text(
+        f"{graph}id,{names}\n" + "".join(f"{in_graph}n{i},{row}\n" for i, row in enumerate(rows))
+    )
+    (folder / "edges.csv").write_text(
+        f"{graph}source,target,{names}\n" + "".join(f"{in_graph}n0,n{i},{row}\n" for i, row in enumerate(rows))
+    )
+    if many:
+        (folder / "graphs.csv").write_text("id\ng\n")
+    read = read_graph_tables if many else read_table
+    first, _ = read(folder, schema={"nodes": said, "edges": said, "self_loops": "keep"})
+    again, _ = read(folder, json.loads(json.dumps(first.encoding)))
+    for name in ("x", "edge_attr"):
+        one, other = getattr(first, name), getattr(again, name)
+        assert (one is None and other is None) or torch.equal(one.to_dense(), other.to_dense()), name
+
+
+@pytest.mark.parametrize(("fill", "taken"), [("mean", 20), (7, 7)])
+def test_what_to_fill_in_is_known_for_new_data(tmp_path, fill, taken):
+    data, _ = nodes_of(tmp_path, "id,age\na,10\nb,30\n", fill=fill)
+    write(tmp_path, nodes_csv="id,age\na,\nb,3\n", edges_csv="source,target\na,b\n")
+    new, _ = read_table(tmp_path, json.loads(json.dumps(data.encoding)))
+    assert new.x.flatten().tolist() == [taken, 3]
+
+
+def test_nodes_where_there_were_none(tmp_path):
+    first, _ = read_table(write(tmp_path, nodes_csv=None))
+    report = errors(write(tmp_path), encoding=first.encoding)
+    assert finding(report, "columns") == (
+        "nodes.csv: there was no table of nodes where the columns were learned from: leave it out"
+    )
+
+
+def test_lists_where_there_were_words(tmp_path):
+    first, _ = nodes_of(tmp_path, "id,town\na,Rome\nb,Oslo\n")
+    write(tmp_path, nodes_csv=None, edges_csv="source,target\na,b\n")
+    for town in ([["Rome"], ["Oslo"]], [{"a": 1}, {"a": 2}], [b"x", b"\xff"]):
+        pl.DataFrame({"id": ["a", "b"], "town": town}).write_parquet(tmp_path / "nodes.parquet")
+        assert "cannot be encoded as categorical" in finding(errors(tmp_path, encoding=first.encoding), "unknown-kind")
+
+
+def test_the_task_that_is_said_is_the_task(tmp_path):
+    nodes = "id,y1,y2\na,0,1\nb,1,0\n"
+    columns = {"label": ["y1", "y2"]}
+    for task, target in (("regression", "number"), ("multi-label", "labels")):
+        data, _ = nodes_of(tmp_path, nodes, nodes=columns, task=task)
+        assert (describe(data, "", "").target, describe(data, "", "").outputs) == (target, 2)
+    data, _ = nodes_of(tmp_path, "id,a,label\na,1,red\nb,2,\n")
+    assert (describe(data, "", "").target, describe(data, "", "").outputs) == ("classes", 1)

@@ -47,12 +47,25 @@ def test_toy(tmp_path):
         ({"A": "1, x\n"}, ValueError, "TOY_A.txt cannot be read"),
         ({"graph_indicator": "1\n2\n1\n2\n2\n"}, ValueError, "does not list the nodes graph by graph"),
         ({"graph_labels": "0\n"}, ValueError, "has nodes of 2 graphs, but labels of 1"),
+        ({"A": "1, 1.5\n"}, ValueError, "TOY_A.txt must hold whole numbers"),
+        ({"A": "1\n"}, ValueError, "TOY_A.txt has 1 columns, but 2 are needed"),
+        ({"graph_indicator": "0\n0\n1\n1\n1\n"}, ValueError, "must count graphs from 1, got 0"),
+        ({"edge_labels": "0\n"}, ValueError, "TOY_edge_labels.txt has 1 rows, but 6 are needed"),
+        ({"node_labels": "0\n"}, ValueError, "TOY_node_labels.txt has 1 rows, but 5 are needed"),
     ],
 )
 def test_files_that_do_not_fit_together(tmp_path, changes, error, message):
     write(tmp_path, **changes)
     with pytest.raises(error, match=message):
         read_tu(tmp_path, "TOY")
+
+
+@pytest.mark.parametrize("labels", [None, ""])
+def test_graphs_without_edges(tmp_path, labels):
+    write(tmp_path, A="", edge_labels=labels)
+    first, second = read_tu(tmp_path, "TOY")
+    assert first.edge_index.shape == second.edge_index.shape == (2, 0)
+    assert first.x.tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
 @pytest.mark.parametrize("name", ["MUTAG", "PROTEINS", "IMDB-BINARY", "IMDB-MULTI"])

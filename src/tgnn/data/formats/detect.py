@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch_geometric.data import Data
 
 from tgnn.data.about import statistics
 from tgnn.data.checks import check_graph, check_graphs
 from tgnn.data.formats.gnn_benchmark import read_gnn_benchmark
+from tgnn.data.formats.npz import open_npz
 from tgnn.data.formats.packed import PackedGraphs, read_packed
 from tgnn.data.formats.single import read_graph
 from tgnn.data.formats.table.file import SUFFIXES, find
@@ -127,12 +126,9 @@ def _detect_folder(path: Path) -> str:
 
 
 def _detect_arrays(path: Path) -> str:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            names = list(file.files)
-            many = "num_nodes" in names and file["num_nodes"].ndim == 1
-    except (zipfile.BadZipFile, ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a .npz file: {error}") from error
+    with open_npz(path, "a .npz file") as file:
+        names = list(file.files)
+        many = "num_nodes" in names and file["num_nodes"].ndim == 1
     if "adj_indptr" in names:
         return "gnn-benchmark"
     if "num_nodes" in names:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +18,7 @@ class NamedGraphs(PackedGraphs):
     """Packed graphs with ids.
 
     Args:
-        arrays: As :class:`~tgnn.data.formats.packed.PackedGraphs` takes them; ``edge_weight`` ``[sum]`` too.
+        arrays: As :class:`~tgnn.data.formats.packed.PackedGraphs` takes them.
         graph_id: Id of each graph, as the user has it.
         encoding: How features and labels were encoded, in plain values.
         smiles: Of each molecule, if they are molecules.
@@ -42,9 +41,6 @@ class NamedGraphs(PackedGraphs):
         self.graph_id, self.encoding = graph_id, encoding
         self.smiles = None if smiles is None else list(smiles)
         self._check("graph_id", len(graph_id), len(self))
-        if "edge_weight" in self._arrays:
-            self._edge["edge_weight"] = torch.from_numpy(self._arrays["edge_weight"].astype(np.float32))
-            self._check("edge_weight", len(self._edge["edge_weight"]), int(self._edge_ptr[-1]))
 
 
 def statistics_of(arrays: Mapping[str, Any], target: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -59,7 +55,7 @@ def statistics_of(arrays: Mapping[str, Any], target: Mapping[str, Any] | None) -
     for name, array in (("features", "x"), ("edge features", "edge_attr")):
         if array in arrays:
             found[name] = arrays[array].shape[1]
-    found |= target_statistics(target, torch.from_numpy(arrays["y"]))
+    found |= target_statistics(target, torch.from_numpy(arrays["y"]) if "y" in arrays else None)
     if "split" in arrays:
         found |= {part: int((arrays["split"] == number).sum()) for number, part in enumerate(PARTS)}
     return found

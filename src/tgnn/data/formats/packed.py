@@ -5,32 +5,39 @@
 ``num_edges, edge_index``   ``[G], [2, sum]``      stored edges, node numbers local to the graph; or absent
 ``directed``                scalar                 false: each stored edge stands for both directions
 ``x, edge_attr, pos``       ``[sum, F]``           features as stored; times ``x_scale``, ``pos_scale`` where given
-``y``                       ``[G]`` or ``[G, T]``  target
+``edge_weight``             ``[sum]``              from 0 to 1; or absent
+``y``                       ``[G]`` or ``[G, T]``  target; absent: there is none
 ``split``                   ``[G]``                0 train, 1 validation, 2 test; or absent
 ``origin``                  text                   where they come from; or absent
+``graph_id``                ``[G]``, or JSON       ids as the user has them: numbers, or words; or absent
+``smiles``                  JSON                   of each molecule; or absent
+``encoding, test_folds``    JSON                   how a user's tables were encoded; published folds; or absent
 =========================== ====================== ==============================================================
 """
 
 from __future__ import annotations
 
 import copy
-import os
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
+from tgnn.data.formats.beside import from_array, to_array
+from tgnn.data.formats.npz import as_tensor, read_npz, small, whole, write_npz
+from tgnn.data.formats.word_ids import WordIds
 from tgnn.data.splits import Split
 
 if TYPE_CHECKING:
     from tgnn.data.about import About
 
-_NODE, _EDGE = ("x", "pos"), ("edge_attr",)
+_NODE, _EDGE = ("x", "pos"), ("edge_attr", "edge_weight")
+_BESIDE = ("graph_id", "encoding", "smiles", "test_folds")
+_WHAT = "a file of packed graphs"
 
 
 class PackedGraphs:
@@ -49,6 +56,12 @@ class PackedGraphs:
     about: About
     """What is known of the graphs; set by :func:`tgnn.data.load`, as are the following."""
     split: Split
+    y: Any
+    """Target of each graph; ``None``: there is none, as in new data."""
+    graph_id: Tensor | WordIds | None = None
+    """Of each graph, as the user has it."""
+    encoding: dict[str, Any] | None = None
+    """How features and labels of the user's were encoded, in plain values."""
     test_folds: Sequence[Sequence[int]] | None = None
     """Published folds, where their file lies with the data."""
     smiles: Sequence[str] | None = None
@@ -56,14 +69,18 @@ class PackedGraphs:
 
     def __init__(self, arrays: Mapping[str, object]) -> None:
         self._arrays = {name: np.asarray(array) for name, array in arrays.items()}
-        for needed in ("num_nodes", "y"):
-            if needed not in self._arrays:
-                raise ValueError(f"packed graphs need the array {needed!r}, found only {sorted(self._arrays)}")
-        self.num_nodes = _counts(self._arrays["num_nodes"], "num_nodes")
-        self.y = _as_tensor(self._arrays["y"])
+        self.num_nodes = self._counts("num_nodes")
+        self.y = as_tensor(self._arrays["y"], "y") if "y" in self._arrays else None
         self._node_ptr = _pointer(self.num_nodes)
         self._node = {name: self._feature(name) for name in _NODE if name in self._arrays}
-        self._check("y", len(self.y), len(self.num_nodes))
+        if self.y is not None:
+            self._check("y", len(self.y), len(self))
+        if "split" in self._arrays:
+            self._check("split", len(as_tensor(self._arrays["split"], "split")), len(self))
+            whole(self._arrays["split"], "split")
+        for name in _BESIDE:
+            if name in self._arrays:  # kept as it is used; arrays() stores it again
+                setattr(self, name, from_array(self._arrays.pop(name), name, len(self)))
         for name, values in self._node.items():
             self._check(name, len(values), int(self._node_ptr[-1]))
         self.edge_index: Tensor | None = None
@@ -73,13 +90,15 @@ class PackedGraphs:
             self._read_edges()
 
     def _read_edges(self) -> None:
-        counts = _counts(self._arrays["num_edges"], "num_edges")
+        counts = self._counts("num_edges")
         self._edge_ptr = _pointer(counts)
-        self.edge_index = torch.from_numpy(self._arrays["edge_index"].astype(np.int64))
+        self.edge_index = whole(self._arrays["edge_index"], "edge_index")
         if self.edge_index.dim() != 2 or self.edge_index.size(0) != 2:
             raise ValueError(f"edge_index must have shape [2, E], got {list(self.edge_index.shape)}")
         self._edge = {name: self._feature(name) for name in _EDGE if name in self._arrays}
-        self._check("num_edges", len(counts), len(self.num_nodes))
+        if "edge_weight" in self._edge:
+            self._edge["edge_weight"] = self._edge["edge_weight"].float()
+        self._check("num_edges", len(counts), len(self))
         self._check("edge_index", self.edge_index.size(1), int(self._edge_ptr[-1]))
         for name, values in self._edge.items():
             self._check(name, len(values), int(self._edge_ptr[-1]))
@@ -88,10 +107,22 @@ class PackedGraphs:
         if bool((self.edge_index < 0).any()) or bool((self.edge_index >= most).any()):
             raise ValueError("edge_index has a node number outside of its graph")
 
+    def _counts(self, name: str) -> Tensor:
+        if name not in self._arrays:
+            raise ValueError(f"packed graphs need the array {name!r}, found only {sorted(self._arrays)}")
+        counts = whole(self._arrays[name], name)
+        if counts.dim() != 1 or bool((counts < 0).any()):
+            raise ValueError(f"{name} must be a list of numbers that are not negative")
+        return counts
+
     def _feature(self, name: str) -> Tensor:
-        values = _as_tensor(self._arrays[name])
+        values = as_tensor(self._arrays[name], name)
         scale = self._arrays.get(f"{name}_scale")
-        return values if scale is None else values.float() * float(scale)
+        if scale is None:
+            return values
+        if scale.size != 1 or scale.dtype.kind not in "iuf":
+            raise ValueError(f"{name}_scale must be one number, got {scale.dtype} {list(scale.shape)}")
+        return values.float() * float(scale.reshape(()))
 
     @staticmethod
     def _check(name: str, found: int, wanted: int) -> None:
@@ -106,7 +137,8 @@ class PackedGraphs:
             raise IndexError(f"graph {number} is not one of {len(self)}")
         number %= len(self)
         nodes = slice(int(self._node_ptr[number]), int(self._node_ptr[number + 1]))
-        graph = Data(num_nodes=nodes.stop - nodes.start, y=self.y[number : number + 1])
+        y = None if self.y is None else self.y[number : number + 1]
+        graph = Data(y=y, num_nodes=nodes.stop - nodes.start)
         for name, values in self._node.items():
             graph[name] = values[nodes]
         if self.edge_index is not None:
@@ -119,14 +151,22 @@ class PackedGraphs:
     def batch(self, numbers: Tensor) -> Batch:
         """Some graphs as one, side by side: what PyG's ``Batch.from_data_list`` makes, without a loop over graphs.
 
+        Where each stored edge stands for both directions, all edges come first and then all their reverses, while PyG
+        has those of one graph after those of another. It cannot be taken apart again by ``to_data_list``.
+
         Args:
-            numbers: Which graphs, int64 ``[B]``.
+            numbers: Which graphs, int64 ``[B]``; negative ones count from the end.
         """
+        outside = (numbers < -len(self)) | (numbers >= len(self))
+        if bool(outside.any()):
+            raise IndexError(f"graph {int(numbers[outside][0])} is not one of {len(self)}")
+        numbers = torch.where(numbers < 0, numbers + len(self), numbers)
         count = self.num_nodes[numbers]
         ptr = _pointer(count)
         nodes = _ranges(self._node_ptr[numbers], count)
         graph = torch.arange(len(numbers)).repeat_interleave(count)
-        batch = Batch(y=self.y[numbers], num_nodes=int(ptr[-1]), batch=graph, ptr=ptr)
+        y = None if self.y is None else self.y[numbers]
+        batch = Batch(y=y, num_nodes=int(ptr[-1]), batch=graph, ptr=ptr)
         for name, values in self._node.items():
             batch[name] = values[nodes]
         if self.edge_index is not None:
@@ -161,10 +201,28 @@ class PackedGraphs:
         """Features of all stored edges, graph after graph."""
         return self._edge.get("edge_attr")
 
+    @property
+    def edge_weight(self) -> Tensor | None:
+        """Weights of all stored edges, graph after graph."""
+        return self._edge.get("edge_weight")
+
+    @property
+    def num_edges(self) -> Tensor:
+        """Stored edges of each graph."""
+        return torch.zeros_like(self.num_nodes) if self.edge_index is None else self._edge_ptr.diff()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that is learned from, as it is in memory and not as it is stored."""
+        found = {"num_nodes": self.num_nodes, **self._node, **({} if self.y is None else {"y": self.y})}
+        if self.edge_index is None:
+            return found
+        directed = torch.tensor([self.directed])
+        return found | {"edge_index": self.edge_index, "num_edges": self.num_edges, "directed": directed, **self._edge}
+
     def without_edge_features(self) -> PackedGraphs:
-        """The same graphs; whatever was said of them is kept."""
+        """The same graphs with their weights; whatever was said of them is kept."""
         slim = copy.copy(self)
-        slim._edge = {}
+        slim._edge = {name: values for name, values in self._edge.items() if name != "edge_attr"}
         return slim
 
     @property
@@ -181,7 +239,8 @@ class PackedGraphs:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What is stored, to be written or changed; not to be changed in place."""
-        return dict(self._arrays)
+        beside = {name: getattr(self, name) for name in _BESIDE}
+        return self._arrays | {name: to_array(value) for name, value in beside.items() if value is not None}
 
     def __repr__(self) -> str:
         return f"PackedGraphs({len(self):,} graphs, {int(self._node_ptr[-1]):,} nodes)"
@@ -193,11 +252,11 @@ def read_packed(path: Path | str) -> PackedGraphs:
     Args:
         path: The ``.npz``.
     """
+    arrays = read_npz(path, _WHAT)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return PackedGraphs({name: file[name] for name in file.files})
-    except (zipfile.BadZipFile, ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a file of packed graphs: {error}") from error
+        return PackedGraphs(arrays)
+    except ValueError as error:
+        raise ValueError(f"{path} is not {_WHAT}: {error}") from error
 
 
 def write_packed(graphs: PackedGraphs, path: Path | str, origin: str = "") -> None:
@@ -208,22 +267,16 @@ def write_packed(graphs: PackedGraphs, path: Path | str, origin: str = "") -> No
         path: The ``.npz``.
         origin: Where they come from, in a sentence that stays with them.
     """
-    path = Path(path)
     arrays = graphs.arrays() | ({"origin": np.array(origin)} if origin else {})
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            np.savez_compressed(file, **{name: _small(array) for name, array in arrays.items()})  # type: ignore[arg-type]
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_npz(path, {name: small(array) for name, array in arrays.items()})
 
 
 def pack(graphs: Sequence[Data | Mapping[str, Tensor]], split: Tensor | None = None) -> PackedGraphs:
     """Packs a list of graphs that all have the same attributes.
 
     Args:
-        graphs: ``Data`` or dictionaries, with ``y`` and ``edge_index``, and any of ``x``, ``pos``, ``edge_attr``.
+        graphs: ``Data`` or dictionaries, with ``y`` and ``edge_index``, and any of ``x``, ``pos``, ``edge_attr``,
+            ``edge_weight``.
         split: 0 train, 1 validation, 2 test for each.
 
     Example:
@@ -252,21 +305,6 @@ def _num_nodes(graph: Data | Mapping[str, Tensor]) -> int:
     return int(graph["num_nodes"]) if "num_nodes" in graph else len(graph["x"])
 
 
-def _small(array: np.ndarray) -> np.ndarray:
-    """Whole numbers in the smallest type that holds them."""
-    if array.dtype.kind not in "iu" or array.size == 0 or array.ndim == 0:
-        return array
-    least = np.result_type(np.min_scalar_type(array.min()), np.min_scalar_type(array.max()))
-    return array.astype(least)
-
-
-def _counts(array: np.ndarray, name: str) -> Tensor:
-    counts = torch.from_numpy(array.astype(np.int64))
-    if counts.dim() != 1 or bool((counts < 0).any()):
-        raise ValueError(f"{name} must be a list of numbers that are not negative")
-    return counts
-
-
 def _ranges(first: Tensor, count: Tensor) -> Tensor:
     """``first[0], first[0] + 1, ...`` (``count[0]`` of them), then those of the next."""
     before = count.cumsum(0) - count
@@ -275,12 +313,3 @@ def _ranges(first: Tensor, count: Tensor) -> Tensor:
 
 def _pointer(counts: Tensor) -> Tensor:
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-
-
-def _as_tensor(array: np.ndarray) -> Tensor:
-    """Integers as int64, numbers as float32."""
-    if array.dtype.kind in "iub":
-        return torch.from_numpy(array.astype(np.int64))
-    if array.dtype.kind == "f":
-        return torch.from_numpy(array.astype(np.float32))
-    raise ValueError(f"arrays must hold numbers, got {array.dtype}")

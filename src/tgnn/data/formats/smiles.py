@@ -52,7 +52,7 @@ def read_smiles_csv(
 
     Shapes:
         - ``x`` ``[atoms, 9]``; ``edge_attr`` ``[2 * bonds, 3]``; ``y`` ``[G]``, or ``[G, targets]`` with NaN for what
-          is missing
+          is missing; ``None`` without targets
 
     Example:
         >>> path = getfixture("tmp_path") / "molecules.csv"
@@ -69,9 +69,11 @@ def read_smiles_csv(
         columns = find_columns(table, report, smiles, targets or (), ids, split)
     else:
         columns = _known_columns(table, encoding)
+    single = {"molecule": columns.smiles, "id": columns.ids, "split": columns.split}
+    table.check_single({role: column for role, column in single.items() if column is not None}, report)
     report.raise_for_errors()
 
-    text = table.frame[columns.smiles].fill_null("").to_list()
+    text = table.frame[columns.smiles].cast(pl.String).fill_null("").to_list()
     with bar("molecules to graphs", len(text)) as tick:
         arrays, unreadable = featurise(text, tick)
     readable = np.ones(len(text), dtype=bool)
@@ -80,9 +82,11 @@ def read_smiles_csv(
     _tell_doubles(table, columns.smiles, report)
     y, target = _labels(table, columns, task, encoding, report)
     counted = {name: array[readable] for name, array in arrays.items() if name in ("num_nodes", "num_edges")}
-    packed: dict[str, object] = {**arrays, **counted, "y": y[torch.from_numpy(readable)].numpy()}
+    packed: dict[str, object] = {**arrays, **counted}
+    if y is not None:
+        packed["y"] = y[torch.from_numpy(readable)].numpy()
     if columns.split is not None:
-        found = read_split(table, columns.split, None if target is None else labelled(y), report)
+        found = read_split(table, columns.split, None if y is None else labelled(y), report)
         if found is not None:
             packed["split"] = parts_of(found)[readable]
     names = pl.Series(np.arange(len(text))) if columns.ids is None else as_ids(table.frame[columns.ids])
@@ -130,9 +134,9 @@ def _tell_doubles(table: Table, column: str, report: Report) -> None:
 
 def _labels(
     table: Table, columns: Columns, task: str | None, encoding: Mapping[str, Any] | None, report: Report
-) -> tuple[Tensor, dict[str, Any] | None]:
+) -> tuple[Tensor | None, dict[str, Any] | None]:
     if not columns.targets:
-        return torch.full((table.frame.height,), float("nan")), None
+        return None, None
     known = None if encoding is None else encoding["target"]
     y, target = read_labels(table, columns.targets, make_schema({"task": task}), report, known)
     report.add(*check_labels(y, table.places, target.get("classes")))

@@ -76,6 +76,8 @@ def find_roles(
     for column in found:
         choice.use(column, "label")
     if not guess:
+        if not {role for role in _BY_PLACE if role in _NAMES[part]} <= set(choice.of):
+            choice.fail(f"there was no table of {choice.part} where the columns were learned from: leave it out")
         return Roles(choice.of, found, choice.rest())
     if labels and not found:
         found = choice.guess_label()

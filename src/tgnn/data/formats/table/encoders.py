@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tgnn.data.report import Report, named
 
 Encoding = dict[str, Any]
 """Plain values: ``column``, ``kind``; numeric: ``width``, ``fill``; else ``vocabulary``, ``separator``."""
+_ODD = (pl.Struct, pl.Binary, pl.Object)
 MISSING = ("na", "n/a", "nan", "null", "none", "?")
 """Words that stand for a number that is not there."""
 
@@ -35,9 +37,12 @@ def guess_kind(
     values = table.frame[column]
     if kind == "ignore":
         return None
-    if kind is None and values.null_count() == len(values):
+    if (kind is None and values.null_count() == len(values)) or (_is_list(values) and not _width(values)):
         if len(values):
             report.add(table.places.finding("warning", "empty-column", f"{column!r} is empty: left out"))
+        return None
+    if isinstance(values.dtype, _ODD):
+        _refuse(table, column, part, report)
         return None
     words = _is_list(values) and values.dtype.inner == pl.String  # type: ignore[attr-defined]
     if kind == "tokens" or (kind is None and words):
@@ -48,10 +53,24 @@ def guess_kind(
             report.add(table.places.finding("warning", "feature-like-ids", text))
         return {"column": column, "kind": "numeric", "width": _width(values)}
     if values.dtype not in (pl.String, pl.Boolean) and not values.dtype.is_numeric():
-        text = f"{column!r} holds {values.dtype}, which is no feature: convert it, or {_say(part, column, 'ignore')}"
-        report.add(table.places.finding("error", "unknown-kind", text))
+        _refuse(table, column, part, report)
         return None
     return _categories(table, values.cast(pl.String), column, schema, part, report)
+
+
+def check_kinds(table: Table, encodings: Sequence[Encoding], report: Report) -> None:
+    """Raises where new data holds what cannot be encoded as before: a list where there was a word.
+
+    Args:
+        table: The rows.
+        encodings: Of its columns.
+        report: Takes what is odd.
+    """
+    for encoding in encodings:
+        kind = table.frame.schema[encoding["column"]]
+        if isinstance(kind, _ODD) or (kind.is_nested() and encoding["kind"] == "categorical"):
+            text = f"{encoding['column']!r} holds {kind}, and cannot be encoded as {encoding['kind']}"
+            report.fail(table.places.finding("error", "unknown-kind", text))
 
 
 def numbers(table: Table, values: pl.Series, encoding: Encoding, part: str, report: Report) -> np.ndarray:
@@ -116,6 +135,12 @@ def split_words(values: pl.Series, separator: str) -> pl.DataFrame:
         values = values.cast(pl.String).str.split(separator)
     frame = pl.DataFrame({"row": np.arange(len(values)), "word": values}).explode("word")
     return frame.with_columns(pl.col("word").cast(pl.String).str.strip_chars()).filter(pl.col("word") != "")
+
+
+def _refuse(table: Table, column: str, part: str, report: Report) -> None:
+    kind = table.frame.schema[column]
+    text = f"{column!r} holds {kind}, which is no feature: convert it, or {_say(part, column, 'ignore')}"
+    report.add(table.places.finding("error", "unknown-kind", text))
 
 
 def _say(part: str, column: str, kind: str) -> str:
@@ -188,7 +213,7 @@ def _lists(table: Table, values: pl.Series, column: str, width: int, report: Rep
     if not _is_list(values):
         report.add(table.places.finding("error", "wrong-length", f"{column!r} must hold lists of {width} numbers"))
         return block
-    lists = values.cast(pl.List(pl.Float32))
+    lists = values.cast(pl.List(pl.Float32), strict=False)
     lengths = lists.list.len()
     wrong = (lengths != width).fill_null(False)
     if bool(wrong.any()):

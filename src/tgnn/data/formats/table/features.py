@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tgnn.data.formats.sparse import torch_csr
-from tgnn.data.formats.table.encoders import Encoding, guess_kind, numbers, one_hot, token_matrix
+from tgnn.data.formats.table.encoders import Encoding, check_kinds, guess_kind, numbers, one_hot, token_matrix
 from tgnn.data.formats.table.file import Table
 from tgnn.data.formats.table.schema import Kind, Schema
 from tgnn.data.report import Report, named
@@ -113,6 +113,7 @@ def apply(
     if absent:
         text = f"the columns {named(absent, 20)} are missing, and the features were made with them"
         report.fail(table.places.finding("error", "missing-column", text))
+    check_kinds(table, encodings, report)
     features = Features(table.frame.height)
     missing: dict[str, np.ndarray] = {}
     for encoding in encodings:
@@ -122,9 +123,7 @@ def apply(
         elif encoding["kind"] == "tokens":
             block = token_matrix(table, values, encoding, report)
         else:
-            block = numbers(table, values, encoding, part, report)
-            if np.isnan(block).any():
-                block, encoding = _filled(block, encoding, fill, missing)
+            block, encoding = _filled(numbers(table, values, encoding, part, report), encoding, fill, missing)
         features.encodings.append(encoding)
         features.blocks.append(block)
     if missing:
@@ -136,13 +135,18 @@ def apply(
 def _filled(
     block: np.ndarray, encoding: Encoding, fill: float | str | None, missing: dict[str, np.ndarray]
 ) -> tuple[np.ndarray, Encoding]:
-    """With something in place of what is missing; where nothing is known, it is noted as missing, to be an error."""
-    known = encoding.get("fill", fill)
-    if known is None or (known == "mean" and np.isnan(block).all()):
-        missing[encoding["column"]] = np.isnan(block).any(1)
+    """With something in place of what is missing; where nothing is known, it is noted as missing, to be an error.
+
+    What to take is recorded even if nothing is missing here: in new data something may be.
+    """
+    known, gaps = encoding.get("fill", fill), np.isnan(block)
+    if known is None or (known == "mean" and gaps.all()):
+        if not gaps.any():
+            return block, encoding
+        missing[encoding["column"]] = gaps.any(1)
         return np.nan_to_num(block, nan=0, posinf=np.inf, neginf=-np.inf), encoding
     value = float(np.nanmean(block, dtype=np.float64)) if known == "mean" else float(known)
-    return np.where(np.isnan(block), np.float32(value), block), encoding | {"fill": value}
+    return np.where(gaps, np.float32(value), block), encoding | {"fill": value}
 
 
 def _more(columns: list[str], shown: int) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Collection
+import zlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -31,6 +32,19 @@ class Table:
     name: str
     frame: pl.DataFrame
     places: Places
+
+    def check_single(self, columns: Mapping[str, str], report: Report) -> None:
+        """An error where an id, say, is a list: in a Parquet file it may be.
+
+        Args:
+            columns: By what they are for.
+            report: Takes what is odd.
+        """
+        for role, column in columns.items():
+            kind = self.frame.schema[column]
+            if kind.is_nested() or kind in (pl.Binary, pl.Object):
+                text = f"{column!r} holds {kind}, but the {role} must be one word or one number"
+                report.add(self.places.finding("error", "unknown-kind", text))
 
 
 @dataclass(frozen=True)
@@ -134,7 +148,7 @@ def open_source(path: Path, report: Report) -> Source:
     if path.name.endswith(".gz"):
         try:
             packed = gzip.decompress(path.read_bytes())
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             report.fail(here.finding("error", "unreadable", f"it cannot be unpacked: {error}"))
         layout = scan(np.frombuffer(packed, dtype=np.uint8), path.name, report)
         return Source(path, layout.columns, packed, layout)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from tgnn.data.check_parts import check_labels
@@ -72,7 +71,9 @@ def read_graph_tables(
     features = reading.features(nodes, "nodes")
     y, target, split = _read_target(graphs, reading)
 
-    arrays: dict[str, object] = {"y": y.numpy(), "directed": True} | {k: v.numpy() for k, v in details.items()}
+    arrays: dict[str, object] = {"directed": True} | {name: values.numpy() for name, values in details.items()}
+    if y is not None:
+        arrays["y"] = y.numpy()
     count = np.bincount(owner, minlength=len(ids))
     if (count == 0).any():
         report.add(graphs.places.finding("warning", "empty-graph", "a graph without nodes", count == 0))
@@ -94,10 +95,9 @@ def read_graph_tables(
     return NamedGraphs(arrays, keep_ids(ids), made), report
 
 
-def _read_target(graphs: Part, reading: Reading) -> tuple[Tensor, dict[str, Any] | None, np.ndarray | None]:
-    """``y``, NaN where nothing is to be predicted; what it means; and the part that each graph is in, -1: none."""
-    target = has_label = split = None
-    y = torch.full((graphs.frame.height,), float("nan"))
+def _read_target(graphs: Part, reading: Reading) -> tuple[Tensor | None, dict[str, Any] | None, np.ndarray | None]:
+    """``y`` if there are labels; what it means; and the part that each graph is in, -1: none."""
+    y = target = has_label = split = None
     known = None if reading.known is None else reading.known["target"]
     if graphs.roles.labels:
         y, target = read_labels(graphs.table, graphs.roles.labels, reading.schema, reading.report, known)

@@ -12,15 +12,20 @@ _MANY = 100_000
 
 
 def as_ids(values: pl.Series) -> pl.Series:
-    """Whole numbers as ``Int64`` if all are written plainly (``7``, not ``007``), else words.
+    """Whole numbers as ``Int64`` if all are written plainly (``7``, not ``007``) and fit into it, else words.
 
     Example:
         >>> as_ids(pl.Series(["7", "12"])).to_list(), as_ids(pl.Series(["007", "12"])).to_list()
         ([7, 12], ['007', '12'])
     """
     if values.dtype.is_integer() or values.dtype.is_float():
-        numbers = values.cast(pl.Int64, strict=False)
-        return numbers if bool((numbers == values).all()) else values.cast(pl.String)
+        values = values.fill_nan(None) if values.dtype.is_float() else values
+        numbers = values.cast(pl.Int64, strict=False)  # null for those that have no room there
+        same = numbers == values
+        if numbers.null_count() == values.null_count() and bool(same.all()):
+            return numbers
+        plain = pl.when(same).then(numbers.cast(pl.String)).otherwise(values.cast(pl.String))  # 2, not 2.0
+        return pl.select(plain.alias(values.name)).to_series()
     words = values.cast(pl.String)
     numbers = words.cast(pl.Int64, strict=False)
     if numbers.null_count() > words.null_count():

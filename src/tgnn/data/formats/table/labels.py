@@ -37,8 +37,10 @@ def read_labels(
         - classes: int64 ``[N]``, -1 where there is none; several labels: 0 and 1, ``[N, labels]``; numbers: ``[N]``, or
           ``[N, columns]`` if there are several. NaN where there is none.
     """
+    said = known["task"] if known is not None else schema.task
+    _check_kinds(table, columns, said, report)
     values = [_without_missing(table.frame[column]) for column in columns]
-    task = known["task"] if known is not None else schema.task or _guess_task(table, columns, values, report)
+    task = said or _guess_task(table, columns, values, report)
     if len(columns) > 1 or task == "regression":
         return _numbers(table, columns, values, task, report)
     if task == "multi-label":
@@ -53,6 +55,16 @@ def target_statistics(target: Mapping[str, Any] | None, y: Tensor | None) -> dic
     counted = "classes" if "classes" in target else "targets"
     count = len(target.get("classes", target["columns"]))
     return {"task": target["task"], counted: count, "labelled": int(labelled(y).sum())}
+
+
+def _check_kinds(table: Table, columns: list[str], task: str | None, report: Report) -> None:
+    """Only lists of labels are lists: in a Parquet file others may be."""
+    for column in columns:
+        kind = table.frame.schema[column]
+        several = isinstance(kind, pl.List | pl.Array) and not kind.inner.is_nested()
+        fits = several and len(columns) == 1 and task in (None, "multi-label")
+        if (kind.is_nested() or kind in (pl.Binary, pl.Object)) and not fits:
+            report.fail(table.places.finding("error", "unknown-kind", f"{column!r} holds {kind}, which is no label"))
 
 
 def _guess_task(table: Table, columns: list[str], values: list[pl.Series], report: Report) -> str:
@@ -79,7 +91,7 @@ def _form(values: pl.Series) -> str:
         return "words"
     if as_ids(values).dtype == pl.Int64 and not values.dtype.is_float():
         return "whole"
-    if not bool((numbers == numbers.floor()).all()):
+    if not bool(((numbers == numbers.floor()) & (numbers.abs() < 2**53)).all()):
         return "fractions"
     plain = values.dtype == pl.String and not bool(values.str.contains(r"[.eE]").any())
     return "words" if plain else "floats"  # 01 is a name

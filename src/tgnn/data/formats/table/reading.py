@@ -109,7 +109,11 @@ class Reading:
             given = given.model_copy(update=absent)
         roles = find_roles(source, part, given, self.report, labels, guess=self.known is None)
         self.report.raise_for_errors()
-        table = source.read(roles.text(), self.report)
+        known = [] if self.known is None else self.known.get(stem, [])
+        words = {encoding["column"] for encoding in known if encoding["kind"] != "numeric"}
+        table = source.read(roles.text() | words, self.report)
+        table.check_single(roles.of, self.report)
+        self.report.raise_for_errors()
         return Part(source, roles, table)
 
     def features(self, part: Part, stem: str) -> Features:
