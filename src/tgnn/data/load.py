@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tgnn.data.formats.detect import read_path
 from tgnn.data.formats.packed import PackedGraphs
 from tgnn.data.obtain import Found, obtain
 from tgnn.data.protocols import choose_split, protocols
+
+logger = logging.getLogger("tgnn")
 
 
 def list_datasets() -> list[str]:
@@ -123,5 +126,8 @@ def _from_path(name: str) -> Loaded:
     path = find_path(name)
     data, report = read_path(path)
     report.raise_for_errors()
+    for finding in report.findings:
+        if finding.level == "warning":
+            logger.warning("%s: %s", name, finding)
     data.about = telling.describe(data, path.resolve().name, f"files in {path}")
     return data

@@ -128,6 +128,13 @@ def test_a_batch_is_what_pyg_makes_of_the_same_graphs(directed):
     assert edges_of(ours) == edges_of(theirs)
 
 
+def test_lists_and_slices():
+    graphs = PackedGraphs({"num_nodes": [2, 1], "num_edges": [1, 0], "edge_index": [[0], [1]], "y": [0, 1]})
+    assert graphs.batch([1, 0]).y.tolist() == [1, 0]
+    assert [graph.num_nodes for graph in graphs[0:2]] == [2, 1]
+    assert graphs.batch([]).num_nodes == 0
+
+
 def test_an_empty_batch():
     graphs = PackedGraphs({"num_nodes": [2], "num_edges": [1], "edge_index": [[0], [1]], "y": [0]})
     assert graphs.batch(torch.empty(0, dtype=torch.int64)).num_nodes == 0

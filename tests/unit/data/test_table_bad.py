@@ -191,3 +191,10 @@ def test_labels_beyond_whole_numbers(tmp_path, label, expected):
     report = errors(tmp_path) if expected else read_table(tmp_path)[1]
     assert codes(report, "error") == expected
     assert report.statistics["task"] == "regression"
+
+
+def test_a_decimal_comma_is_remarked_on(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id;a;label\nann;1,5;x\nbob;2,5;y\n")
+    (tmp_path / "edges.csv").write_text("source;target\nann;bob\n")
+    _, report = read_table(tmp_path)
+    assert any("'a' looks like numbers with a decimal comma" in str(finding) for finding in report.findings)

@@ -99,4 +99,4 @@ def _array(path: Path) -> np.ndarray:
         if not kind.is_numeric():
             raise ValueError(f"{path} has something other than numbers in {name.replace('_', ' ')}")
     whole = all(kind.is_integer() for kind in table.schema.values())
-    return table.cast(polars.Int64 if whole else polars.Float32).to_numpy()
+    return table.cast(polars.Int64 if whole else polars.Float32).to_numpy(writable=True)

@@ -132,7 +132,10 @@ class PackedGraphs:
     def __len__(self) -> int:
         return len(self.num_nodes)
 
-    def __getitem__(self, number: int) -> Data:
+    def __getitem__(self, number: int | slice) -> Any:
+        """A graph, or a list of them."""
+        if isinstance(number, slice):
+            return [self[place] for place in range(*number.indices(len(self)))]
         if not -len(self) <= number < len(self):
             raise IndexError(f"graph {number} is not one of {len(self)}")
         number %= len(self)
@@ -148,15 +151,16 @@ class PackedGraphs:
                 graph[name] = values[edges] if self.directed else torch.cat([values[edges]] * 2)
         return graph
 
-    def batch(self, numbers: Tensor) -> Batch:
+    def batch(self, numbers: Tensor | Sequence[int]) -> Batch:
         """Some graphs as one, side by side: what PyG's ``Batch.from_data_list`` makes, without a loop over graphs.
 
         Where each stored edge stands for both directions, all edges come first and then all their reverses, while PyG
         has those of one graph after those of another. It cannot be taken apart again by ``to_data_list``.
 
         Args:
-            numbers: Which graphs, int64 ``[B]``; negative ones count from the end.
+            numbers: Which graphs, int64 ``[B]`` or a list; negative ones count from the end.
         """
+        numbers = torch.as_tensor(numbers, dtype=torch.int64)
         outside = (numbers < -len(self)) | (numbers >= len(self))
         if bool(outside.any()):
             raise IndexError(f"graph {int(numbers[outside][0])} is not one of {len(self)}")

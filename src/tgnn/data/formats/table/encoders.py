@@ -55,7 +55,11 @@ def guess_kind(
     if values.dtype not in (pl.String, pl.Boolean) and not values.dtype.is_numeric():
         _refuse(table, column, part, report)
         return None
-    return _categories(table, values.cast(pl.String), column, schema, part, report)
+    words_of = values.cast(pl.String)
+    if kind is None and words_of.drop_nulls().str.contains(r"^\s*[+-]?\d+,\d+\s*$").all():
+        text = f"{column!r} looks like numbers with a decimal comma, and is read as words: write 1.5, not 1,5"
+        report.add(table.places.finding("warning", "decimal-comma", text))
+    return _categories(table, words_of, column, schema, part, report)
 
 
 def check_kinds(table: Table, encodings: Sequence[Encoding], report: Report) -> None:
