@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import torch
 import yaml
 
 QUICK = ("--epochs", "8")
@@ -167,6 +168,36 @@ def test_many_labels(run, tmp_path):
     assert "prediction tall" in pl.read_csv(tmp_path / "p.csv").columns
 
 
+def test_weights_of_edges_count_in_graphs(run, tmp_path):
+    from tgnn.baselines import build_model
+    from tgnn.baselines.shape import Shape
+    from tgnn.data import PackedGraphs
+
+    arrays = {"num_nodes": [2], "num_edges": [1], "edge_index": [[0], [1]], "y": [0], "x": [[1.0], [2.0]]}
+    model = build_model("tgnn", Shape("graph", 1, None, 2), 8, 1, 0.0, {}).eval()
+    one, other = (model(PackedGraphs(arrays | {"edge_weight": [w]}).batch([0])) for w in (1.0, 0.0))
+    assert not torch.allclose(one, other)
+
+
+def test_a_run_is_not_resumed_on_other_data(run, tmp_path):
+    write_friends(tmp_path / "friends")
+    words = ["train", "--data", str(tmp_path / "friends"), *QUICK, "--out", str(tmp_path / "run")]
+    assert run(*words)[0] == 0
+    (tmp_path / "run/metrics.json").unlink()
+    write_friends(tmp_path / "friends", seed=5)
+    code, _, err = run("train", "--resume", str(tmp_path / "run"))
+    assert code == 2
+    assert "cannot be resumed: the data changed since" in err
+
+
+def test_quiet_says_nothing_and_the_log_file_everything(run, tmp_path):
+    words = ["--quiet", "--log-file", str(tmp_path / "log.txt"), "train", "karate", *QUICK]
+    code, _, err = run(*words, "--out", str(tmp_path / "run"))
+    assert code == 0
+    assert err == ""
+    assert "accuracy" in (tmp_path / "log.txt").read_text()
+
+
 def test_history_shows_the_life_of_the_product(run, tmp_path):
     run("train", "karate", *QUICK, "--set", "model.mix=scalar", "--out", str(tmp_path / "run"))
     first = json.loads((tmp_path / "run/history.jsonl").read_text().splitlines()[0])
@@ -193,7 +224,10 @@ MISTAKES = {
     "an unknown model": (["train", "karate", "--model", "tgn"], "did you mean tgnn"),
     "an unknown setting": (["train", "karate", "--set", "optimizer.lrr=1"], "did you mean optimizer.lr"),
     "an unknown setting of the model": (["train", "karate", "--set", "model.rnak=1"], "did you mean model.rank"),
-    "a rank that cannot be": (["train", "karate", "--rank", "-1"], "rank"),
+    "rank 0": (["train", "karate", "--rank", "0"], "--rank"),
+    "a rank that is no whole number": (["train", "karate", "--set", "model.rank=2.5"], "model.rank is 2.5"),
+    "a value that is none": (["train", "karate", "--set", "optimizer.lr=[1"], "cannot be read as a value"),
+    "a run with other settings": (["train", "--resume", "whole", "--epochs", "9"], "goes on with the settings it has"),
     "a GPU that is not there": (["train", "karate", "--device", "cuda:7"], "train.device is 'cuda:7'"),
     "a column with a typo": (["train", "--data", "typo"], "'heigth'"),
     "no labels": (["train", "--data", "unlabelled"], "label"),

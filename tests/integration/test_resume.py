@@ -87,6 +87,20 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(tmp_path, number):
     assert done == len(read_history(tmp_path / "run"))
 
 
+def test_several_runs_stop_together_and_go_on(tmp_path):
+    words = ["karate", "--epochs", "100000", "--patience", "100000", "--runs", "4", "--jobs", "2"]
+    process = start(*words, "--out", str(tmp_path / "runs"))
+    for seed in (0, 1):
+        wait_for_epoch(tmp_path / "runs" / f"seed-{seed}", 3, process)
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said.decode()
+    assert b"go on with: tgnn train --resume" in said
+    assert sorted(path.name for path in (tmp_path / "runs").glob("seed-*")) == ["seed-0", "seed-1"]
+    for seed in (0, 1):
+        assert (tmp_path / "runs" / f"seed-{seed}" / "checkpoint.safetensors").exists()
+
+
 def test_several_runs_are_resumed_where_they_were(tmp_path):
     config = resolve("karate", "tgnn", "node", changes={"train.epochs": 5})
     first = train_many(config, 2, tmp_path / "runs", jobs=1)

@@ -37,7 +37,8 @@ class NodeNetwork(torch.nn.Module):
 
 
 class GraphNetwork(torch.nn.Module):
-    """A model of whole graphs, called as ``gnn(x, edge_index, batch, edge_attr, batch_size=...)``.
+    """A model of whole graphs, called as ``gnn(x, edge_index, batch, edge_attr, batch_size=...)``,
+    with ``edge_weight=`` where there is one.
 
     Args:
         gnn: The model.
@@ -49,6 +50,7 @@ class GraphNetwork(torch.nn.Module):
         self.gnn, self.uses_edges = gnn, uses_edges
 
     def forward(self, data: Data) -> Tensor:
+        edges = {"edge_weight": data.edge_weight} if data.get("edge_weight") is not None else {}
         edge_attr = data.get("edge_attr") if self.uses_edges else None
-        out: Tensor = self.gnn(data.x, data.edge_index, data.batch, edge_attr, batch_size=data.num_graphs)
+        out: Tensor = self.gnn(data.x, data.edge_index, data.batch, edge_attr, batch_size=data.num_graphs, **edges)
         return out

@@ -6,9 +6,10 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 
 from tgnn.baselines.shape import Shape
 from tgnn.baselines.tgnn import build_graph_tgnn, build_tgnn
@@ -93,4 +94,15 @@ def build_model(
             near = difflib.get_close_matches(key, [*accepted, "hidden", "layers", "dropout"], n=1)
             hint = f"did you mean model.{near[0]}?" if near else f"it has {', '.join(accepted)}"
             raise WrongModel(f"there is no setting model.{key} of {name}; {hint}")
-    return build(shape, hidden, layers, dropout, **arguments)
+    kinds = get_type_hints(build, include_extras=True)
+    checked = {key: _checked(key, value, kinds[key]) for key, value in arguments.items()}
+    return build(shape, hidden, layers, dropout, **checked)
+
+
+def _checked(key: str, value: Any, kind: Any) -> Any:
+    """The value as the model wants it, such as a number that was written as a word."""
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        words = error.errors()[0]["msg"]
+        raise WrongModel(f"model.{key} is {value!r}: {words[0].lower()}{words[1:]}") from None

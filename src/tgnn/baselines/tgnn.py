@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from tgnn.baselines.network import GraphNetwork, NodeNetwork
 from tgnn.baselines.shape import Shape
@@ -16,8 +18,8 @@ def build_tgnn(
     layers: int,
     dropout: float,
     *,
-    rank: int = 32,
-    input_dropout: float = 0.0,
+    rank: Annotated[int, Field(ge=0)] = 32,
+    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     mix: str = "sum",
     low_order: str | None = "sum",
     factors: str = "plain",
@@ -26,7 +28,7 @@ def build_tgnn(
     jk: str | None = None,
     act: str = "relu",
 ) -> NodeNetwork:
-    """:class:`tgnn.TGNN` for a task on nodes; arguments as there."""
+    """:class:`tgnn.TGNN` for a task on nodes; arguments as there. Rank 0: sums only."""
     encoder, width = None, shape.features
     if isinstance(width, tuple):
         encoder, width = CategoryEncoder(width, hidden), hidden
@@ -60,9 +62,9 @@ def build_graph_tgnn(
     layers: int,
     dropout: float,
     *,
-    rank: int = 32,
+    rank: Annotated[int, Field(ge=0)] = 32,
     readout: str = "sum+cp",
-    head_layers: int = 2,
+    head_layers: Annotated[int, Field(ge=1)] = 2,
     mix: str = "sum",
     low_order: str | None = "sum",
     factors: str = "plain",
@@ -70,7 +72,8 @@ def build_graph_tgnn(
     norm: str | None = "batch_norm",
     act: str = "relu",
 ) -> GraphNetwork:
-    """:class:`tgnn.GraphTGNN` for a task on graphs; arguments as there."""
+    """:class:`tgnn.GraphTGNN` for a task on graphs; arguments as there. Rank 0: sums only."""
+    readout = readout.partition("+")[0] if rank == 0 else readout
     options: dict[str, Any] = {"mix": mix, "low_order": low_order, "factors": factors, "root_weight": root_weight}
     assert shape.features is not None
     gnn = GraphTGNN(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tgnn import __version__
-from tgnn.cli import data
+from tgnn.cli import console, data
 from tgnn.cli.console import fail, set_up_logging
 from tgnn.cli.doctor import doctor
 from tgnn.cli.models import models
@@ -26,8 +27,6 @@ app = typer.Typer(
 for verb in (train, evaluate, predict, doctor, models):
     app.command()(verb)
 app.add_typer(data.app, name="data")
-
-_verbosity = 0
 
 
 def _show_version(wanted: bool) -> None:
@@ -46,9 +45,7 @@ def shared(
     ] = False,
 ) -> None:
     """Options that go before the verb."""
-    global _verbosity
-    _verbosity = int(verbose) - int(quiet)
-    set_up_logging(_verbosity, log_file)
+    set_up_logging(int(verbose) - int(quiet), log_file)
 
 
 def main() -> None:
@@ -58,7 +55,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except (ValueError, OSError, ImportError, MemoryError) as error:  # what a user can mend; others are our mistakes
-        if _verbosity > 0:
-            raise
+        if console.verbosity > 0:
+            traceback.print_exc()
         fail(str(error) or type(error).__name__)
         sys.exit(getattr(error, "exit_code", 2))

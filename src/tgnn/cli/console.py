@@ -21,27 +21,35 @@ if not out.is_terminal:
     out = Console(width=200)
 
 
+verbosity = 0
+"""Below 0: results and errors only; above 0: everything."""
+
+
 def print_json(value: Any) -> None:
     """One machine-readable object, and nothing else, on standard output."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def set_up_logging(verbosity: int, log_file: Path | None) -> None:
+def set_up_logging(level: int, log_file: Path | None) -> None:
     """Once for all verbs.
 
     Args:
-        verbosity: Below 0: errors only; 0: warnings and news; above 0: everything.
+        level: Below 0: errors only; 0: warnings and news; above 0: everything.
         log_file: Gets everything, with times, whatever the terminal shows.
     """
+    global verbosity
+    verbosity = level
     logger = logging.getLogger("tgnn")
     logger.setLevel(logging.DEBUG)
-    logger.handlers.clear()
+    for old in list(logger.handlers):
+        logger.removeHandler(old)
+        old.close()
     terminal: logging.Handler
     if err.is_terminal:
         terminal = RichHandler(console=err, show_time=False, show_path=False, markup=False)
     else:
         terminal = logging.StreamHandler()
-    terminal.setLevel({-1: logging.ERROR, 0: logging.INFO}.get(max(-1, min(verbosity, 1)), logging.DEBUG))
+    terminal.setLevel({-1: logging.ERROR, 0: logging.INFO}.get(max(-1, min(level, 1)), logging.DEBUG))
     terminal.setFormatter(logging.Formatter("%(message)s"))
     logger.addHandler(terminal)
     if log_file is not None:
@@ -53,5 +61,6 @@ def set_up_logging(verbosity: int, log_file: Path | None) -> None:
 
 def fail(message: str) -> None:
     """Says what went wrong, in red where there are colours."""
+    logging.getLogger("tgnn").debug("error: %s", message)
     err.print("[bold red]error:[/] ", end="")
     err.print(message, markup=False, highlight=False, soft_wrap=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tgnn.cli import console
 from tgnn.cli.console import err, out, print_json
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ def train(
     offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
     split: Annotated[str | None, typer.Option(help="Split protocol, of `tgnn data splits NAME`.")] = None,
     model: Annotated[str, typer.Option(help="A name of `tgnn models`.", rich_help_panel=_MODEL)] = "tgnn",
-    rank: Annotated[int | None, typer.Option(help="Rank of the products.", rich_help_panel=_MODEL)] = None,
+    rank: Annotated[int | None, typer.Option(min=1, help="Rank of the products.", rich_help_panel=_MODEL)] = None,
     hidden: Annotated[int | None, typer.Option(help="Width of hidden layers.", rich_help_panel=_MODEL)] = None,
     layers: Annotated[int | None, typer.Option(help="Number of layers.", rich_help_panel=_MODEL)] = None,
     dropout: Annotated[
@@ -76,6 +78,9 @@ def train(
     Examples: `tgnn train cora`, `tgnn train --data my_folder --rank 16`, `tgnn train zinc --runs 4 --jobs 2`.
     """
     if resume is not None:
+        changed = (name, data, split, rank, hidden, layers, dropout, lr, epochs, patience, batch_size, sample, seed)
+        if any(value is not None for value in (*changed, device, precision, track, recipe, settings, folder)):
+            raise typer.BadParameter("a run goes on with the settings it has; give nothing else", param_hint="--resume")
         _go_on(resume, jobs, json)
         return
     if (name is None) == (data is None):
@@ -102,7 +107,7 @@ def train(
     for text in settings or []:
         key, value = _key_and_value(text)
         changes[key] = value
-    config = _resolve(name or str(data), model, recipe, changes)
+    config = _resolve(name or str(data.resolve() if data else ""), model, recipe, changes)
     if dry_run:
         _print_config(config, json)
         return
@@ -125,7 +130,10 @@ def _key_and_value(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text!r} is not KEY=VALUE, such as optimizer.lr=0.1", param_hint="--set")
-    return key.strip(), yaml.safe_load(value)
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise typer.BadParameter(f"{value!r} cannot be read as a value", param_hint="--set") from None
 
 
 def _resolve(name: str, model: str, recipe: Path | None, changes: dict[str, Any]) -> Config:
@@ -166,10 +174,10 @@ def _run(config: Config, runs: int, folder: Path, jobs: int | None, resume: bool
 
     try:
         if runs == 1:
-            with watch_one(config, quiet=json) as tell:
+            with watch_one(config, quiet=json or console.verbosity < 0) as tell:
                 result = train_one(config, folder, resume, tell)
         else:
-            with watch_many(config, runs, quiet=json) as tell_all:
+            with watch_many(config, runs, quiet=json or console.verbosity < 0) as tell_all:
                 result = train_many(config, runs, folder, jobs, resume, tell_all)
     except Interrupted:
         err.print(f"stopped; go on with: tgnn train --resume {folder}", markup=False, highlight=False, soft_wrap=True)
@@ -178,6 +186,7 @@ def _run(config: Config, runs: int, folder: Path, jobs: int | None, resume: bool
         if not (folder / "config.yaml").exists():
             raise
         raise OSError(f"{error}\nwhat was saved before is kept; go on with: tgnn train --resume {folder}") from error
+    logging.getLogger("tgnn").debug("%s: %s", folder, result)
     if json:
         print_json({**result, "folder": str(folder)})
         return

@@ -87,12 +87,13 @@ def load_checkpoint(
     """Puts a checkpoint back: into the model, the optimizer, and what is returned (best weights and progress)."""
     tensors, about = read_tensors(folder / CHECKPOINT)
     restore(model, {n.removeprefix("model/"): t for n, t in tensors.items() if n.startswith("model/")}, folder)
+    fused = all(group.get("fused") for group in optimizer.param_groups)  # then the count of steps lies with the weights
     for number, parameter in enumerate(p for group in optimizer.param_groups for p in group["params"]):
         prefix = f"optimizer/{number}/"
         state = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
         if state:
             optimizer.state[parameter] = {
-                key: t if key == "step" else t.to(parameter.device) for key, t in state.items()
+                key: t if key == "step" and not fused else t.to(parameter.device) for key, t in state.items()
             }
     best = {n.removeprefix("best/"): t for n, t in tensors.items() if n.startswith("best/")}
     return best, Progress(**about)

@@ -28,6 +28,11 @@ def evaluate(folder: Path, device: str = "auto") -> dict[str, Any]:
             f"{config.data.name} is not the data that {folder} was trained on: its hash is {prepared.data_hash}, "
             f"and that of the run {facts['data_hash']}"
         )
+    if prepared.split.hash != facts["split"]["hash"]:
+        raise WrongRun(
+            f"the split is not that of {folder}: its hash is {prepared.split.hash}, and that of the run "
+            f"{facts['split']['hash']}"
+        )
     batches = make_batches(prepared.data, prepared.split.test, config.train, place, shuffle=False)
     outputs, _ = outputs_of(model.to(place), batches, Precision(config.train.precision, place))
     score = task.score(outputs, prepared.sealed.open().to(outputs.device))

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import IO, Any
 
 NAME = "history.jsonl"
+
+
+def without_nan(value: Any) -> Any:
+    """The same with ``None`` for what is not a finite number, which JSON cannot say.
+
+    Example:
+        >>> without_nan({"a": [1.0, float("nan")]})
+        {'a': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: without_nan(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class History:
@@ -25,14 +40,14 @@ class History:
         path = folder / NAME
         kept = read_history(folder)[:epochs] if epochs else []
         part = path.with_name(f".{NAME}.part")
-        part.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        part.write_text("".join(json.dumps(without_nan(line)) + "\n" for line in kept), encoding="utf-8")
         os.replace(part, path)
         self._file = path.open("a", encoding="utf-8", buffering=1)  # a line is written when it is whole
 
     def write(self, line: dict[str, Any]) -> None:
         """One epoch."""
         if self._file is not None:
-            self._file.write(json.dumps(line) + "\n")
+            self._file.write(json.dumps(without_nan(line)) + "\n")
 
     def close(self) -> None:
         if self._file is not None:

@@ -87,13 +87,13 @@ def fit(
         precision.restore(progress.scaler)
     history = History(folder, progress.epoch)
     started, saved = time.monotonic() - progress.seconds, time.monotonic()
-    warned = False
+    warned, every = False, min(_VITALS_EVERY, max(1, config.train.epochs // 10))
 
     with asked_to_stop() as stop, contextlib.closing(history):
         while progress.epoch < config.train.epochs and progress.epoch - progress.best_epoch <= config.train.patience:
             epoch = progress.epoch
             torch.manual_seed(config.train.seed * 1_000_003 + epoch)  # an epoch depends on nothing before but weights
-            look = epoch % _VITALS_EVERY == 0
+            look = epoch % every == 0
 
             schedule.before(epoch)
             loss = one_epoch(model, task, learn(epoch), optimizer, precision, config.optimizer.clip)

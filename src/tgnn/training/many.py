@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
+import signal
+import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ import numpy as np
 import scipy.stats
 
 from tgnn.training.config import Config, make_config
+from tgnn.training.loop import Interrupted, asked_to_stop
 from tgnn.training.run import WrongRun, train, write_json
 
 SUMMARY, PLAN = "summary.json", "runs.json"
@@ -53,24 +58,49 @@ def train_many(
             found[seed] = train(plan, folder / f"seed-{seed}", resume)
             tell(found[seed])
     else:
-        threads = max(1, (os.cpu_count() or 1) // jobs)
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            tasks = {
-                pool.submit(
-                    _train_in_process, plan.model_dump(mode="json"), str(folder / f"seed-{seed}"), resume, threads
-                ): seed
-                for seed, plan in plans.items()
-            }
-            try:
-                for task in as_completed(tasks):
-                    found[tasks[task]] = task.result()
-                    tell(found[tasks[task]])
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        _side_by_side(plans, folder, jobs, resume, found, tell)
     summary = summarise([found[seed] for seed in seeds])
     write_json(folder / SUMMARY, summary)
     return summary
+
+
+def _side_by_side(
+    plans: dict[int, Config],
+    folder: Path,
+    jobs: int,
+    resume: bool,
+    found: dict[int, dict[str, Any]],
+    tell: Callable[[dict[str, Any]], None],
+) -> None:
+    """Runs in processes of their own. No more are begun than run, so that a stop stops all of them."""
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    waiting, running = list(plans), dict[Future[dict[str, Any]], int]()
+    with asked_to_stop() as stop, ProcessPoolExecutor(jobs, get_context("spawn"), _end_with_parent) as pool:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs and not stop.is_set():
+                    seed = waiting.pop(0)
+                    plan = plans[seed].model_dump(mode="json")
+                    place = str(folder / f"seed-{seed}")
+                    running[pool.submit(_train_in_process, plan, place, resume, threads)] = seed
+                done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
+                for task in done:
+                    seed = running.pop(task)
+                    found[seed] = task.result()
+                    tell(found[seed])
+                if stop.is_set():
+                    raise Interrupted
+        except BrokenProcessPool:
+            raise WrongRun(f"a process of {folder} was killed; go on with: tgnn train --resume {folder}") from None
+        finally:
+            for process in list((pool._processes or {}).values()) if running else []:
+                process.terminate()  # asks: it saves where it is
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent is killed is asked to stop (on Linux), and does not go on alone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def _train_in_process(settings: dict[str, Any], folder: str, resume: bool, threads: int) -> dict[str, Any]:

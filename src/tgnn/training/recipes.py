@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from tgnn.data.catalog import CATALOG
 from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 
 
@@ -24,7 +25,9 @@ def recipe_for(data: str, model: str, level: str = "node") -> dict[str, Any]:
         >>> recipe_for("cora", "tgnn")["optimizer"]["lr"]
         0.05
     """
-    tables = sorted(files("tgnn").joinpath("recipes").iterdir(), key=lambda table: table.name)
+    tables = (
+        [] if data not in CATALOG else sorted(files("tgnn").joinpath("recipes").iterdir(), key=lambda table: table.name)
+    )
     for table in tables:
         file = table / data / f"{model}.yaml"
         if file.is_file():

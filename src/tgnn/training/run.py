@@ -22,6 +22,7 @@ from tgnn.baselines.shape import Shape
 from tgnn.training.batches import make_batches
 from tgnn.training.checkpoint import CHECKPOINT, MODEL, Progress, read_tensors, restore, write_tensors
 from tgnn.training.config import Config, ModelConfig, WrongConfig, make_config
+from tgnn.training.history import without_nan
 from tgnn.training.loop import Epoch, Precision, fit, outputs_of
 from tgnn.training.prepare import Prepared, prepare
 from tgnn.training.task import Task
@@ -56,7 +57,12 @@ def train(
     trackers = make_trackers(config.train.track, config, folder)  # the last that may be a mistake of the user's
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        _write_beginning(folder, config, prepared)
+        if resume and (folder / CONFIG).exists():
+            _check_beginning(folder, config, prepared)
+        elif (folder / CONFIG).exists():  # another process was faster
+            raise WrongRun(f"{folder} holds a run already")
+        else:
+            _write_beginning(folder, config, prepared)
         metrics: dict[str, Any] = {}
 
         def tell_all(epoch: Epoch) -> None:
@@ -67,12 +73,12 @@ def train(
         try:
             best, progress = fit(model, prepared, config, folder, resume, tell_all)
             restore(model, best, folder)
+            about = {"tgnn": __version__, "config_hash": config.hash}
+            write_tensors(folder / MODEL, model.state_dict(), about)  # before the test: nothing must be lost by it
             metrics = _metrics(model, prepared, config, device, progress)
         finally:
             for tracker in trackers:
                 tracker.finish(metrics)
-        about = {"tgnn": __version__, "config_hash": config.hash}
-        write_tensors(folder / MODEL, model.state_dict(), about)
         write_json(folder / METRICS, metrics)
         (folder / CHECKPOINT).unlink(missing_ok=True)
     return metrics
@@ -162,6 +168,18 @@ def _write_beginning(folder: Path, config: Config, prepared: Prepared) -> None:
     )
 
 
+def _check_beginning(folder: Path, config: Config, prepared: Prepared) -> None:
+    """Refuses to go on with other settings, other data or another split: what was tested must not have been learned."""
+    _, _, facts = read_facts(folder)
+    for what, now, then in (
+        ("the settings", config.hash, read_config(folder).hash),
+        ("the data", prepared.data_hash, facts["data_hash"]),
+        ("the split", prepared.split.hash, facts["split"]["hash"]),
+    ):
+        if now != then:
+            raise WrongRun(f"{folder} cannot be resumed: {what} changed since (hash {then} then, {now} now)")
+
+
 def environment() -> dict[str, Any]:
     """What a result may depend on."""
     import numpy
@@ -231,7 +249,8 @@ def load_model(folder: Path) -> torch.nn.Module:
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    """As a file that every program can read: what is not a number is null."""
+    write_text(path, json.dumps(without_nan(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,8 +21,8 @@ class Task:
     Args:
         target: ``"classes"``, ``"labels"`` or ``"number"``.
         metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``.
-        center: Mean of the training targets, for numbers: models learn standardised ones.
-        scale: Their standard deviation.
+        center: Mean of the training targets, for numbers, one for each: models learn standardised ones.
+        scale: Their standard deviations.
 
     Example:
         >>> task = Task("classes", "accuracy")
@@ -30,32 +32,48 @@ class Task:
 
     target: str
     metric: str
-    center: float = 0.0
-    scale: float = 1.0
+    center: Sequence[float] = (0.0,)
+    scale: Sequence[float] = (1.0,)
+
+    def __post_init__(self) -> None:
+        for name in ("center", "scale"):  # a file has lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
         """Mean over what is known: cross-entropy, binary cross-entropy, or the absolute error in standard units."""
+        out = out.float()  # half precision has no room for targets such as years
         if self.target == "classes":
             return F.cross_entropy(out, y)
-        y = y.to(out.dtype).reshape(out.shape)
+        y = y.float().reshape(out.shape)
+        if self.target == "number":
+            y = (y - self._row(self.center, y)) / self._row(self.scale, y)
         known = ~y.isnan()
         if not bool(known.all()):
+            if not bool(known.any()):
+                return out.sum() * 0
             out, y = out[known], y[known]
-        if self.target == "labels":
-            return F.binary_cross_entropy_with_logits(out, y)
-        return F.l1_loss(out, (y - self.center) / self.scale)
+        return F.binary_cross_entropy_with_logits(out, y) if self.target == "labels" else F.l1_loss(out, y)
+
+    @staticmethod
+    def _row(values: Sequence[float], like: Tensor) -> Tensor:
+        return torch.tensor(values, dtype=like.dtype, device=like.device)
+
+    def _unscaled(self, out: Tensor) -> Tensor:
+        return out * self._row(self.scale, out) + self._row(self.center, out)
 
     def score(self, out: Tensor, y: Tensor) -> float:
         """The metric, over examples whose target is known; of OGB's definition for ROC-AUC."""
         if self.metric == "accuracy":
             return float((out.argmax(1) == y).float().mean())
         if self.metric == "mae":
-            wrong = (out * self.scale + self.center - y.to(out.dtype).reshape(out.shape)).abs()
-            return float(wrong[~wrong.isnan()].mean())
+            y = y.to(out.dtype).reshape(out.shape)
+            return float((self._unscaled(out) - y).abs()[~y.isnan()].mean())
         return _roc_auc(out, y.reshape(out.shape))
 
     def better(self, one: float, other: float) -> bool:
-        """Whether one score beats another."""
+        """Whether one score beats another; what is not a number beats nothing."""
+        if math.isnan(one) or math.isnan(other):
+            return math.isnan(other) and not math.isnan(one)
         return one > other if HIGHER_IS_BETTER[self.metric] else one < other
 
     def predictions(self, out: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -65,16 +83,21 @@ class Task:
             return out.argmax(1), out.softmax(1)
         if self.target == "labels":
             return (out > 0).long(), out.sigmoid()
-        return out * self.scale + self.center, None
+        return self._unscaled(out), None
 
 
 def for_target(target: str, metric: str, y: Tensor) -> Task:
     """The task; numbers are standardised by the targets ``y`` to learn from."""
     if target != "number":
         return Task(target, metric)
-    known = y[~y.isnan()].double() if y.is_floating_point() else y.double()
-    scale = float(known.std()) if known.numel() > 1 else 1.0
-    return Task(target, metric, float(known.mean()), scale if scale > 0 else 1.0)
+    columns = y.double().reshape(len(y), -1)
+    center, scale = [], []
+    for column in columns.unbind(1):
+        known = column[~column.isnan()]
+        spread = float(known.std()) if known.numel() > 1 else 0.0
+        center.append(float(known.mean()) if known.numel() else 0.0)
+        scale.append(spread if spread > 0 else 1.0)
+    return Task(target, metric, tuple(center), tuple(scale))
 
 
 def _roc_auc(out: Tensor, y: Tensor) -> float:

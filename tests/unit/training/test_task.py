@@ -17,7 +17,7 @@ def test_metrics_are_those_of_scikit_learn():
     expected = roc_auc_score(labels, out, average="macro")
     assert Task("labels", "roc-auc").score(out, labels) == pytest.approx(expected)
     y = torch.randn(50, generator=generator)
-    task = Task("number", "mae", center=2.0, scale=3.0)
+    task = Task("number", "mae", center=(2.0,), scale=(3.0,))
     expected = mean_absolute_error(y, out[:, 0] * 3 + 2)
     assert task.score(out[:, :1], y) == pytest.approx(expected, rel=1e-6)
 
@@ -42,15 +42,41 @@ def test_labels_that_are_all_the_same_are_left_out_as_ogb_does():
 def test_numbers_are_learned_in_standard_units():
     y = torch.tensor([10.0, 20.0, float("nan"), 30.0])
     task = for_target("number", "mae", y)
-    assert (task.center, task.scale) == (20.0, 10.0)
+    assert (task.center, task.scale) == ((20.0,), (10.0,))
     out = torch.tensor([[-1.0], [0.0], [5.0], [1.0]])
     assert float(task.loss(out, y)) == 0
     values, probabilities = task.predictions(out)
     assert values.flatten().tolist() == [10, 20, 70, 30]
     assert probabilities is None
-    assert for_target("number", "mae", torch.tensor([4.0])).scale == 1.0
+    assert for_target("number", "mae", torch.tensor([4.0])).scale == (1.0,)
 
 
 def test_which_is_better():
     assert Task("classes", "accuracy").better(0.9, 0.8)
     assert Task("number", "mae").better(0.8, 0.9)
+
+
+def test_each_number_has_units_of_its_own():
+    y = torch.stack([torch.tensor([-1.0, 0.0, 1.0]), torch.tensor([1000.0, 2000.0, float("nan")])], dim=1)
+    task = for_target("number", "mae", y)
+    assert task.center == (0.0, 1500.0)
+    out = torch.tensor([[-1.0, -(0.5**0.5)], [0.0, 0.5**0.5], [1.0, 9.0]])
+    assert float(task.loss(out, y)) < 1e-6
+    assert task.score(out, y) < 1e-3
+
+
+def test_half_precision_does_not_round_the_targets():
+    y = torch.arange(1990.0, 2021.0)
+    task = for_target("number", "mae", y)
+    perfect = ((y - task.center[0]) / task.scale[0]).unsqueeze(1)
+    for dtype in (torch.bfloat16, torch.float16):
+        assert float(task.loss(perfect.to(dtype), y)) < 0.01
+
+
+def test_predictions_that_are_no_numbers_are_never_the_best():
+    nan = float("nan")
+    task = Task("number", "mae")
+    assert torch.tensor(task.score(torch.tensor([[nan], [1.0]]), torch.tensor([5.0, 1.0]))).isnan()
+    assert not task.better(nan, 0.5)
+    assert task.better(0.5, nan)
+    assert float(task.loss(torch.ones(2, 1), torch.tensor([nan, nan]))) == 0
