@@ -87,6 +87,8 @@ def fit(
         precision.restore(progress.scaler)
     history = History(folder, progress.epoch)
     started, saved = time.monotonic() - progress.seconds, time.monotonic()
+    mixes = bool(mixing_weights(model))
+    nothing_seen = contextlib.nullcontext[dict[str, Tensor]]({})
     warned, every = False, min(_VITALS_EVERY, max(1, config.train.epochs // 10))
 
     with asked_to_stop() as stop, contextlib.closing(history):
@@ -100,14 +102,20 @@ def fit(
             line: dict[str, Any] = {"epoch": epoch, "loss": loss}
             if look:
                 line |= gradient_norms(model)
-            with watching(model, look) as products:
+            watch: contextlib.AbstractContextManager[dict[str, Tensor]] = watching(model) if look else nothing_seen
+            with watch as products:
                 score, val_loss = evaluate(model, task, choose, precision)
             schedule.after(val_loss)
 
             if _is_better(task, score, val_loss, progress):
                 progress.best_epoch, progress.best_score, progress.best_loss = epoch, score, val_loss
                 best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-            line |= {"val_loss": val_loss, f"val_{task.metric}": score, **mixing_weights(model), **shares(products)}
+            line |= {
+                "val_loss": val_loss,
+                f"val_{task.metric}": score,
+                **(mixing_weights(model) if mixes else {}),
+                **shares(products),
+            }
             line["seconds"] = round(time.monotonic() - started, 4)
             history.write(line)
             if look and not warned and epoch > 0 and (words := advice(line)):
