@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -31,7 +32,7 @@ from tgnn.training.task import Task
 Self = TypeVar("Self", bound="Estimator")
 
 
-class Estimator(BaseEstimator):
+class Estimator(BaseEstimator, ABC):
     """A model that is trained with ``fit``; what it learns of is said by subclasses.
 
     Args:
@@ -110,21 +111,21 @@ class Estimator(BaseEstimator):
 
     # ---- what subclasses say ---------------------------------------------------------------------------------
 
+    @abstractmethod
     def _examples(self, X: Any, y: Any, validation: Any) -> Examples:
         """What to learn from: nodes or graphs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _data(self, X: Any) -> tuple[Data | PackedGraphs, np.ndarray]:
         """What to predict for, and which rows of the model's output are asked for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _encode(self, y: np.ndarray) -> tuple[Tensor, np.ndarray | None]:
         """Targets as the model takes them, and the classes that they are numbers of; ``None``: they are numbers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _truth(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Which examples have a target to be scored by, and these targets."""
-        raise NotImplementedError
 
     # ---- the work --------------------------------------------------------------------------------------------
 
