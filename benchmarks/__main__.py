@@ -260,9 +260,9 @@ def first_use(arguments: argparse.Namespace) -> list[str]:
 def training(arguments: argparse.Namespace) -> list[str]:
     rows = []
     root = str(arguments.data) if arguments.data.exists() else None
-    for name in ("cora", "pubmed"):
+    for name, rounds in (("cora", 41), ("pubmed", 11)):
         print(f"measuring the loop on {name}", flush=True)
-        seconds = side_by_side(loop.contenders(name, root), 11)
+        seconds = side_by_side(loop.contenders(name, root), rounds)
         rows.append(
             [
                 name,
