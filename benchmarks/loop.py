@@ -18,12 +18,12 @@ from tgnn.training.run import make_model
 EPOCHS = 60
 
 
-def contenders(name: str, root: str | None) -> dict[str, Callable[[], object]]:
-    """The loop of the library, and a bare one: the same model, optimizer, epochs and validation."""
+def contenders(name: str, root: str | None) -> tuple[Callable[[], object], Callable[[], object]]:
+    """A bare loop, and the library's: the same model, optimizer, epochs and validation."""
     changes = {"train.epochs": EPOCHS, "train.patience": EPOCHS, "data.root": root}
     config = resolve(name, "tgnn", "node", changes=changes)
     prepared, folder = prepare(config), Path(tempfile.mkdtemp())
-    return {"bare": lambda: bare(config, prepared), "tgnn": lambda: ours(config, prepared, folder)}
+    return lambda: bare(config, prepared), lambda: ours(config, prepared, folder)
 
 
 def ours(config: Config, prepared: Prepared, folder: Path) -> None:

@@ -37,6 +37,22 @@ def side_by_side(contenders: dict[str, Callable[[], object]], rounds: int) -> di
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def paired(one: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[float, float, float]:
+    """Median seconds of two, and the median of how many times as long the second took as the first just before it:
+    for differences of a few per cent, which a slow minute of the machine would hide."""
+    times = []
+    for number in range(rounds + 1):
+        start = time.perf_counter()
+        one()
+        middle = time.perf_counter()
+        other()
+        if number:  # the first warms up
+            times.append((middle - start, time.perf_counter() - middle))
+    first, second = zip(*times)
+    quotients = [b / a for a, b in times]
+    return statistics.median(first), statistics.median(second), statistics.median(quotients)
+
+
 def machine() -> str:
     """What the figures were measured on."""
     cpu = platform.processor() or platform.machine()
