@@ -1,4 +1,7 @@
-"""Models as the training loop calls them: with PyG's ``Data`` or ``Batch``, giving the outputs of nodes or graphs."""
+"""Models as the training loop calls them: with PyG's ``Data`` or ``Batch``, giving the outputs of nodes or graphs.
+
+A model that has more to learn from than targets sets ``extra_loss`` in its forward pass; the loop adds it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.nn.dense import Linear
+from torch_geometric.nn.models.basic_gnn import BasicGNN
 
+from tgnn.baselines.shape import Shape
+from tgnn.nn.linear import FeatureDropout, FeatureLinear
 from tgnn.nn.models.encoder import CategoryEncoder
+from tgnn.ops.cache import remembered
 
 
 class NodeNetwork(torch.nn.Module):
@@ -18,21 +26,38 @@ class NodeNetwork(torch.nn.Module):
         gnn: Called as ``gnn(x, edge_index, ...)``.
         encoder: For categorical features.
         uses_edges: Whether ``gnn`` takes ``edge_weight`` and ``edge_attr``.
+        uses_weights: Whether it takes ``edge_weight`` alone.
+        input_dropout: Share of the entries of ``x`` that are dropped.
+        takes_sparse: Whether ``gnn`` takes sparse ``x``; else it is made dense, once.
     """
 
-    def __init__(self, gnn: torch.nn.Module, encoder: CategoryEncoder | None = None, uses_edges: bool = False) -> None:
+    def __init__(
+        self,
+        gnn: torch.nn.Module,
+        encoder: CategoryEncoder | None = None,
+        uses_edges: bool = False,
+        uses_weights: bool = False,
+        input_dropout: float = 0.0,
+        takes_sparse: bool = True,
+    ) -> None:
         super().__init__()
-        self.gnn, self.encoder, self.uses_edges = gnn, encoder, uses_edges
+        self.gnn, self.encoder = gnn, encoder
+        self.uses_edges, self.uses_weights, self.takes_sparse = uses_edges, uses_weights, takes_sparse
+        self.input_dropout = FeatureDropout(input_dropout)
 
     def forward(self, data: Data) -> Tensor:
         x = data.x if self.encoder is None else self.encoder(data.x)
+        if not self.takes_sparse and x.layout == torch.sparse_csr:
+            x = remembered("dense", (x.crow_indices(), x.col_indices(), x.values()), x.to_dense)
         extra: dict[str, Any] = {}
+        if self.uses_edges or self.uses_weights:
+            extra["edge_weight"] = data.get("edge_weight")
         if self.uses_edges:
-            extra = {"edge_weight": data.get("edge_weight"), "edge_attr": data.get("edge_attr")}
-        if data.get("num_sampled_nodes") is not None:
+            extra["edge_attr"] = data.get("edge_attr")
+        if isinstance(self.gnn, BasicGNN) and data.get("num_sampled_nodes") is not None:
             extra["num_sampled_nodes_per_hop"] = data.num_sampled_nodes
             extra["num_sampled_edges_per_hop"] = data.num_sampled_edges
-        out: Tensor = self.gnn(x, data.edge_index, **extra)
+        out: Tensor = self.gnn(self.input_dropout(x), data.edge_index, **extra)
         return out
 
 
@@ -54,3 +79,25 @@ class GraphNetwork(torch.nn.Module):
         edge_attr = data.get("edge_attr") if self.uses_edges else None
         out: Tensor = self.gnn(data.x, data.edge_index, data.batch, edge_attr, batch_size=data.num_graphs, **edges)
         return out
+
+
+def node_input(shape: Shape, hidden: int) -> tuple[CategoryEncoder | None, int]:
+    """An embedding where features are categories, and the width of what goes into a model of nodes."""
+    if isinstance(shape.features, tuple):
+        return CategoryEncoder(shape.features, hidden), hidden
+    assert shape.features is not None
+    return None, shape.features
+
+
+def accept_sparse(gnn: torch.nn.Module, width: int) -> torch.nn.Module:
+    """Gives a PyG model, whose layers map features linearly first, linear maps that take sparse ones (in place).
+
+    Args:
+        gnn: The model.
+        width: Of its input.
+    """
+    for module in list(gnn.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, Linear) and child.in_channels == width:
+                setattr(module, name, FeatureLinear(width, child.out_channels, bias=child.bias is not None))
+    return gnn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_type_hints
@@ -11,11 +12,14 @@ from typing import Any, get_type_hints
 import torch
 from pydantic import TypeAdapter, ValidationError
 
+from tgnn.baselines import gat, gcn, gin, graphsage, mlp, pna, pooling, tgnn
+from tgnn.baselines.high_order import high_order
 from tgnn.baselines.shape import Shape
-from tgnn.baselines.tgnn import build_graph_tgnn, build_tgnn
 
 Build = Callable[..., torch.nn.Module]
 """``build(shape, hidden, layers, dropout, **arguments)``; its keyword arguments are the model's own settings."""
+
+logger = logging.getLogger("tgnn")
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,9 @@ class Model:
         paper: Who proposed it, and where.
         node: Makes it for a task on nodes; ``None``: it has none.
         graph: The same for graphs.
+        uses: What it uses of the data beside features and edges: ``"edge features"``, ``"edge weights"``.
+        needs: What it cannot do without: ``"node features"``, ``"edge features"``, ``"positions"``.
+        complete: Adds to data what the model reads beyond the files, once; without it that is done at every step.
     """
 
     name: str
@@ -35,9 +42,70 @@ class Model:
     paper: str
     node: Build | None = None
     graph: Build | None = None
+    uses: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ("node features",)
+    complete: Callable[[Any], None] | None = None
+
+    @property
+    def year(self) -> int:
+        """When it was proposed."""
+        return int(next(word for word in self.paper.replace(",", " ").split() if word.isdigit() and len(word) == 4))
 
     def builder(self, level: str) -> Build | None:
         return self.node if level == "node" else self.graph
+
+
+_GCN = Model(
+    "gcn",
+    "sums neighbours, weighted by degrees",
+    "Kipf and Welling 2017, arXiv:1609.02907",
+    gcn.build_gcn,
+    gcn.build_graph_gcn,
+    uses=("edge weights",),
+)
+_GAT = Model(
+    "gat",
+    "weights neighbours by attention",
+    "Veličković et al. 2018, arXiv:1710.10903",
+    gat.build_gat,
+    gat.build_graph_gat,
+    uses=("edge features",),
+)
+_SAGE = Model(
+    "graphsage",
+    "the mean of the neighbours, beside the node itself",
+    "Hamilton et al. 2017, arXiv:1706.02216",
+    graphsage.build_graphsage,
+    graphsage.build_graph_graphsage,
+)
+_GIN = Model(
+    "gin",
+    "sums neighbours into an MLP, as strong as the Weisfeiler-Leman test",
+    "Xu et al. 2019, arXiv:1810.00826",
+    gin.build_gin,
+    gin.build_graph_gin,
+    uses=("edge features",),
+)
+_PNA = Model(
+    "pna",
+    "four poolings side by side, scaled by degrees",
+    "Corso et al. 2020, arXiv:2004.05718",
+    pna.build_pna,
+    pna.build_graph_pna,
+    uses=("edge features",),
+)
+_POOLINGS = "Hua et al. 2022, arXiv:2205.11691"
+
+
+def _with_cp(model: Model) -> Model:
+    return Model(
+        f"{model.name}+cp",
+        f"{model.name} through with_cp: its layers multiply as well",
+        _POOLINGS,
+        None if model.node is None else high_order(model.node),
+        None if model.graph is None else high_order(model.graph),
+        model.uses,
+    )
 
 
 _ALL = (
@@ -45,9 +113,22 @@ _ALL = (
         "tgnn",
         "multiplies neighbours through a CP decomposition, and sums them",
         "Hua et al. 2022, arXiv:2205.11691",
-        node=build_tgnn,
-        graph=build_graph_tgnn,
+        tgnn.build_tgnn,
+        tgnn.build_graph_tgnn,
+        uses=("edge features", "edge weights"),
     ),
+    Model("mlp", "no graph: what the features alone tell", "Rosenblatt 1958", mlp.build_mlp, mlp.build_graph_mlp),
+    _GCN,
+    _GAT,
+    _SAGE,
+    _GIN,
+    _PNA,
+    *(
+        Model(name, f"one network, pooled by {name} at every level", _POOLINGS, *pooling.classical(name))
+        for name in ("sum", "mean", "max")
+    ),
+    Model("cp", "the same network, pooled by the CP layer alone", _POOLINGS, pooling.build_cp, pooling.build_graph_cp),
+    *(_with_cp(model) for model in (_GCN, _GAT, _SAGE, _GIN, _PNA)),
 )
 
 MODELS: Mapping[str, Model] = {model.name: model for model in _ALL}
@@ -64,6 +145,18 @@ def find_model(name: str) -> Model:
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(MODELS)}"
         raise WrongModel(f"there is no model {name!r}: {hint}")
     return MODELS[name]
+
+
+def settings_of(build: Build) -> dict[str, tuple[Any, Any]]:
+    """The settings of a model's own: their types and defaults.
+
+    Example:
+        >>> settings_of(find_model("gcn").node)["bias"]
+        (<class 'bool'>, False)
+    """
+    kinds = get_type_hints(build, include_extras=True)
+    parameters = inspect.signature(build).parameters.values()
+    return {p.name: (kinds[p.name], p.default) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 def build_model(
@@ -84,19 +177,43 @@ def build_model(
     if build is None:
         able = [other.name for other in MODELS.values() if other.builder(shape.level) is not None]
         raise WrongModel(f"{name} is not made for {shape.level} tasks; {', '.join(able)} are")
-    if shape.features is None:
-        raise WrongModel(f"{name} needs node features, and this data has none")
-    accepted = [
-        p.name for p in inspect.signature(build).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
+    _check_data(model, shape)
+    settings = settings_of(build)
     for key in arguments:
-        if key not in accepted:
-            near = difflib.get_close_matches(key, [*accepted, "hidden", "layers", "dropout"], n=1)
-            hint = f"did you mean model.{near[0]}?" if near else f"it has {', '.join(accepted)}"
-            raise WrongModel(f"there is no setting model.{key} of {name}; {hint}")
-    kinds = get_type_hints(build, include_extras=True)
-    checked = {key: _checked(key, value, kinds[key]) for key, value in arguments.items()}
+        if key not in settings:
+            near = difflib.get_close_matches(key, [*settings, "hidden", "layers", "dropout"], n=1)
+            has = f"it has {', '.join(settings)}" if settings else "it has none of its own"
+            raise WrongModel(
+                f"there is no setting model.{key} of {name}; {f'did you mean model.{near[0]}?' if near else has}"
+            )
+    checked = {key: _checked(key, value, settings[key][0]) for key, value in arguments.items()}
     return build(shape, hidden, layers, dropout, **checked)
+
+
+def _check_data(model: Model, shape: Shape) -> None:
+    """What the model needs must be there; what it leaves unused is said."""
+    there = _there(shape)
+    for part in model.needs:
+        if part not in there:
+            others = (m for m in MODELS.values() if m.builder(shape.level) is not None and set(m.needs) <= there)
+            able = [other.name for other in others]
+            hint = f"{', '.join(able)} would do" if able else "give it some, as a column of the data"
+            raise WrongModel(f"{model.name} needs {part}, and this data has none; {hint}")
+    unused = [
+        part for part in ("edge features", "edge weights") if part in there and part not in (*model.uses, *model.needs)
+    ]
+    if unused:
+        logger.warning("%s does not use the %s of this data", model.name, " and the ".join(unused))
+
+
+def _there(shape: Shape) -> set[str]:
+    there = {
+        "node features": shape.features is not None,
+        "edge features": shape.edge_features is not None,
+        "edge weights": shape.edge_weights,
+        "positions": shape.positions is not None,
+    }
+    return {part for part, has in there.items() if has}
 
 
 def _checked(key: str, value: Any, kind: Any) -> Any:

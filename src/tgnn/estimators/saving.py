@@ -40,7 +40,7 @@ def write_estimator(estimator: Any, path: Path) -> None:
         "tgnn": __version__,
         "parameters": {name: _plain(value, name) for name, value in parameters.items()},
         "config": estimator.config_.model_dump(mode="json"),
-        "shape": asdict(estimator.shape_),
+        "shape": estimator.shape_.to_dict(),
         "task": asdict(estimator.task_),
         "classes": None,
         "history": estimator.history_,
@@ -71,7 +71,7 @@ def read_estimator(kind: type[T], path: Path) -> T:
     try:
         estimator: Any = kind(**about["parameters"])
         estimator.config_, estimator.task_ = make_config(about["config"]), Task(**about["task"])
-        estimator.shape_ = Shape(**{name: _width(value) for name, value in about["shape"].items()})
+        estimator.shape_ = Shape.from_dict(about["shape"])
         estimator.n_features_in_ = columns(estimator.shape_.features)
         estimator.history_, estimator.n_iter_ = list(about["history"]), int(about["n_iter"])
         estimator.best_epoch_ = int(about["best_epoch"])
@@ -87,10 +87,6 @@ def read_estimator(kind: type[T], path: Path) -> T:
     estimator.model_ = model.eval()
     whole: T = estimator
     return whole
-
-
-def _width(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _plain(value: Any, name: str) -> Any:

@@ -136,7 +136,8 @@ def fit(
 
 def _seed(number: int, device: torch.device) -> None:
     """For what the model draws. ``torch.manual_seed`` would do, but writes down its caller for devices not in use,
-    which takes longer than a small layer."""
+    which takes longer than a small layer.
+    """
     torch.default_generator.manual_seed(number)
     if device.type == "cuda":
         torch.cuda.manual_seed(number)
@@ -158,7 +159,8 @@ def one_epoch(
         with precision.lowered():
             out = model(piece.data)
             loss = task.loss(out if piece.rows is None else out[piece.rows], piece.y)
-        precision.step(loss, optimizer, model, clip)
+        extra = getattr(model, "extra_loss", None)  # some models learn from more than targets
+        precision.step(loss if extra is None else loss + extra, optimizer, model, clip)
         total += float(loss.detach()) * len(piece.y)
         count += len(piece.y)
     if not math.isfinite(total):

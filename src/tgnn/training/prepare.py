@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import degree
 
+from tgnn.baselines import find_model
 from tgnn.baselines.shape import Shape
 from tgnn.data.about import content_hash
 from tgnn.data.formats.packed import PackedGraphs
@@ -61,7 +63,11 @@ def prepare(config: Config) -> Prepared:
     """Loads the data of a run, with its split drawn by the run's seed."""
     settings = config.data
     data = load(settings.name, settings.root, settings.offline, split=settings.split, seed=config.train.seed)
-    return seal(with_features(data, settings), getattr(data, "split", None))
+    prepared = seal(with_features(data, settings), getattr(data, "split", None))
+    complete = find_model(config.model.name).complete
+    if complete is not None:
+        complete(prepared.data)
+    return prepared
 
 
 def with_features(data: Data | PackedGraphs, settings: DataConfig) -> Data | PackedGraphs:
@@ -88,13 +94,36 @@ def seal(data: Data | PackedGraphs, split: Split | None) -> Prepared:
     blank = data.y.clone()
     blank[split.test] = float("nan") if blank.is_floating_point() else -1
     data.y = blank
-    return Prepared(data, split, task, shape_of(data), sealed, whole)
+    return Prepared(data, split, task, shape_of(data, split.train), sealed, whole)
 
 
-def shape_of(data: Data | PackedGraphs) -> Shape:
-    """Sizes that a model needs: widths of numbers, or how many categories each column of integers has."""
-    edges = data.edge_attr
-    return Shape(data.about.level, _width(data.x), _width(edges), data.about.outputs)
+def shape_of(data: Data | PackedGraphs, learned: Tensor | None = None) -> Shape:
+    """Sizes that a model needs: widths of numbers, or how many categories each column of integers has.
+
+    Args:
+        data: One graph or many.
+        learned: The graphs to learn from, whose degrees a model may want to know.
+    """
+    one = not isinstance(data, PackedGraphs)
+    pos = data.get("pos") if isinstance(data, Data) else data.pos
+    return Shape(
+        data.about.level,
+        _width(data.x),
+        _width(data.edge_attr),
+        data.about.outputs,
+        edge_weights=data.edge_weight is not None,
+        positions=None if pos is None else pos.size(-1),
+        nodes=data.num_nodes if one else None,
+        degrees=None if learned is None else _degrees(data, learned),
+    )
+
+
+def _degrees(data: Data | PackedGraphs, learned: Tensor) -> tuple[int, ...]:
+    """How many nodes have 0, 1, 2, ... edges into them."""
+    batch = data.batch(learned) if isinstance(data, PackedGraphs) else data
+    if batch.get("edge_index") is None:
+        return (batch.num_nodes,)
+    return tuple(torch.bincount(degree(batch.edge_index[1], batch.num_nodes, torch.long)).tolist())
 
 
 def _width(values: Tensor | None) -> int | tuple[int, ...] | None:

@@ -161,7 +161,7 @@ def _write_beginning(folder: Path, config: Config, prepared: Prepared) -> None:
             "about": data.about.to_dict(),
             "data_hash": prepared.data_hash,
             "split": {"name": split.name, "seed": split.seed, "hash": split.hash},
-            "shape": asdict(prepared.shape),
+            "shape": prepared.shape.to_dict(),
             "task": asdict(prepared.task),
             "encoding": getattr(data, "encoding", None),
         },
@@ -229,11 +229,7 @@ def read_facts(folder: Path) -> tuple[Shape, Task, dict[str, Any]]:
         raise WrongRun(f"{folder} is not a whole run folder: it has no {DATA}")
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        shape = facts["shape"]
-        for name in ("features", "edge_features"):
-            if isinstance(shape[name], list):
-                shape[name] = tuple(shape[name])
-        return Shape(**shape), Task(**facts["task"]), facts
+        return Shape.from_dict(facts["shape"]), Task(**facts["task"]), facts
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise WrongRun(f"{path} is damaged: {error}") from error
 

@@ -201,6 +201,16 @@ class PackedGraphs:
         return self._node.get("x")
 
     @property
+    def pos(self) -> Tensor | None:
+        """Positions of all nodes, graph after graph."""
+        return self._node.get("pos")
+
+    def add(self, name: str, values: Tensor) -> None:
+        """Gives all nodes, graph after graph, one more row of numbers; it is not stored."""
+        self._check(name, len(values), int(self._node_ptr[-1]))
+        self._node[name] = values
+
+    @property
     def edge_attr(self) -> Tensor | None:
         """Features of all stored edges, graph after graph."""
         return self._edge.get("edge_attr")

@@ -1,0 +1,53 @@
+"""GIN: a sum of neighbours, and an MLP of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch_geometric.nn import GINConv, GINEConv
+from torch_geometric.nn.models import GIN, MLP
+
+from tgnn.baselines.network import NodeNetwork, node_input
+from tgnn.baselines.pooled import Pooled
+from tgnn.baselines.readout import Readout
+from tgnn.baselines.shape import Shape
+
+
+def build_gin(
+    shape: Shape,
+    hidden: int,
+    layers: int,
+    dropout: float,
+    *,
+    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    train_eps: bool = True,
+) -> NodeNetwork:
+    """PyG's ``GIN``, Eq. (4.1) of Xu et al."""
+    encoder, width = node_input(shape, hidden)
+    gnn = GIN(width, hidden, layers, shape.outputs, dropout=dropout, train_eps=train_eps, norm="batch_norm")
+    return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
+
+
+def build_graph_gin(
+    shape: Shape,
+    hidden: int,
+    layers: int,
+    dropout: float,
+    *,
+    train_eps: bool = True,
+    readout: str = "sum",
+    jump: bool = True,
+    rank: Annotated[int, Field(ge=1)] = 32,
+) -> Pooled:
+    """PyG's ``GINConv`` in the common network, or ``GINEConv`` where edges have features; the readouts of all layers
+    side by side, Eq. (4.2).
+    """
+
+    def layer() -> torch.nn.Module:
+        mlp = MLP([hidden, hidden, hidden], norm="batch_norm")
+        return GINConv(mlp, train_eps=train_eps) if shape.edge_features is None else GINEConv(mlp, train_eps=train_eps)
+
+    stack = [layer() for _ in range(layers)]
+    return Pooled(shape, hidden, stack, Readout(readout, hidden, rank), dropout, jump=jump, edges="features")

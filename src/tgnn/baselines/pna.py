@@ -1,0 +1,58 @@
+"""PNA: several poolings side by side, scaled by degrees."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch_geometric.nn import PNAConv
+from torch_geometric.nn.models import PNA
+
+from tgnn.baselines.network import NodeNetwork, node_input
+from tgnn.baselines.pooled import Pooled
+from tgnn.baselines.readout import Readout
+from tgnn.baselines.shape import Shape
+
+_POOLINGS = ["mean", "min", "max", "std"]
+_SCALERS = ["identity", "amplification", "attenuation"]
+
+
+def _degrees(shape: Shape) -> Tensor:
+    """For the mean degree of the data to learn from; a trained model has it among its weights."""
+    return torch.tensor(shape.degrees or (0, 1))
+
+
+def build_pna(
+    shape: Shape,
+    hidden: int,
+    layers: int,
+    dropout: float,
+    *,
+    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+) -> NodeNetwork:
+    """PyG's ``PNA``, Eq. (8) of Corso et al."""
+    encoder, width = node_input(shape, hidden)
+    kinds = {"aggregators": _POOLINGS, "scalers": _SCALERS, "deg": _degrees(shape)}
+    gnn = PNA(width, hidden, layers, shape.outputs, dropout=dropout, **kinds)
+    return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
+
+
+def build_graph_pna(
+    shape: Shape,
+    hidden: int,
+    layers: int,
+    dropout: float,
+    *,
+    towers: Annotated[int, Field(ge=1)] = 5,
+    readout: str = "sum",
+    rank: Annotated[int, Field(ge=1)] = 32,
+) -> Pooled:
+    """PyG's ``PNAConv`` in the common network."""
+    if hidden % towers:
+        raise ValueError(f"model.hidden is {hidden}, but must be a multiple of model.towers, {towers}")
+    edge_dim = None if shape.edge_features is None else hidden
+    settings = {"edge_dim": edge_dim, "towers": towers, "divide_input": True}
+    stack = [PNAConv(hidden, hidden, _POOLINGS, _SCALERS, _degrees(shape), **settings) for _ in range(layers)]
+    return Pooled(shape, hidden, stack, Readout(readout, hidden, rank), dropout, edges="features")

@@ -1,0 +1,96 @@
+"""The network in which all models of graphs are compared: only the layers, and at times the readout, differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn.models import MLP
+from torch_geometric.nn.norm import BatchNorm
+
+from tgnn.baselines.shape import Shape
+from tgnn.nn.models.encoder import make_encoder
+
+
+class Pooled(torch.nn.Module):
+    """Encoder, layers, readout and head, as in Dwivedi et al., "Benchmarking Graph Neural Networks" (JMLR 2023).
+
+    Each layer is followed by normalization, ReLU and dropout, and added to its input.
+
+    Args:
+        shape: Of the data.
+        hidden: Width of rows between layers.
+        layers: Each called as ``layer(x, edge_index)``, or ``layer(x, edge_index, edge_attr)`` with something of edges.
+        readout: A :class:`Readout` or the like: ``readout(x, batch, size)``, with its ``width``.
+        dropout: Share of entries dropped.
+        norm: Whether rows are normalized over the batch.
+        residual: Whether a layer's input is added to its output.
+        jump: Whether the readouts of all layers are used, and not of the last alone.
+        head_layers: Layers of the head, each half as wide as the one before.
+        edges: What layers are told of edges: ``"features"`` (mapped to ``hidden``, where there are any), ``None``, or
+            a function of the data.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        hidden: int,
+        layers: Iterable[torch.nn.Module],
+        readout: torch.nn.Module,
+        dropout: float = 0.0,
+        norm: bool = True,
+        residual: bool = True,
+        jump: bool = False,
+        head_layers: int = 3,
+        edges: str | Callable[[Data], Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        assert shape.features is not None
+        self.encoder = make_encoder(shape.features, hidden, "x")
+        self.edge_encoder = None
+        if edges == "features" and shape.edge_features is not None:
+            self.edge_encoder = make_encoder(shape.edge_features, hidden, "edge_attr")
+        self.told = edges if callable(edges) else None
+        self.layers = torch.nn.ModuleList(layers)
+        self.norms = torch.nn.ModuleList(BatchNorm(hidden) if norm else torch.nn.Identity() for _ in self.layers)
+        self.dropout, self.residual, self.jump, self.readout = torch.nn.Dropout(dropout), residual, jump, readout
+        width = int(readout.width) * (len(self.layers) if jump else 1)  # type: ignore[arg-type]
+        widths = [width] + [max(hidden // 2**i, 1) for i in range(1, head_layers)] + [shape.outputs]
+        self.head = MLP(widths, dropout=dropout, norm=None)
+
+    def forward(self, data: Data) -> Tensor:
+        x, told = self.encoder(data.x), self._of_edges(data)
+        rows = []
+        for layer, norm in zip(self.layers, self.norms):
+            out = norm(layer(x, data.edge_index, *told)).relu()
+            x = self.dropout(out + x if self.residual else out)
+            rows.append(x)
+        rows = rows if self.jump else rows[-1:]
+        pooled = torch.cat([self.readout(x, data.batch, data.num_graphs) for x in rows], dim=-1)
+        out = self.head(pooled)
+        return out
+
+    def _of_edges(self, data: Data) -> tuple[Tensor, ...]:
+        if self.told is not None:
+            return (self.told(data),)
+        if self.edge_encoder is None:
+            return ()
+        return (self.edge_encoder(data.edge_attr),)
+
+
+class OnNodes(torch.nn.Module):
+    """A module that looks at each node alone, as a layer.
+
+    Args:
+        module: Called with rows.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        out: Tensor = self.module(x)
+        return out

@@ -1,0 +1,37 @@
+"""From the rows of a graph's nodes to one row for the graph."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation, MaxAggregation, MeanAggregation, SumAggregation
+
+from tgnn.nn import CPAggregation
+
+_CLASSICAL = {"sum": SumAggregation, "mean": MeanAggregation, "max": MaxAggregation}
+
+
+class Readout(torch.nn.Module):
+    """Some poolings side by side.
+
+    Args:
+        name: ``"sum"``, ``"mean"``, ``"max"``, ``"cp"``, or several joined by ``+``.
+        width: Of a row.
+        rank: Of ``cp``; its factors are drawn towards 1, as in :class:`tgnn.GraphTGNN`.
+    """
+
+    def __init__(self, name: str, width: int, rank: int = 32) -> None:
+        super().__init__()
+        parts = name.split("+")
+        for part in parts:
+            if part not in (*_CLASSICAL, "cp"):
+                raise ValueError(f"model.readout is {name!r}: it is made of sum, mean, max and cp, such as sum+cp")
+        self.poolings = torch.nn.ModuleList(self._pooling(part, width, rank) for part in parts)
+        self.width = len(parts) * width
+
+    @staticmethod
+    def _pooling(name: str, width: int, rank: int) -> Aggregation:
+        return CPAggregation(width, width, rank=rank, scaled=True) if name == "cp" else _CLASSICAL[name]()
+
+    def forward(self, x: Tensor, batch: Tensor, size: int) -> Tensor:
+        return torch.cat([pooling(x, batch, dim_size=size) for pooling in self.poolings], dim=-1)
