@@ -2,32 +2,99 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import logging
+from typing import Annotated, Any
 
 import typer
 
 from tgnn.cli.console import out, print_json
 
+_REFERENCE = {"node": "cora", "graph": "zinc"}
+"""Whose sizes the parameters are counted for."""
 
-def models(json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object.")] = False) -> None:
-    """All models that `tgnn train --model` takes."""
-    from tgnn.baselines import MODELS
 
-    rows = [
-        {
-            "name": model.name,
-            "tasks": [level for level in ("node", "graph") if model.builder(level) is not None],
-            "idea": model.idea,
-            "paper": model.paper,
-        }
-        for model in MODELS.values()
-    ]
+def models(
+    name: Annotated[str | None, typer.Argument(help="One model, to see its settings and what a search tries.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object.")] = False,
+) -> None:
+    """All models that `tgnn train --model` takes, or all about one of them."""
+    from tgnn.baselines import MODELS, find_model
+
+    rows = [_about(model.name) for model in ([find_model(name)] if name else MODELS.values())]
     if json:
-        print_json(rows)
-        return
+        print_json(rows[0] if name else rows)
+    elif name:
+        _show_one(rows[0])
+    else:
+        _show_all(rows)
+
+
+def _about(name: str) -> dict[str, Any]:
+    from tgnn.baselines import find_model
+    from tgnn.baselines.ranges import search_space
+    from tgnn.baselines.registry import settings_of
+
+    model = find_model(name)
+    levels = {level: build for level in ("node", "graph") if (build := model.builder(level)) is not None}
+    return {
+        "name": model.name,
+        "tasks": list(levels),
+        "year": model.year,
+        "paper": model.paper,
+        "idea": model.idea,
+        "needs": list(model.needs),
+        "uses": list(model.uses),
+        "parameters": {_REFERENCE[level]: _count(name, level) for level in levels},
+        "settings": {
+            level: {key: default for key, (_, default) in settings_of(build).items()} for level, build in levels.items()
+        },
+        "search": {level: {key: list(v) for key, v in search_space(name, level).items()} for level in levels},
+    }
+
+
+def _count(name: str, level: str) -> int:
+    """Parameters of the model as its default recipe has it, on Cora or ZINC."""
+    import torch
+
+    from tgnn.baselines import build_model
+    from tgnn.baselines.shape import Shape
+    from tgnn.training.recipes import resolve
+
+    shape = Shape("node", 1433, None, 7, nodes=2708) if level == "node" else Shape("graph", (28,), (4,), 1)
+    settings = resolve("", name, level).model
+    logging.getLogger("tgnn").disabled = True  # here it is no news that a model leaves the edges' features unused
+    try:
+        with torch.random.fork_rng([]):
+            model = build_model(name, shape, settings.hidden, settings.layers, settings.dropout, settings.arguments)
+    finally:
+        logging.getLogger("tgnn").disabled = False
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _show_all(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
-    table = Table("name", "tasks", "idea", "paper", box=None, pad_edge=False)
+    table = Table("name", "tasks", "parameters", "idea", "paper", box=None, pad_edge=False)
     for row in rows:
-        table.add_row(str(row["name"]), ", ".join(row["tasks"]), str(row["idea"]), str(row["paper"]))
+        counts = " ".join(f"{count:,}" for count in row["parameters"].values())
+        table.add_row(row["name"], " ".join(row["tasks"]), counts, row["idea"], row["paper"])
     out.print(table)
+    out.print("\nParameters: of the default recipe, on Cora (node) and ZINC (graph). `tgnn models NAME` tells more.")
+
+
+def _show_one(row: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    out.print(f"[bold]{row['name']}[/bold]: {row['idea']}")
+    out.print(row["paper"])
+    needs, uses = ", ".join(row["needs"]) or "nothing but edges", ", ".join(row["uses"]) or "nothing else"
+    out.print(f"needs {needs}; uses {uses} where it is there")
+    for level in row["tasks"]:
+        data = _REFERENCE[level]
+        out.print(f"\n{level} tasks, {row['parameters'][data]:,} parameters on {data}")
+        table = Table("setting", "default", "a search tries", box=None, pad_edge=False)
+        settings, search = row["settings"][level], row["search"][level]
+        for key in [*(f"model.{name}" for name in settings), *(key for key in search if key[6:] not in settings)]:
+            default = str(settings.get(key.removeprefix("model."), ""))
+            table.add_row(key, default, " ".join(str(value) for value in search.get(key, [])))
+        out.print(table)

@@ -1,0 +1,72 @@
+"""What a search may try, for every model in one place: the paper's ranges for all, and what each model has of its own.
+
+A comparison is fair when every model has the same number of trials over the same common ranges, on the same splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tgnn.baselines.registry import find_model, settings_of
+
+Range = tuple[Any, ...]
+
+COMMON: Mapping[str, Range] = {
+    "optimizer.lr": (0.0001, 0.0005, 0.001, 0.003, 0.005, 0.01, 0.05),
+    "optimizer.weight_decay": (0.0, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3),
+    "model.dropout": (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9),
+}
+"""The paper's table of search ranges (appendix "Hyperparameter")."""
+
+RANKS: Range = (8, 25, 32, 50, 64, 75, 100, 128, 200, 256, 512)
+"""The paper's ranks, and 8 of its efficiency table."""
+
+_INPUT_DROPOUT: Range = (0.0, 0.3, 0.5, 0.7)
+_READOUT: Range = ("sum", "mean")
+
+OWN: Mapping[str, Mapping[str, Range]] = {
+    "tgnn": {
+        "model.rank": RANKS,
+        "model.factors": ("plain", "weighted", "tempered"),
+        "model.low_order": ("sum", "mean", "gcn"),
+        "model.root_weight": (False, True),
+        "optimizer.cp_lr": (0.0005, 0.001, 0.005, 0.01, 0.05),
+    },
+    "cp": {"model.rank": RANKS},
+    "gat": {"model.heads": (1, 4, 8), "model.attention_dropout": (0.0, 0.3, 0.6)},
+    "graphsage": {"model.pooling": ("mean", "max")},
+    "gprgnn": {"model.alpha": (0.1, 0.2, 0.5, 0.9)},
+    "appnp": {"model.alpha": (0.05, 0.1, 0.2, 0.5)},
+    "gcn2": {"model.alpha": (0.1, 0.2, 0.5), "model.theta": (0.5, 1.0, 1.5)},
+    "h2gcn": {"model.layers": (1, 2)},
+    "node2vec": {"model.p": (0.25, 0.5, 1.0, 2.0, 4.0), "model.q": (0.25, 0.5, 1.0, 2.0, 4.0)},
+    "monet": {"model.kernels": (2, 3, 5)},
+    "diffpool": {"model.clusters": (4, 8, 16)},
+    "soppool": {"model.kind": ("bimap", "attention")},
+    **{f"{name}+cp": {"model.rank": RANKS} for name in ("gcn", "gat", "graphsage", "gin", "pna")},
+}
+"""Beside the common ones; a key that a model has for one kind of task only counts there."""
+
+
+def search_space(model: str, level: str) -> dict[str, Range]:
+    """Settings and the values to try, for a model and a kind of task.
+
+    Args:
+        model: Name of the model.
+        level: ``"node"`` or ``"graph"``.
+
+    Example:
+        >>> search_space("gcn", "node")["model.dropout"]
+        (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9)
+    """
+    build = find_model(model).builder(level)
+    if build is None:
+        return {}
+    known = {f"model.{name}" for name in settings_of(build)} | {"model.layers"}
+    own = {key: values for key, values in OWN.get(model, {}).items() if key in known or key.startswith("optimizer.")}
+    if "model.input_dropout" in known:
+        own["model.input_dropout"] = _INPUT_DROPOUT
+    if "model.readout" in known:
+        own["model.readout"] = (*_READOUT, "sum+cp") if model == "tgnn" else _READOUT
+    return {**COMMON, **own}
