@@ -111,11 +111,7 @@ class Ranking:
 
 
 def ranking(result: Result) -> Ranking | None:
-    """Ranks of the rows that have a mean in every column that any of them has (Demšar 2006); ``None`` for fewer than
-    two such rows.
-
-    A block is a column; where a table has only one, its splits are the blocks.
-    """
+    """Ranks of the rows that have a mean in every column (Demšar 2006); ``None`` for fewer than two such rows."""
     blocks: dict[str, dict[str, float]] = {}
     for cell in result.cells:
         found = summary(cell.tests)
