@@ -39,7 +39,8 @@ def side_by_side(contenders: dict[str, Callable[[], object]], rounds: int) -> di
 
 def paired(one: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[float, float, float]:
     """Median seconds of two, and the median of how many times as long the second took as the first just before it:
-    for differences of a few per cent, which a slow minute of the machine would hide."""
+    for differences of a few per cent, which a slow minute of the machine would hide.
+    """
     times = []
     for number in range(rounds + 1):
         start = time.perf_counter()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import torch
-from torch import Tensor
 
+from tgnn.reproduce.theorems import random_polynomial
 from tgnn.theory import cp_from_polynomial, cp_mean, cp_sum
 
 SIZES = [(2, 3), (3, 4), (4, 5), (4, 8), (10, 3), (50, 2), (1, 20)]
@@ -16,29 +15,10 @@ COUNTS = [3, 5, 8, 12, 20, 40, 100, 1000, 3000]
 
 def polynomial_error(features: int, k: int) -> tuple[float, float]:
     """Largest value of a random polynomial and largest error of its layer, over 20 sets."""
-    generator = torch.Generator().manual_seed(0)
-    keys = [key for n in range(k + 1) for key in itertools.combinations_with_replacement(range(features), n)]
-    terms = {key: torch.randn(2, generator=generator, dtype=torch.float64) for key in keys}
+    terms, sets, truth = random_polynomial(features, k)
     layer = cp_from_polynomial(terms, in_channels=features, k=k)
-    sets = torch.randn(20, k, features, generator=generator, dtype=torch.float64)
     found = layer(sets.reshape(-1, features), torch.arange(20).repeat_interleave(k))
-    truth = torch.stack([_evaluate(terms, one) for one in sets])
     return float(truth.abs().max()), float((found - truth).abs().max())
-
-
-def _evaluate(terms: dict[tuple[int, ...], Tensor], x: Tensor) -> Tensor:
-    """Sum of the terms, vector after vector: each either gives one of the factors that are left, or none."""
-    left = dict(terms)
-    for row in x:
-        after: dict[tuple[int, ...], Tensor] = {}
-        for key, value in left.items():
-            after[key] = after.get(key, 0) + value
-            for place in range(len(key)):
-                if place == 0 or key[place] != key[place - 1]:
-                    rest = key[:place] + key[place + 1 :]
-                    after[rest] = after.get(rest, 0) + value * row[key[place]]
-        left = after
-    return left[()]
 
 
 def sum_errors(k: int) -> tuple[float, float]:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 import os
-import signal
-import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +14,8 @@ import numpy as np
 import scipy.stats
 
 from tgnn.training.config import Config, make_config
-from tgnn.training.loop import Interrupted, asked_to_stop
-from tgnn.training.run import WrongRun, train, write_json
+from tgnn.training.run import WrongRun, write_json
+from tgnn.training.side_by_side import train_all
 
 SUMMARY, PLAN = "summary.json", "runs.json"
 
@@ -53,60 +48,18 @@ def train_many(
     }
     jobs = min(jobs or os.cpu_count() or 1, runs)
     found: dict[int, dict[str, Any]] = {}
-    if jobs == 1:
-        for seed, plan in plans.items():
-            found[seed] = train(plan, folder / f"seed-{seed}", resume)
-            tell(found[seed])
-    else:
-        _side_by_side(plans, folder, jobs, resume, found, tell)
+
+    def done(seed: int, metrics: dict[str, Any]) -> None:
+        found[seed] = metrics
+        tell(metrics)
+
+    try:
+        train_all({seed: (plan, folder / f"seed-{seed}") for seed, plan in plans.items()}, jobs, resume, done)
+    except BrokenProcessPool:
+        raise WrongRun(f"a process of {folder} was killed; go on with: tgnn train --resume {folder}") from None
     summary = summarise([found[seed] for seed in seeds])
     write_json(folder / SUMMARY, summary)
     return summary
-
-
-def _side_by_side(
-    plans: dict[int, Config],
-    folder: Path,
-    jobs: int,
-    resume: bool,
-    found: dict[int, dict[str, Any]],
-    tell: Callable[[dict[str, Any]], None],
-) -> None:
-    """Runs in processes of their own. No more are begun than run, so that a stop stops all of them."""
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    waiting, running = list(plans), dict[Future[dict[str, Any]], int]()
-    with asked_to_stop() as stop, ProcessPoolExecutor(jobs, get_context("spawn"), _end_with_parent) as pool:
-        try:
-            while waiting or running:
-                while waiting and len(running) < jobs and not stop.is_set():
-                    seed = waiting.pop(0)
-                    plan = plans[seed].model_dump(mode="json")
-                    place = str(folder / f"seed-{seed}")
-                    running[pool.submit(_train_in_process, plan, place, resume, threads)] = seed
-                done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
-                for task in done:
-                    seed = running.pop(task)
-                    found[seed] = task.result()
-                    tell(found[seed])
-                if stop.is_set():
-                    raise Interrupted
-        except BrokenProcessPool:
-            raise WrongRun(f"a process of {folder} was killed; go on with: tgnn train --resume {folder}") from None
-        finally:
-            for process in list((pool._processes or {}).values()) if running else []:
-                process.terminate()  # asks: it saves where it is
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent is killed is asked to stop (on Linux), and does not go on alone."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-
-
-def _train_in_process(settings: dict[str, Any], folder: str, resume: bool, threads: int) -> dict[str, Any]:
-    config = make_config(settings)
-    own = config.train.model_copy(update={"threads": config.train.threads or threads})
-    return train(config.model_copy(update={"train": own}), Path(folder), resume)
 
 
 def read_plan(folder: Path) -> tuple[Config, int] | None:

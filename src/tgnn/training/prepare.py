@@ -104,8 +104,7 @@ def shape_of(data: Data | PackedGraphs, learned: Tensor | None = None) -> Shape:
         data: One graph or many.
         learned: The graphs to learn from, whose degrees a model may want to know.
     """
-    one = not isinstance(data, PackedGraphs)
-    pos = data.get("pos") if isinstance(data, Data) else data.pos
+    pos = data.pos if isinstance(data, PackedGraphs) else data.get("pos")
     return Shape(
         data.about.level,
         _width(data.x),
@@ -113,7 +112,7 @@ def shape_of(data: Data | PackedGraphs, learned: Tensor | None = None) -> Shape:
         data.about.outputs,
         edge_weights=data.edge_weight is not None,
         positions=None if pos is None else pos.size(-1),
-        nodes=data.num_nodes if one else None,
+        nodes=None if isinstance(data, PackedGraphs) else int(data.num_nodes),
         degrees=None if learned is None else _degrees(data, learned),
     )
 

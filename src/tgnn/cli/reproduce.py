@@ -1,0 +1,202 @@
+"""``tgnn reproduce``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tgnn.cli import console
+from tgnn.cli.console import err, out, print_json
+from tgnn.cli.train import key_and_value
+
+if TYPE_CHECKING:
+    from tgnn.reproduce.experiment import Ask, Experiment
+    from tgnn.reproduce.result import Result
+    from tgnn.reproduce.run import Progress
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A table or figure; none: list them.")] = None,
+    models: Annotated[str | None, typer.Option(help="Only these rows, such as tgnn,gcn.")] = None,
+    datasets: Annotated[
+        str | None, typer.Option(help="Only these columns; any other data set by name has a column of its own.")
+    ] = None,
+    largest: Annotated[int | None, typer.Option(min=1, help="Only rows up to this rank or width.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each cell; by default the paper's number.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at once; by default one per core.")] = None,
+    root: Annotated[
+        Path | None, typer.Option(envvar="TGNN_DATA", help="Folder with files, looked into before cache and network.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting for all cells.")
+    ] = None,
+    folder: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = Path("runs/reproduce"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and stop.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object and nothing else.")] = False,
+) -> None:
+    """Make a table or figure of the paper again, with its own figures beside ours.
+
+    What was run before with the same settings, data and split is found again: stop it whenever you like and type the
+    same line again.
+
+    Examples: `tgnn reproduce theorems`,
+    `tgnn reproduce table-1-citation --models tgnn,gcn --datasets cora --runs 3 --jobs 2`.
+    """
+    from tgnn.reproduce.experiment import Ask
+    from tgnn.reproduce.experiments import EXPERIMENTS
+
+    if name is None:
+        _list(EXPERIMENTS.values(), json)
+        return
+    experiment = _find(name)
+    changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
+    changes = {key: value for key, value in changes.items() if value is not None}
+    changes |= dict(key_and_value(text) for text in settings or [])
+    ask = Ask(_names(models), _names(datasets), largest, runs, changes, jobs or os.cpu_count() or 1)
+    if dry_run:
+        _show_cells(experiment, ask, json)
+        return
+    _run(experiment, ask, folder, json)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _find(name: str) -> Experiment:
+    import difflib
+
+    from tgnn.reproduce.experiments import EXPERIMENTS
+
+    if name not in EXPERIMENTS:
+        near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(EXPERIMENTS)}"
+        raise typer.BadParameter(f"there is no table or figure {name!r}: {hint}", param_hint="NAME")
+    return EXPERIMENTS[name]
+
+
+def _list(experiments: Any, json: bool) -> None:
+    rows = [
+        {
+            "name": experiment.name,
+            "title": experiment.title,
+            "rows": [row for row, _, _ in experiment.rows],
+            "columns": list(experiment.columns),
+            "runs": experiment.runs,
+        }
+        for experiment in experiments
+    ]
+    if json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table("name", "cells", "runs", "what", box=None, pad_edge=False)
+    for row in rows:
+        cells = len(row["rows"]) * len(row["columns"])
+        table.add_row(row["name"], str(cells or ""), str(row["runs"]) if cells else "", row["title"])
+    out.print(table)
+
+
+def _show_cells(experiment: Experiment, ask: Ask, json: bool) -> None:
+    cells = experiment.cells(ask)
+    if json:
+        print_json([{"row": c.row, "column": c.column, "config": c.config.model_dump(mode="json")} for c in cells])
+        return
+    for cell in cells:
+        figure = experiment.figure(cell.row, cell.column)
+        known = "" if figure is None else f"  (paper {figure.value:.4g})"
+        out.print(f"{cell.row} on {cell.column}, {ask.runs or experiment.runs} runs{known}", highlight=False)
+
+
+def _run(experiment: Experiment, ask: Ask, folder: Path, json: bool) -> None:
+    from tgnn.reproduce.run import run_experiment
+    from tgnn.reproduce.write import markdown, write_texts
+    from tgnn.training.loop import Interrupted
+
+    view = _View(json, ask.jobs)
+    command = _command(experiment, ask)
+    try:
+        with view:
+            result = run_experiment(experiment, ask, folder, command, view.update)
+    except Interrupted:
+        err.print("stopped; type the same line again to go on")
+        raise
+    texts = write_texts(result, folder)
+    failed = [cell for cell in result.cells if cell.failed]
+    if json:
+        import dataclasses
+
+        print_json(dataclasses.asdict(result))
+    else:
+        out.print(markdown(result), markup=False, highlight=False, soft_wrap=True)
+        paths = ", ".join(str(path) for path in [folder / f"{experiment.name}.json", *texts])
+        err.print(f"saved as {paths}\na page of it: tgnn report {folder}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _command(experiment: Experiment, ask: Ask) -> str:
+    """What a reader can type to have the same; without what is private to a machine."""
+    words = ["tgnn", "reproduce", experiment.name]
+    words += ["--models", ",".join(ask.models)] if ask.models else []
+    words += ["--datasets", ",".join(ask.datasets)] if ask.datasets else []
+    words += ["--largest", str(ask.largest)] if ask.largest else []
+    words += ["--runs", str(ask.runs)] if ask.runs else []
+    for key, value in ask.changes.items():
+        words += [] if key in ("data.root", "data.offline") else ["--set", f"{key}={value}"]
+    return shlex.join(words)
+
+
+class _View:
+    """Cells done, running and left, and the time to go: a moving line on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, json: bool, jobs: int) -> None:
+        self._quiet = json or console.verbosity < 0
+        self._jobs, self._started, self._said = jobs, time.monotonic(), 0.0
+        self._status: Any = None
+
+    def __enter__(self) -> _View:
+        if not self._quiet and err.is_terminal:
+            self._status = err.status("reading the data")
+            self._status.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def update(self, progress: Progress, result: Result) -> None:
+        words = self._words(progress)
+        if self._status is not None:
+            self._status.update(words)
+        elif not self._quiet and (time.monotonic() - self._said > 15 or progress.done == progress.total):
+            self._said = time.monotonic()
+            err.print(words, highlight=False)
+
+    def _words(self, progress: Progress) -> str:
+        left = progress.total - progress.done - progress.failed
+        words = f"{progress.done} of {progress.total} runs done"
+        words += f" ({progress.found} found again)" if progress.found else ""
+        words += f", {progress.failed} failed" if progress.failed else ""
+        words += f", {left - len(progress.running)} waiting" if left > len(progress.running) else ""
+        if progress.seconds and left:
+            here = progress.done - progress.found
+            each = (time.monotonic() - self._started) / max(here, 1)
+            words += f", about {_duration(each * left)} to go"
+        if progress.running:
+            names = ", ".join(f"{row} on {column} #{seed}" for row, column, seed in sorted(progress.running))
+            words += f"; running: {names}"
+        return words
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,134 @@
+"""What an experiment is: cells, each a recipe, and how the paper names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tgnn.data.catalog import CATALOG
+from tgnn.data.load import find_entry
+from tgnn.paper import Figure, figures
+from tgnn.reproduce.result import Result
+from tgnn.training.config import Config
+from tgnn.training.recipes import recipe_for, resolve
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table.
+
+    Args:
+        row: Its row, such as a model.
+        column: Its column, such as a data set.
+        config: Of the first run; others have the seeds that follow.
+    """
+
+    row: str
+    column: str
+    config: Config
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What part of an experiment is asked for.
+
+    Args:
+        models: Only rows of these models; ``None``: all.
+        datasets: Only these data sets; one that the paper does not have there stands in a column of its own.
+        largest: Only rows whose size (the number at their end) is at most this.
+        runs: Of each cell; ``None``: as many as the paper has.
+        changes: Settings for all cells, as ``section.key``, such as the folder of the data.
+        jobs: Runs at once.
+    """
+
+    models: Sequence[str] | None = None
+    datasets: Sequence[str] | None = None
+    largest: int | None = None
+    runs: int | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    jobs: int = 1
+
+
+Row = tuple[str, str, Mapping[str, Any]]
+"""Name of a row, its model, and settings beside the recipe's."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper.
+
+    Args:
+        name: To call it by.
+        title: In words.
+        rows: Name, model and settings of each row; or a function of the data set.
+        columns: Data sets; or named variants of one, with their settings.
+        runs: Of each cell.
+        kind: How it is shown (:class:`~tgnn.reproduce.result.Result`).
+        notes: Where the protocol differs from the paper's, and what that does.
+        only_reported: Whether cells that the paper leaves empty stay empty.
+        series: Of the history of the first run, the keys that begin so are kept.
+        measure: Does it all in another way, where there are no cells to train.
+    """
+
+    name: str
+    title: str
+    rows: Sequence[Row] = ()
+    columns: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    runs: int = 10
+    kind: str = "table"
+    notes: Sequence[str] = ()
+    only_reported: bool = False
+    series: Sequence[str] = ()
+    measure: Callable[[Ask, Path], Result] | None = None
+
+    def cells(self, ask: Ask) -> list[Cell]:
+        """The cells that are asked for, row by row."""
+        self._check(ask)
+        columns = self._columns(ask)
+        return [
+            Cell(row, column, _config(model, data, {**own, **more, **ask.changes}))
+            for row, model, own in self.rows
+            if self._wanted(row, model, ask)
+            for column, (data, more) in columns.items()
+            if not self.only_reported or column not in self.columns or self.figure(row, column) is not None
+        ]
+
+    def figure(self, row: str, column: str, what: str = "") -> Figure | None:
+        """What the paper reports there; ``what`` is such as ``"parameters"``."""
+        table = f"{self.name}/{what}" if what else self.name
+        return next((f for f in figures() if (f.table, f.row, f.column) == (table, row, column)), None)
+
+    def _wanted(self, row: str, model: str, ask: Ask) -> bool:
+        size = row.split()[-1].partition("x")[0]
+        if ask.largest is not None and size.isdigit() and int(size) > ask.largest:
+            return False
+        return ask.models is None or model in ask.models or row in ask.models
+
+    def _columns(self, ask: Ask) -> Mapping[str, tuple[str, Mapping[str, Any]]]:
+        if ask.datasets is None:
+            return self.columns
+        known = {
+            name: value for name, value in self.columns.items() if name in ask.datasets or value[0] in ask.datasets
+        }
+        there = {data for data, _ in known.values()} | set(known)
+        return {**known, **{name: (name, {}) for name in ask.datasets if name not in there}}
+
+    def _check(self, ask: Ask) -> None:
+        known = {name for row, model, _ in self.rows for name in (row, model)}
+        for name in ask.models or ():
+            if name not in known:
+                rows = ", ".join(dict.fromkeys(model for _, model, _ in self.rows))
+                raise ValueError(f"there is no {name!r} in {self.name}; it has {rows}")
+        for name in ask.datasets or ():
+            if name not in self.columns:
+                find_entry(name)
+
+
+def _config(model: str, data: str, changes: Mapping[str, Any]) -> Config:
+    """The recipe of the model; data and budget of every row are those of tgnn's recipe for the data set."""
+    level = CATALOG[data].level
+    ours = recipe_for(data, "tgnn", level)
+    same = {f"{part}.{key}": value for part in ("data", "train") for key, value in ours.get(part, {}).items()}
+    return resolve(data, model, level, changes={**same, **changes})

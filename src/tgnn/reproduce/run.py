@@ -1,0 +1,202 @@
+"""Running the cells of an experiment: what was run before with the same settings, data and split is found again."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tgnn.data.about import content_hash
+from tgnn.data.load import load
+from tgnn.data.protocols import choose_split
+from tgnn.reproduce.experiment import Ask, Cell, Experiment
+from tgnn.reproduce.result import CellResult, Outcome, Result
+from tgnn.training.config import Config
+from tgnn.training.history import NAME as HISTORY
+from tgnn.training.prepare import with_features
+from tgnn.training.run import METRICS, WrongRun, environment, read_metrics
+from tgnn.training.side_by_side import train_all
+
+CELLS = "cells"
+logger = logging.getLogger("tgnn")
+
+Key = tuple[str, str, int]
+"""Row, column and seed of a run."""
+
+
+@dataclass
+class Progress:
+    """How far an experiment is.
+
+    Args:
+        total: Runs in all.
+        done: That are done, those found again included.
+        found: That were found again.
+        running: Under way.
+        failed: That cannot be run.
+        seconds: That each of those run here took.
+    """
+
+    total: int
+    done: int = 0
+    found: int = 0
+    running: set[Key] = field(default_factory=set)
+    failed: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+
+def run_experiment(
+    experiment: Experiment,
+    ask: Ask,
+    folder: Path,
+    command: str = "",
+    tell: Callable[[Progress, Result], None] = lambda progress, result: None,
+) -> Result:
+    """Runs what is asked for, and writes ``folder/<name>.json`` after every run.
+
+    Args:
+        experiment: Of :data:`~tgnn.reproduce.experiments.EXPERIMENTS`.
+        ask: Which part of it.
+        folder: For the result; runs are in ``folder/cells``.
+        command: That a reader can type to have the same.
+        tell: Called whenever something begins or ends.
+    """
+    path, store = folder / f"{experiment.name}.json", folder / CELLS
+    about: dict[str, Any] = {"command": command, "environment": _machine()}
+    if experiment.measure is not None:
+        result = replace(experiment.measure(ask, store), **about)
+        result.write(path)
+        tell(Progress(len(result.cells), len(result.cells)), result)
+        return result
+    cells, runs = experiment.cells(ask), ask.runs or experiment.runs
+    plans = {
+        (cell.row, cell.column, seed): _plan(cell.config, seed, store)
+        for seed in range(runs)  # first one run of every cell: a whole table soon, and then a better one
+        for cell in cells
+    }
+    outcomes: dict[Key, dict[str, Any]] = {}
+    failures: dict[Key, str] = {}
+    progress = Progress(len(plans))
+
+    def now() -> Result:
+        made = [_cell(experiment, cell, runs, outcomes, failures, plans) for cell in cells]
+        return Result(experiment.name, experiment.title, made, notes=experiment.notes, kind=experiment.kind, **about)
+
+    def done(key: Key, metrics: dict[str, Any]) -> None:
+        outcomes[key] = metrics
+        progress.running.discard(key)
+        progress.done += 1
+        progress.seconds.append(float(metrics["seconds"]))
+        result = now()
+        result.write(path)
+        tell(progress, result)
+
+    def failed(key: Key, error: Exception) -> None:
+        failures[key] = str(error) or type(error).__name__
+        progress.running.discard(key)
+        progress.failed += 1
+        logger.warning("%s on %s, seed %d, failed: %s", *key, failures[key])
+        tell(progress, now())
+
+    def began(key: Key) -> None:
+        progress.running.add(key)
+        tell(progress, now())
+
+    for key, metrics in _finished(plans).items():
+        outcomes[key] = metrics
+        progress.done += 1
+        progress.found += 1
+    left = {key: plan for key, plan in plans.items() if key not in outcomes}
+    tell(progress, now())
+    if left:
+        train_all(left, min(ask.jobs, len(left)), True, done, failed, began)
+    result = now()
+    result.write(path)
+    return result
+
+
+def _plan(config: Config, seed: int, store: Path) -> tuple[Config, Path]:
+    own = config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})})
+    return own, store / f"{own.data.name}-{own.model.name}-{own.hash}"
+
+
+def _finished(plans: dict[Key, tuple[Config, Path]]) -> dict[Key, dict[str, Any]]:
+    """Runs that were made before, of the same data and split. One of other data is refused: nothing is mixed up."""
+    found, hashes = {}, _Hashes()
+    for key, (config, folder) in plans.items():
+        if not (folder / METRICS).exists():
+            continue
+        metrics = read_metrics(folder)
+        if (metrics["data_hash"], metrics["split_hash"]) != hashes.of(config):
+            raise WrongRun(
+                f"{folder} is a run of other data than {config.data.name} is now (its hashes differ); "
+                f"remove that folder, or choose another with --out"
+            )
+        found[key] = metrics
+    return found
+
+
+class _Hashes:
+    """Hashes of data and splits as they are now; each data set is read once."""
+
+    def __init__(self) -> None:
+        self._data: dict[str, tuple[Any, str, str]] = {}
+
+    def of(self, config: Config) -> tuple[str, str]:
+        key = config.data.model_dump_json()
+        if key not in self._data:
+            self._data.clear()  # one at a time: they may be large
+            settings = config.data
+            data = load(settings.name, settings.root, settings.offline, split=settings.split)
+            self._data[key] = (data, content_hash(with_features(data, settings)), data.split.name)
+        data, whole, protocol = self._data[key]
+        return whole, choose_split(data, protocol, config.train.seed).hash
+
+
+def _cell(
+    experiment: Experiment,
+    cell: Cell,
+    runs: int,
+    outcomes: dict[Key, dict[str, Any]],
+    failures: dict[Key, str],
+    plans: dict[Key, tuple[Config, Path]],
+) -> CellResult:
+    keys = [(cell.row, cell.column, seed) for seed in range(runs)]
+    ended = [outcomes[key] for key in keys if key in outcomes]
+    reasons = list(dict.fromkeys(failures[key] for key in keys if key in failures))
+    paper = experiment.figure(cell.row, cell.column)
+    first = next((plans[key][1] for key in keys if key in outcomes), None)
+    config = cell.config.model_dump(mode="json")
+    for machine in ("root", "offline"):
+        config["data"].pop(machine)
+    return CellResult(
+        cell.row,
+        cell.column,
+        str(ended[0]["metric"]) if ended else "",
+        config=config,
+        runs=tuple(Outcome(**{name: metrics[name] for name in Outcome.__dataclass_fields__}) for metrics in ended),
+        paper=None if paper is None else paper.value,
+        paper_spread=None if paper is None else paper.spread,
+        failed="; ".join(reasons),
+        note=str(ended[0].get("differs") or "") if ended else "",
+        series=_series(first, experiment.series) if first is not None and experiment.series else {},
+    )
+
+
+def _series(folder: Path, wanted: Sequence[str]) -> dict[str, list[float]]:
+    """Curves out of the history of a run."""
+    found: dict[str, list[float]] = {}
+    for line in (folder / HISTORY).read_text(encoding="utf-8").splitlines():
+        for name, value in json.loads(line).items():
+            if name.startswith(tuple(wanted)):
+                found.setdefault(name, []).append(round(float(value), 4))
+    return found
+
+
+def _machine() -> dict[str, Any]:
+    """What a result may depend on, without what is private to a machine."""
+    known = environment()
+    return {name: value for name, value in known.items() if name != "command"}
