@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench results docs clean
 
 demo: $(READY)          ## train tGNN on Cora and print the result beside the paper's
 	$(BIN)/python examples/demo.py
@@ -19,6 +19,9 @@ lint: $(READY)
 
 bench: $(READY)         ## every speed and memory figure of docs/benchmarks.md, measured on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
+
+results: $(READY)       ## docs/results.md and the table of the README, out of results/
+	$(BIN)/python -m tgnn.reproduce.pages
 
 # torch goes in first and alone: with it in place nothing else asks for another build of it.
 $(READY): pyproject.toml constraints.txt
