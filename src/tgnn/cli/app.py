@@ -15,6 +15,7 @@ from tgnn.cli.console import fail, set_up_logging
 from tgnn.cli.doctor import doctor
 from tgnn.cli.models import models
 from tgnn.cli.predict import evaluate, predict
+from tgnn.cli.report import report
 from tgnn.cli.train import train
 
 app = typer.Typer(
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (train, evaluate, predict, doctor, models):
+for verb in (train, evaluate, predict, report, doctor, models):
     app.command()(verb)
 app.add_typer(data.app, name="data")
 

@@ -1,0 +1,1 @@
+"""One page that shows results and runs: tables, figures, learning curves, in a file that needs no network."""

@@ -1,0 +1,94 @@
+"""Where runs and results lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tgnn.report.runs import FILES
+from tgnn.training.history import NAME as HISTORY
+from tgnn.training.many import PLAN
+from tgnn.training.run import CONFIG, METRICS
+
+_MARKS = {CONFIG, METRICS, HISTORY}
+_HEAD = 4096
+
+
+class NothingFound(ValueError):
+    """No runs and no results; the text says where was looked."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something to read.
+
+    Args:
+        kind: ``"run"``, ``"several"`` or ``"result"``.
+        path: Where it is.
+        name: What the page calls it.
+    """
+
+    kind: str
+    path: Path
+    name: str
+
+    @property
+    def files(self) -> list[Path]:
+        """What it is read from."""
+        if self.kind == "result":
+            return [self.path]
+        return [self.path / name for name in (FILES if self.kind == "run" else (PLAN,))]
+
+    @property
+    def stamp(self) -> tuple[object, ...]:
+        """Changes when what it holds does."""
+        found: list[object] = [str(self.path), self.name]
+        for path in self.files:
+            try:
+                about = path.stat()
+                found.append((about.st_mtime_ns, about.st_size, about.st_ino))
+            except OSError:
+                found.append(None)
+        return tuple(found)
+
+
+def find(paths: Sequence[Path]) -> list[Place]:
+    """All runs, folders of several runs, and results in some files and folders, at any depth, each once."""
+    places: dict[tuple[str, Path], Place] = {}
+    for path in paths:
+        if not path.exists():
+            raise NothingFound(f"there is no {path}; give run folders of `tgnn train`, or results of `tgnn reproduce`")
+        found: Iterable[Place] = [Place("result", path, path.name)] if path.is_file() else _walk(path)
+        for place in found:
+            places.setdefault((place.kind, place.path.resolve()), place)
+    if not places:
+        where = ", ".join(str(path) for path in paths)
+        raise NothingFound(
+            f"there are no runs and no results in {where}; make some: tgnn train digits --out runs/digits"
+        )
+    return list(places.values())
+
+
+def _walk(top: Path) -> Iterator[Place]:
+    base = top.resolve().name
+    for folder, folders, files in os.walk(top):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        here = Path(folder)
+        name = str(Path(base) / here.relative_to(top))
+        if PLAN in files:
+            yield Place("several", here, name)
+        if _MARKS & set(files):
+            yield Place("run", here, name)
+        for file in sorted(files):
+            if file.endswith(".json") and not file.startswith(".") and file not in FILES and _is_result(here / file):
+                yield Place("result", here / file, str(Path(name) / file))
+
+
+def _is_result(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return b'"tgnn_result"' in file.read(_HEAD)
+    except OSError:
+        return False

@@ -1,0 +1,176 @@
+"""Curves: one panel, with a second axis on the right where one is wanted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from tgnn.report.svg import (
+    COLOURS,
+    DASHES,
+    Scale,
+    bounds,
+    join,
+    line,
+    marker,
+    picture,
+    powers,
+    text,
+    thin,
+    tick_text,
+    ticks,
+)
+
+POINTS = 400
+"""At most so many of a curve are drawn."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One curve.
+
+    Args:
+        name: For the legend.
+        xs: Ascending.
+        ys: ``None`` where there is nothing.
+        style: Colour and marker.
+        dash: Of :data:`tgnn.report.svg.DASHES`.
+        right: Whether it belongs to the right axis.
+        points: Whether its points are marked.
+        low: Lower ends of intervals.
+        high: Upper ends.
+    """
+
+    name: str
+    xs: Sequence[float]
+    ys: Sequence[float | None]
+    style: int = 0
+    dash: int = 0
+    right: bool = False
+    points: bool = False
+    low: Sequence[float | None] = field(default=())
+    high: Sequence[float | None] = field(default=())
+
+
+def line_chart(
+    title: str,
+    curves: Sequence[Curve],
+    x_name: str,
+    y_name: str,
+    right_name: str = "",
+    log2: bool = False,
+    at: float | None = None,
+    most: int = POINTS,
+    width: float = 300,
+    height: float = 225,
+) -> Markup:
+    """A panel with its title.
+
+    Args:
+        title: Above it.
+        curves: What to draw.
+        x_name: Under the axis.
+        y_name: Of the left axis.
+        right_name: Of the right axis, if there is one.
+        log2: Whether x doubles from tick to tick.
+        at: An x to mark.
+        most: Points of a curve that are drawn.
+        width: In pixels.
+        height: In pixels.
+    """
+    left, right, top, bottom = 42.0, (38.0 if right_name else 12.0), 22.0, 38.0
+    xs = [x for curve in curves for x in curve.xs]
+    low, high = (min(xs), max(xs)) if xs else (0.0, 1.0)
+    if log2:
+        low, high = max(low, 1e-9) / 1.15, high * 1.15
+    across = Scale(low, high, left, width - right, log2)
+    up = _axis([c for c in curves if not c.right], height - bottom, top)
+    up_right = _axis([c for c in curves if c.right], height - bottom, top, from_zero=True)
+    parts = [_left_axis(up, left, width - right, y_name)]
+    if right_name:
+        parts.append(_right_axis(up_right, width - right, width, right_name))
+    for value in powers(low, high, int(width / 60)) if log2 else ticks(low, high):
+        parts.append(text(across(value), height - bottom + 16, tick_text(value), kind="tick"))
+        parts.append(line(across(value), height - bottom, across(value), height - bottom + 4, "axis"))
+    parts.append(text((left + width - right) / 2, height - 5, x_name, kind="name"))
+    if at is not None and low <= at <= high:
+        parts.append(line(across(at), top, across(at), height - bottom, "at", "2 2"))
+    parts += [_draw(curve, across, up_right if curve.right else up, most) for curve in curves]
+    label = f"{title}: {', '.join(curve.name for curve in curves)} against {x_name}"
+    data = Markup(' data-x="{} {} {} {} {}" data-x-name="{}"').format(
+        across.low, across.high, across.start, across.end, int(log2), x_name
+    )
+    head = Markup("<figcaption>{}</figcaption>").format(title) if title else Markup("")
+    return Markup('<figure class="chart">{}{}</figure>').format(head, picture(width, height, label, *parts, data=data))
+
+
+def legend(curves: Sequence[Curve]) -> Markup:
+    """What each colour, shape and dash stands for."""
+    seen: dict[tuple[str, int, int, bool], Curve] = {}
+    for curve in curves:
+        seen.setdefault((curve.name, curve.style, curve.dash, curve.right), curve)
+    items = []
+    for curve in seen.values():
+        hollow = "hollow" if curve.right else ""
+        sign = line(1, 8, 29, 8, f"curve c{curve.style % COLOURS}", DASHES[curve.dash % len(DASHES)])
+        dot = marker(15, 8, curve.style, hollow) if curve.points else Markup("")
+        items.append(
+            Markup('<li><svg width="30" height="16" aria-hidden="true">{}{}</svg>{}</li>').format(sign, dot, curve.name)
+        )
+    return Markup('<ul class="legend">{}</ul>').format(join(items))
+
+
+def _axis(curves: Sequence[Curve], start: float, end: float, from_zero: bool = False) -> Scale:
+    values = [y for c in curves for part in (c.ys, c.low, c.high) for y in part]
+    low, high = bounds(values)
+    return Scale(0.0 if from_zero else low, high, start, end)
+
+
+def _left_axis(up: Scale, left: float, right: float, name: str) -> Markup:
+    parts = []
+    for value in ticks(up.low, up.high):
+        parts.append(line(left, up(value), right, up(value), "grid"))
+        parts.append(text(left - 6, up(value) + 4, tick_text(value), "end", "tick"))
+    parts.append(line(left, up.start, right, up.start, "axis"))
+    return join([*parts, text(4, 12, name, "start", "name")])
+
+
+def _right_axis(up: Scale, right: float, width: float, name: str) -> Markup:
+    parts = [text(right + 6, up(value) + 4, tick_text(value), "start", "tick") for value in ticks(up.low, up.high)]
+    parts.append(line(right, up.start, right, up.end, "axis"))
+    return join([*parts, text(width - 4, 12, name, "end", "name")])
+
+
+def _draw(curve: Curve, across: Scale, up: Scale, most: int) -> Markup:
+    colour = f"c{curve.style % COLOURS}"
+    parts = []
+    for x, low, high in zip(curve.xs, curve.low, curve.high):
+        if low is not None and high is not None:
+            parts.append(line(across(x), up(low), across(x), up(high), f"whisker {colour}"))
+    xs, ys = thin(curve.xs, curve.ys, most)
+    places, pen = [], "M"
+    for x, y in zip(xs, ys):
+        if y is None or not math.isfinite(y):
+            pen = "M"
+            continue
+        places.append(f"{pen}{across(x):.1f} {up(y):.1f}")
+        pen = "L"
+    if len(places) == 1:  # a path of one point is not drawn
+        x, y = next((x, y) for x, y in zip(xs, ys) if y is not None)
+        parts.append(marker(across(x), up(y), curve.style))
+    parts.append(
+        Markup('<path class="curve {}" stroke-dasharray="{}" d="{}" data-name="{}" data-y="{} {} {} {}"/>').format(
+            colour, DASHES[curve.dash % len(DASHES)], "".join(places), curve.name, up.low, up.high, up.start, up.end
+        )
+    )
+    if curve.points:
+        hollow = "hollow" if curve.right else ""
+        parts += [
+            marker(across(x), up(y), curve.style, hollow, f"{curve.name}: {y:.4g} at {tick_text(x)}")
+            for x, y in zip(xs, ys)
+            if y is not None and math.isfinite(y)
+        ]
+    return join(parts)

@@ -1,0 +1,83 @@
+"""The page: one HTML file with its style, script and drawings inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from tgnn import __version__
+from tgnn.report.contents import Contents
+from tgnn.report.numbers import count
+
+_PARTS = files("tgnn.report") / "page"
+
+
+def render(contents: Contents, live: bool = False) -> str:
+    """The page as text.
+
+    Args:
+        contents: What it shows.
+        live: Whether it asks its server for news.
+    """
+    style, theme, script = (_part(name) for name in ("style.css", "theme.js", "page.js"))
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            "style-src 'unsafe-inline'",
+            f"script-src {_fingerprint(theme)} {_fingerprint(script)}",
+            "img-src data:",
+            "connect-src 'self'" if live else "connect-src 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    return _template().render(
+        contents=contents,
+        live=live,
+        version=__version__,
+        made=time.strftime("%Y-%m-%d %H:%M"),
+        style=Markup(style),
+        theme=Markup(theme),
+        script=Markup(script),
+        policy=policy,
+        state=script_json({"live": live, "stamp": contents.stamp}),
+    )
+
+
+def script_json(value: Any) -> Markup:
+    r"""JSON that cannot end the ``<script>`` it stands in, nor begin a comment there.
+
+    Example:
+        >>> script_json({"name": "</script>"})
+        Markup('{"name": "\\u003c/script\\u003e"}')
+    """
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+@cache
+def _template() -> jinja2.Template:
+    loader = jinja2.FunctionLoader(_part)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["count"] = count
+    return environment.get_template("page.html")
+
+
+@cache
+def _part(name: str) -> str:
+    return (_PARTS / name).read_text(encoding="utf-8")
+
+
+def _fingerprint(script: str) -> str:
+    """By which a browser knows that a script is the page's own."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,0 +1,192 @@
+"""A run folder as far as it can be read: finished, going on, or damaged."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tgnn.report.numbers import number
+from tgnn.training.history import NAME as HISTORY
+from tgnn.training.run import CONFIG, DATA, ENVIRONMENT, METRICS
+from tgnn.training.task import HIGHER_IS_BETTER
+
+FILES = (CONFIG, ENVIRONMENT, DATA, METRICS, HISTORY)
+_RECENT = 120.0
+"""Seconds after which a run that writes nothing is no longer called running."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run.
+
+    Args:
+        name: Of its folder, as the page shows it.
+        state: ``"finished"``, ``"running"``, ``"unfinished"`` or ``"damaged"``.
+        reason: Why it is damaged.
+        data: Name of the data set.
+        model: Name of the model.
+        metric: What is measured.
+        val: Best score on validation.
+        test: Score on test.
+        epochs: Trained so far.
+        planned: Epochs at most.
+        best_epoch: Whose weights are kept.
+        seconds: Of training.
+        parameters: Of the model.
+        seed: Of the run.
+        config: Its settings.
+        environment: Versions and machine.
+        hashes: Of data, split and settings.
+        history: Its lines.
+    """
+
+    name: str
+    state: str
+    reason: str = ""
+    data: str = ""
+    model: str = ""
+    metric: str = ""
+    val: float | None = None
+    test: float | None = None
+    epochs: int | None = None
+    planned: int | None = None
+    best_epoch: int | None = None
+    seconds: float | None = None
+    parameters: float | None = None
+    seed: int | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    history: Sequence[Mapping[str, Any]] = ()
+
+
+class Damaged(ValueError):
+    """A file that cannot be read; the text says why."""
+
+
+def read_run(folder: Path, name: str) -> Run:
+    """All that a folder tells; what is wrong with it is a part of that."""
+    reasons: list[str] = []
+    config = _part(folder, CONFIG, reasons)
+    environment = _part(folder, ENVIRONMENT, reasons)
+    facts = _part(folder, DATA, reasons)
+    finished = (folder / METRICS).exists()
+    metrics = _part(folder, METRICS, reasons) if finished else {}
+    history = _history(folder, reasons)
+    about, task, split = (_dict(facts.get(key)) for key in ("about", "task", "split"))
+    settings, training = _dict(config.get("model")), _dict(config.get("train"))
+    metric = _text(metrics.get("metric") or task.get("metric"))
+    best_epoch, val = _best(history, metric)
+    hashes = {
+        "data": _text(metrics.get("data_hash") or facts.get("data_hash")),
+        "split": _text(metrics.get("split_hash") or split.get("hash")),
+        "settings": _text(metrics.get("config_hash")),
+    }
+    if finished and not reasons and number(metrics.get("test")) is None:
+        reasons.append(f"{METRICS} has no test score")
+    return Run(
+        name=name,
+        state="damaged" if reasons else "finished" if finished else _going(folder),
+        reason="; ".join(reasons),
+        data=_text(metrics.get("data") or about.get("name") or _dict(config.get("data")).get("name")),
+        model=_text(metrics.get("model") or settings.get("name")),
+        metric=metric,
+        val=number(metrics.get("val")) if finished else val,
+        test=number(metrics.get("test")),
+        epochs=_whole(metrics.get("epochs")) if finished else len(history),
+        planned=_whole(training.get("epochs")),
+        best_epoch=_whole(metrics.get("best_epoch")) if finished else best_epoch,
+        seconds=number(metrics.get("seconds")) if finished else _last(history, "seconds"),
+        parameters=number(metrics.get("parameters")),
+        seed=_whole(training.get("seed")),
+        config=config,
+        environment=environment,
+        hashes={key: value for key, value in hashes.items() if value},
+        history=history,
+    )
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """A JSON or YAML file that holds names and values."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = yaml.safe_load(text) if path.suffix == ".yaml" else json.loads(text)
+    except FileNotFoundError:
+        raise Damaged(f"there is no {path.name}") from None
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        words = str(error).splitlines() or [type(error).__name__]
+        raise Damaged(f"{path.name} cannot be read: {words[0]}") from error
+    if not isinstance(found, dict):
+        raise Damaged(f"{path.name} holds no settings and values")
+    return found
+
+
+def _part(folder: Path, name: str, reasons: list[str]) -> dict[str, Any]:
+    try:
+        return read_mapping(folder / name)
+    except Damaged as error:
+        reasons.append(str(error))
+        return {}
+
+
+def _history(folder: Path, reasons: list[str]) -> list[Mapping[str, Any]]:
+    """Its lines. A last one that is cut off is being written; one before is damage."""
+    try:
+        texts = (folder / HISTORY).read_bytes().decode(errors="replace").split("\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        reasons.append(f"{HISTORY} cannot be read: {error}")
+        return []
+    lines: list[Mapping[str, Any]] = []
+    for place, text in enumerate(texts):
+        if not text.strip():
+            continue
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            line = None
+        if isinstance(line, dict):
+            lines.append(line)
+        elif place < len(texts) - 1:
+            reasons.append(f"line {place + 1} of {HISTORY} is damaged")
+            break
+    return lines
+
+
+def _going(folder: Path) -> str:
+    """Whether somebody seems to be at work there."""
+    times = [path.stat().st_mtime for name in FILES if (path := folder / name).exists()]
+    return "running" if times and time.time() - max(times) < _RECENT else "unfinished"
+
+
+def _best(history: Sequence[Mapping[str, Any]], metric: str) -> tuple[int | None, float | None]:
+    scores = [(value, n) for n, line in enumerate(history) if (value := number(line.get(f"val_{metric}"))) is not None]
+    if not scores:
+        return None, None
+    sign = 1 if HIGHER_IS_BETTER.get(metric, True) else -1
+    value, place = max(scores, key=lambda pair: (sign * pair[0], -pair[1]))
+    return place, value
+
+
+def _last(history: Sequence[Mapping[str, Any]], key: str) -> float | None:
+    return number(history[-1].get(key)) if history else None
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _whole(value: Any) -> int | None:
+    found = number(value)
+    return None if found is None else int(found)

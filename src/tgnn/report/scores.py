@@ -1,0 +1,182 @@
+"""The tables of a result: ours beside the paper's, what failed, which is best, and what is more than chance."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tgnn.report.numbers import count, metric, p_value, rate, signed
+from tgnn.report.tables import Cell, Table
+from tgnn.reproduce.result import CellResult, Result
+from tgnn.reproduce.statistics import Summary, against, differs_from_paper
+from tgnn.reproduce.statistics import summary as summarise
+from tgnn.training.task import HIGHER_IS_BETTER
+
+SIGNIFICANT = 0.05
+REFERENCE = "tgnn"
+
+
+@lru_cache(maxsize=4096)
+def _summary(values: tuple[float, ...]) -> Summary | None:
+    return summarise(values)
+
+
+def summary(cell: CellResult | None) -> Summary | None:
+    """Of a cell's runs; a page that refreshes itself does not reckon twice."""
+    return None if cell is None else _summary(tuple(cell.tests))
+
+
+def differs(cell: CellResult) -> bool:
+    """Whether our mean differs from the paper's figure by more than chance."""
+    p = differs_from_paper(cell)
+    return p is not None and p < SIGNIFICANT
+
+
+def best_rows(result: Result, column: str) -> set[str]:
+    """Rows with the best mean of a column."""
+    means = {c.row: s.mean for c in result.cells if c.column == column and (s := summary(c)) is not None}
+    if len(means) < 2:
+        return set()
+    known = next(cell for cell in result.cells if cell.column == column and cell.row in means)
+    pick = max if HIGHER_IS_BETTER.get(known.metric, True) else min
+    return {row for row, mean in means.items() if mean == pick(means.values())}
+
+
+def score_table(result: Result, key: str) -> Table:
+    """One cell for every row and column."""
+    rows = []
+    best = {column: best_rows(result, column) for column in result.columns}
+    for row in result.rows:
+        cells = [Cell(row, row)]
+        for column in result.columns:
+            cells.append(score_cell(result.cell(row, column), row in best[column]))
+        rows.append(cells)
+    headers = ["", *(_header(result, column) for column in result.columns)]
+    note = (
+        "Mean ± standard deviation of the test score; runs, 95 % bootstrap interval; the paper's figure, our "
+        "difference. ★ best of the column. "
+        "≠ differs from the paper, ≈ does not (two-sided t test, p < 0.05; at least three runs)."
+    )
+    return Table(key, headers, rows, note, frozenset(range(1, len(headers))))
+
+
+def _header(result: Result, column: str) -> str:
+    metrics = {cell.metric for cell in result.cells if cell.column == column and cell.metric}
+    if len(metrics) != 1:
+        return column
+    (name,) = metrics
+    arrow = "↑" if HIGHER_IS_BETTER.get(name, True) else "↓"
+    return f"{column}, {name} {arrow}"
+
+
+def score_cell(cell: CellResult | None, best: bool = False) -> Cell:
+    """Ours, the paper's, and what lies between."""
+    if cell is None:
+        return Cell("")
+    found, small = summary(cell), []
+    if found is not None:
+        runs = f"{found.runs} runs" if found.runs > 1 else "1 run"
+        small.append(f"{runs}, {metric(found.low)} to {metric(found.high)}" if found.runs > 1 else runs)
+    if cell.paper is not None:
+        spread = f" ± {metric(cell.paper_spread)}" if cell.paper_spread is not None else ""
+        difference = "" if found is None else f", {signed(found.mean - cell.paper)}{_sign(cell)}"
+        small.append(f"paper {metric(cell.paper)}{spread}{difference}")
+    if cell.failed:
+        small.append(cell.failed if found is None else f"failed in part: {cell.failed}")
+    if cell.note:
+        small.append(cell.note)
+    if found is None:
+        return Cell("failed" if cell.failed else "", None, small, "failed" if cell.failed else "")
+    text = metric(found.mean) + (f" ± {metric(found.std)}" if found.runs > 1 else "")
+    return Cell(text, found.mean, small, "best" if best else "", _tip(cell), badge="★" if best else "")
+
+
+def _sign(cell: CellResult) -> str:
+    if differs_from_paper(cell) is None:
+        return ""
+    return "\u00a0≠" if differs(cell) else "\u00a0≈"
+
+
+def _tip(cell: CellResult) -> str:
+    p = differs_from_paper(cell)
+    return "" if p is None else f"p = {p_value(p)} that our mean is the paper's"
+
+
+# ---- times -----------------------------------------------------------------------------------------------------
+
+
+def speed(cell: CellResult | None) -> float | None:
+    """Epochs per second over all runs of a cell."""
+    runs = [run for run in cell.runs if run.seconds > 0 and run.epochs > 0] if cell is not None else []
+    return sum(run.epochs for run in runs) / sum(run.seconds for run in runs) if runs else None
+
+
+def milliseconds(result: Result, column: str) -> dict[str, float]:
+    """Milliseconds per epoch of every row of a column."""
+    speeds = {row: speed(result.cell(row, column)) for row in result.rows}
+    return {row: 1000 / by for row, by in speeds.items() if by}
+
+
+def base_row(rows: dict[str, float]) -> str:
+    """What others are compared with: gcn, or the first row."""
+    return next((row for row in rows if row.split()[0] == "gcn"), next(iter(rows)))
+
+
+def efficiency_table(result: Result, key: str) -> Table:
+    """Parameters, seconds, epochs, epochs per second, score."""
+    several = len(result.columns) > 1
+    metrics = sorted({cell.metric for cell in result.cells if cell.metric})
+    headers = ["", *(["column"] if several else []), "parameters", "seconds", "epochs", "epochs/s"]
+    headers.append(metrics[0] if len(metrics) == 1 else "score")
+    best = {column: best_rows(result, column) for column in result.columns}
+    rows = []
+    for cell in result.cells:
+        names = [Cell(cell.row, cell.row), *([Cell(cell.column, cell.column)] if several else [])]
+        rows.append([*names, *_costs(cell), score_cell(cell, cell.row in best[cell.column])])
+    first = 2 if several else 1
+    note = "Means over runs; seconds are of training until it stopped by itself. ★ best of its column."
+    return Table(key, headers, rows, note, frozenset(range(first, len(headers))))
+
+
+def _costs(cell: CellResult) -> list[Cell]:
+    if not cell.runs:
+        return [Cell("")] * 4
+    parameters = max(run.parameters for run in cell.runs)
+    seconds = sum(run.seconds for run in cell.runs) / len(cell.runs)
+    epochs = sum(run.epochs for run in cell.runs) / len(cell.runs)
+    fast = speed(cell)
+    return [
+        Cell(count(parameters), parameters),
+        Cell(rate(seconds), seconds),
+        Cell(count(epochs), epochs),
+        Cell(rate(fast), fast),
+    ]
+
+
+# ---- tests -----------------------------------------------------------------------------------------------------
+
+
+def against_table(result: Result, key: str) -> Table | None:
+    """Corrected p-values of every row against tgnn; ``None`` where nothing could be asked."""
+    found = {column: against(result, column, REFERENCE) for column in result.columns}
+    rows = [row for row in result.rows if any(row in by for by in found.values())]
+    if not rows:
+        return None
+    body = [[Cell(row, row), *(_p_cell(result, row, column, found[column]) for column in found)] for row in rows]
+    note = (
+        f"Wilcoxon's signed-rank test of each row against {REFERENCE} over the same splits, "
+        "Holm-corrected in each column; "
+        f"▲ {REFERENCE} is better, ▼ worse, = not told apart (p ≥ 0.05)."
+    )
+    return Table(key, ["", *result.columns], body, note, frozenset(range(1, len(result.columns) + 1)))
+
+
+def _p_cell(result: Result, row: str, column: str, found: dict[str, float]) -> Cell:
+    if row not in found:
+        return Cell("")
+    p, mine, yours = found[row], summary(result.cell(REFERENCE, column)), summary(result.cell(row, column))
+    if p >= SIGNIFICANT or mine is None or yours is None:
+        return Cell(f"{p_value(p)} =", p)
+    cell = result.cell(row, column)
+    higher = HIGHER_IS_BETTER.get(cell.metric, True) if cell is not None else True
+    better = (mine.mean > yours.mean) == higher
+    return Cell(f"{p_value(p)} {'▲' if better else '▼'}", p, tone="good" if better else "bad")

@@ -1,0 +1,86 @@
+"""A result as a part of the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tgnn.report.figures import MAKERS, Figure
+from tgnn.report.scores import against_table, efficiency_table, score_table
+from tgnn.report.tables import Cell, Table
+from tgnn.reproduce.result import Result
+
+
+@dataclass(frozen=True)
+class Section:
+    """What is shown of a result.
+
+    Args:
+        key: Its id in the page.
+        title: Its heading.
+        name: Of the experiment.
+        command: That makes it.
+        notes: Above the tables.
+        tables: Each with a heading, which may be empty.
+        figures: After the first table, or before it where the result is a figure.
+        environment: Versions and machine.
+        drawn: Whether the figures are the result, and the tables only tell their numbers.
+        order: Of its kind in the page.
+    """
+
+    key: str
+    title: str
+    name: str
+    command: str
+    notes: Sequence[str]
+    tables: Sequence[tuple[str, Table]]
+    figures: Sequence[Figure]
+    environment: Mapping[str, Any]
+    drawn: bool
+    order: int
+
+
+def slug(text: str) -> str:
+    """An id that is safe in a page and in an address.
+
+    Example:
+        >>> slug("Table 1: <citation>")
+        'table-1-citation'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
+
+
+def make_section(result: Result, number: int) -> Section:
+    """Tables and figures of a result; ``number`` tells it from others of its name."""
+    key = f"result-{number}-{slug(result.name)}"
+    figures = [found for make in MAKERS.get(result.kind, MAKERS["table"]) if (found := make(result)) is not None]
+    tables: list[tuple[str, Table]] = []
+    if result.kind == "theorems":
+        tables.append(("", _notes_table(result, f"{key}-notes")))
+    elif result.kind == "efficiency":
+        tables.append(("", efficiency_table(result, f"{key}-costs")))
+    elif result.cells:
+        tables.append(("", score_table(result, f"{key}-scores")))
+    if result.kind not in ("theorems", "mixing", "rank", "interactions"):
+        tests = against_table(result, f"{key}-tests")
+        if tests is not None:
+            tables.append(("Paired tests against tgnn", tests))
+    drawn = result.kind in ("rank", "mixing", "interactions") and bool(figures)
+    title = result.title or result.name
+    order = list(MAKERS).index(result.kind) if result.kind in MAKERS else len(MAKERS)
+    return Section(
+        key, title, result.name, result.command, result.notes, tables, figures, result.environment, drawn, order
+    )
+
+
+def _notes_table(result: Result, key: str) -> Table:
+    """Words, as they are."""
+    rows = []
+    for cell in result.cells:
+        said = Cell(cell.note, cell.note)
+        if cell.failed:
+            said = Cell(f"failed: {cell.failed}", cell.failed, (cell.note,) if cell.note else (), "failed")
+        rows.append([Cell(cell.row, cell.row), Cell(cell.column, cell.column), said])
+    return Table(key, ["", "case", "what was found"], rows)
