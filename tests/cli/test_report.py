@@ -1,0 +1,65 @@
+"""``tgnn report``, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.unit.report.make import table, write_run
+
+
+def test_a_page(run, tmp_path):
+    write_run(tmp_path / "runs/one")
+    table().write(tmp_path / "results/x.json")
+    page = tmp_path / "new/page.html"
+    code, out, err = run("report", str(tmp_path / "runs"), str(tmp_path / "results"), "-o", str(page))
+    assert code == 0, err
+    assert "1 results, 1 runs" in out
+    assert "A table" in page.read_text()
+    assert [path.name for path in page.parent.iterdir()] == ["page.html"]
+    code, out, _ = run("report", str(tmp_path / "runs"), "-o", str(page), "--json")
+    assert json.loads(out)["runs"] == 1
+
+
+def test_damage_is_told_and_no_failure(run, tmp_path):
+    (write_run(tmp_path / "run") / "metrics.json").write_text("{")
+    code, out, err = run("report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html"))
+    assert code == 0
+    assert "1 damaged" in out
+    assert "metrics.json cannot be read" in err
+
+
+def test_nothing_to_show(run, tmp_path):
+    for words in ((str(tmp_path),), (str(tmp_path / "nowhere"),), (str(tmp_path), "--serve")):
+        code, _, err = run("report", *words)
+        assert code == 2
+        assert "error: there" in err
+        assert "Traceback" not in err
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_port_that_is_taken(run, tmp_path):
+    write_run(tmp_path / "run")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, _, err = run("report", str(tmp_path / "run"), "--serve", "--port", str(port))
+    assert code == 2
+    assert f"port {port} is taken" in err
+
+
+def test_interrupting_the_server_is_quiet(tmp_path):
+    write_run(tmp_path / "run")
+    words = [str(Path(sys.executable).with_name("tgnn")), "report", str(tmp_path / "run"), "--serve", "--port", "0"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "http://127.0.0.1:" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out + err == ""

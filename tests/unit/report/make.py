@@ -1,0 +1,75 @@
+"""Small results and run folders, made by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tgnn.reproduce.result import CellResult, Outcome, Result
+
+NASTY = "<script>alert(1)</script>\"'&</title>"
+"""A name that must stay text wherever it is shown."""
+
+
+def outcomes(*tests: float, seconds: float = 2.0, epochs: int = 100) -> tuple[Outcome, ...]:
+    return tuple(
+        Outcome(seed, test, test, epochs, epochs // 2, seconds, 1000 + seed, f"split{seed}", "data", "config")
+        for seed, test in enumerate(tests)
+    )
+
+
+def around(mean: float, step: float = 0.004, runs: int = 6) -> tuple[Outcome, ...]:
+    return outcomes(*(mean + step * (seed - (runs - 1) / 2) for seed in range(runs)))
+
+
+def table(name: str = "table-x", **changes: Any) -> Result:
+    """Three models on two data sets; one cell failed, one is not there."""
+    cells = [
+        CellResult("gcn", "cora", "accuracy", runs=around(0.80), paper=0.87, paper_spread=0.01),
+        CellResult("gcn", "citeseer", "accuracy", runs=around(0.70), paper=0.70, paper_spread=0.02),
+        CellResult("gat", "cora", "accuracy", failed="out of memory", paper=0.86),
+        CellResult("tgnn", "cora", "accuracy", runs=around(0.88), paper=0.8808, paper_spread=0.0131),
+        CellResult("tgnn", "citeseer", "accuracy", runs=around(0.80), paper=0.8051),
+    ]
+    return Result(name, **{"title": "A table", "cells": cells, "environment": {"system": "Linux x"}, **changes})
+
+
+def write_run(
+    folder: Path, data: str = "cora", model: str = "tgnn", test: float | None = 0.85, epochs: int = 30, seed: int = 0
+) -> Path:
+    """A run folder as ``tgnn train`` leaves it; without ``test`` it goes on."""
+    folder.mkdir(parents=True)
+    config = {"data": {"name": data}, "model": {"name": model, "rank": 8}, "train": {"epochs": 50, "seed": seed}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    (folder / "environment.json").write_text(json.dumps({"tgnn": "0.1.0", "system": "Linux x", "cores": 2}))
+    facts = {
+        "about": {"name": data},
+        "data_hash": "aaa111",
+        "split": {"hash": "bbb222"},
+        "task": {"metric": "accuracy"},
+    }
+    (folder / "data.json").write_text(json.dumps(facts))
+    lines = [
+        {
+            "epoch": epoch,
+            "loss": 2 / (1 + epoch),
+            "val_loss": 2.2 / (1 + epoch),
+            "val_accuracy": 0.9 - 0.5 / (1 + epoch),
+            "a_high/convs.0": 0.5 + epoch / 100,
+            "a_low/convs.0": 0.5 - epoch / 100,
+            "seconds": 0.1 * epoch,
+        }
+        for epoch in range(epochs)
+    ]
+    (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    if test is not None:
+        metrics = {
+            **{"data": data, "model": model, "metric": "accuracy", "test": test, "val": test + 0.01, "epochs": epochs},
+            **{"best_epoch": epochs - 1, "seconds": 3.5, "parameters": 12345, "split_hash": "bbb222"},
+            **{"data_hash": "aaa111", "config_hash": "ccc333", "seed": seed, "split": "public"},
+        }
+        (folder / "metrics.json").write_text(json.dumps(metrics))
+    return folder

@@ -1,0 +1,304 @@
+"""What the page says, as text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.report.make import NASTY, around, outcomes, table, write_run
+from tgnn.report.contents import Reader
+from tgnn.report.find import NothingFound, find
+from tgnn.report.numbers import MINUS
+from tgnn.report.render import render, script_json
+from tgnn.reproduce.result import CellResult, Result
+
+
+def page_of(*paths):
+    return render(Reader(paths).read())
+
+
+def text_of(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.partition("<main")[2]))
+
+
+# ---- results ---------------------------------------------------------------------------------------------------
+
+
+def test_a_table_beside_the_papers(tmp_path):
+    table().write(tmp_path / "x.json")
+    page = page_of(tmp_path)
+    text = text_of(page)
+    assert "0.8000 ± 0.0075" in text
+    assert "6 runs" in text
+    assert f"paper 0.8700 ± 0.0100, {MINUS}0.0700 ≠" in text
+    assert "paper 0.7000 ± 0.0200, +0.0000 ≈" in text
+    assert "out of memory" in text
+    assert page.count('class="badge"') == 2  # the best of each column
+    (row,) = re.findall(r'<tr>\s*<th scope=row[^>]*><span class="main">gat.*?</tr>', page, flags=re.S)
+    assert '<span class="pill">failed</span>' in row
+    assert re.search(r'<td class=" number"></td>', row)  # there is no such cell: it stays empty
+
+
+def test_what_is_drawn_of_a_table(tmp_path):
+    table().write(tmp_path / "x.json")
+    text = text_of(page_of(tmp_path))
+    for words in ("The paper's figures and ours", "Critical differences", "Paired tests against tgnn", "Speed"):
+        assert words.replace("'", "&#39;") in text
+    assert "0.031 ▲" in text  # six of six pairs: the least p that there is
+
+
+def test_lower_is_better_for_errors(tmp_path):
+    cells = [CellResult(row, "zinc", "mae", runs=around(mean)) for row, mean in (("gcn", 0.5), ("tgnn", 0.3))]
+    table(cells=cells).write(tmp_path / "x.json")
+    page = page_of(tmp_path)
+    assert "zinc, mae ↓" in page
+    assert re.search(r'best number"[^>]*><span class="badge"[^>]*>★</span> <span class="main">0\.3000', page)
+
+
+def test_efficiency(tmp_path):
+    cells = [CellResult(f"tgnn {rank}", "3", "accuracy", runs=outcomes(0.8, 0.9, 0.85)) for rank in (8, 64)]
+    table(kind="efficiency", cells=cells).write(tmp_path / "x.json")
+    page = page_of(tmp_path)
+    for header in ("parameters", "seconds", "epochs", "epochs/s", "accuracy"):
+        assert f">{header}</button>" in page
+    assert ">1,002<" in page
+    assert ">50.0<" in page  # 100 epochs in 2 seconds
+
+
+def figure_of(kind, cells, tmp_path):
+    Result("figure", "A figure", cells, kind=kind).write(tmp_path / "x.json")
+    page = page_of(tmp_path)
+    return page, re.findall(r'<path class="curve[^>]*data-name="([^"]*)"', page)
+
+
+def test_curves_against_rank(tmp_path):
+    cells = [
+        CellResult(f"{model} {size}", column, "accuracy", runs=around(0.8, runs=3))
+        for column in ("cora", "pubmed")
+        for model in ("tgnn", "gcn")
+        for size in (8, 16, 32)
+    ]
+    page, curves = figure_of("rank", cells, tmp_path)
+    assert page.count('<figure class="chart">') == 2
+    assert curves[:2] == ["tgnn, accuracy (left)", "tgnn, epochs per second (right)"]
+    assert len(curves) == 8
+
+
+def test_curves_of_mixing(tmp_path):
+    series = {"a_high/convs.0": [0.5, 0.6, float("nan")], "a_low/convs.0": [0.5, 0.4, 0.3]}
+    _, curves = figure_of("mixing", [CellResult("tgnn", "cora", "accuracy", series=series)], tmp_path)
+    assert curves == list(series)
+
+
+def test_curves_of_interactions(tmp_path):
+    cells = [
+        CellResult(f"{pooling} {size}", f"order {order}", "accuracy", runs=around(0.9 - 0.01 * order, runs=3))
+        for size in (16, 64)
+        for pooling in ("cp", "sum")
+        for order in (1, 2, 3)
+    ]
+    page, curves = figure_of("interactions", cells, tmp_path)
+    assert curves == ["cp", "sum", "cp", "sum"]
+    assert "<figcaption>size 16</figcaption>" in page
+
+
+def test_theorems_are_words(tmp_path):
+    cells = [
+        CellResult("Theorem 1", "n = 5", "", note="error 3e-12"),
+        CellResult("Theorem 2", "", "", failed="too big"),
+    ]
+    page, _ = figure_of("theorems", cells, tmp_path)
+    assert "error 3e-12" in page
+    assert "failed: too big" in page
+
+
+@pytest.mark.parametrize("kind", ["table", "efficiency", "rank", "mixing", "interactions", "theorems", "something new"])
+def test_every_kind_bears_nothing_and_oddities(kind, tmp_path):
+    Result("empty", "", [], kind=kind).write(tmp_path / "a.json")
+    odd = [
+        CellResult("", "", "", runs=outcomes(0.5)),
+        CellResult("a 0", "b", "mystery", runs=outcomes(float("nan"), 0.5, seconds=0.0)),
+        CellResult("tgnn", "b", "accuracy", paper=0.5, failed="no", series={"a_high": [], "x": [0.5]}),
+    ]
+    Result("odd", "", odd, kind=kind).write(tmp_path / "b.json")
+    contents = Reader([tmp_path]).read()
+    assert contents.counts["results"] == 2
+    assert "<main" in render(contents)
+
+
+def test_runs_without_a_score_are_told(tmp_path):
+    cells = [CellResult("tgnn", "cora", "accuracy", runs=outcomes(0.5, float("nan")))]
+    table(cells=cells).write(tmp_path / "x.json")
+    assert "failed in part: 1 of 2 runs have no score" in page_of(tmp_path)
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_and_its_curves(tmp_path):
+    write_run(tmp_path / "runs/one", epochs=2000)
+    page = page_of(tmp_path / "runs")
+    for words in ("runs/one", "finished", "0.8500", "12,345", "aaa111", "bbb222", "ccc333", "model.rank"):
+        assert words in page
+    curves = dict(re.findall(r'<path class="curve[^>]* d="([^"]*)" data-name="([^"]*)"', page))
+    assert set(curves.values()) == {"loss", "val_loss", "val_accuracy", "a_high/convs.0", "a_low/convs.0"}
+    assert all(len(re.findall("[ML]", path)) <= 400 for path in curves)
+
+
+def test_a_run_that_goes_on(tmp_path):
+    folder = write_run(tmp_path / "run", test=None)
+    with (folder / "history.jsonl").open("a") as file:
+        file.write('{"epoch": 30, "lo')  # being written
+    contents = Reader([tmp_path]).read()
+    assert contents.counts["running"] == 1
+    assert contents.details[0].run.val == pytest.approx(0.9 - 0.5 / 30)
+    assert "30 of 50" in render(contents)
+
+
+def test_several_runs(tmp_path):
+    for seed, test in enumerate((0.86, 0.88)):
+        write_run(tmp_path / f"many/seed-{seed}", test=test, seed=seed)
+    (tmp_path / "many/runs.json").write_text('{"runs": 3}')
+    text = text_of(page_of(tmp_path / "many"))
+    assert "0.8700 ± 0.0141" in text
+    assert "2 of 3" in text
+    assert f"0.8808 ± 0.0131 difference {MINUS}0.0108" in text  # the paper's
+
+
+def test_each_is_shown_once_and_at_any_depth(tmp_path):
+    write_run(tmp_path / "a/b/c/run")
+    write_run(tmp_path / "a/.hidden/run")
+    table().write(tmp_path / "a/b/x.json")
+    (tmp_path / "a/other.json").write_text("{}")
+    places = find([tmp_path / "a", tmp_path / "a/b", tmp_path / "a/b/c/run", tmp_path / "a/b/x.json"])
+    assert [(place.kind, place.name) for place in places] == [("result", "a/b/x.json"), ("run", "a/b/c/run")]
+
+
+def test_nothing_is_an_error(tmp_path):
+    with pytest.raises(NothingFound, match="no runs and no results in"):
+        find([tmp_path])
+    with pytest.raises(NothingFound, match="there is no"):
+        find([tmp_path / "nowhere"])
+
+
+# ---- damage ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("metrics.json", "{", "metrics.json cannot be read"),
+        ("metrics.json", "[1]", "metrics.json holds no"),
+        ("metrics.json", '{"test": "much"}', "metrics.json has no test score"),
+        ("metrics.json", "[" * 100000, "metrics.json cannot be read"),
+        ("config.yaml", "a: [", "config.yaml cannot be read"),
+        ("config.yaml", "\x00\x01", "config.yaml cannot be read"),
+        ("data.json", None, "there is no data.json"),
+        ("environment.json", b"\xff\xfe", "environment.json cannot be read"),
+        ("history.jsonl", '{"epoch": 0}\nnonsense\n{"epoch": 2}\n', "line 2 of history.jsonl is damaged"),
+        ("history.jsonl", b"\xff\xfe\n{}\n", "line 1 of history.jsonl is damaged"),
+    ],
+)
+def test_a_damaged_run_is_shown_as_such(file, content, reason, tmp_path):
+    path = write_run(tmp_path / "run") / file
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    contents = Reader([tmp_path]).read()
+    assert contents.counts["damaged"] == 1
+    assert reason in contents.details[0].run.reason
+    assert reason in render(contents)
+
+
+def test_values_of_the_wrong_kind_do_no_harm(tmp_path):
+    folder = write_run(tmp_path / "run", test=None)
+    (folder / "data.json").write_text('{"about": 3, "task": [], "split": null}')
+    (folder / "config.yaml").write_text("data: [1]\nmodel: 4\ntrain: {epochs: many}\n")
+    (folder / "history.jsonl").write_text('{"loss": "x"}\n{"loss": null, "seconds": []}\n')
+    assert Reader([tmp_path]).read().details[0].run.state == "running"
+
+
+START = '{"tgnn_result": 1, "name": "x", "title": "", "cells": [{"row": "a", "column": "b", "metric": "c", '
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"tgnn_result": 1, "cells": [',
+        '{"tgnn_result": 2, "cells": []}',
+        '{"tgnn_result": 1, "cells": [{"row": 3}]}',
+        '{"tgnn_result": 1, "name": 3, "title": "", "cells": []}',
+        START + '"runs": [3]}]}',
+        START + '"runs": [], "series": {"x": "y"}}]}',
+        "[]",
+        "\x00",
+    ],
+)
+def test_a_damaged_result_is_shown_as_such(content, tmp_path):
+    (tmp_path / "bad.json").write_text(content)
+    write_run(tmp_path / "run")
+    contents = Reader([tmp_path / "bad.json", tmp_path / "run"]).read()
+    assert contents.counts["damaged"] == 1
+    page = render(contents)
+    assert "bad.json" in page
+    assert 'id="damaged"' in page
+
+
+def test_a_damaged_plan(tmp_path):
+    write_run(tmp_path / "many/seed-0")
+    (tmp_path / "many/runs.json").write_text("{")
+    assert "runs.json cannot be read" in page_of(tmp_path)
+
+
+# ---- safety ----------------------------------------------------------------------------------------------------
+
+
+def test_names_stay_text(tmp_path):
+    result = table(name=NASTY, title=NASTY, command=NASTY, notes=[NASTY])
+    cells = [replace(cell, row=cell.row + NASTY, column=NASTY, note=NASTY) for cell in result.cells]
+    replace(result, cells=cells).write(tmp_path / "x.json")
+    series = {f"a_high/{NASTY}": [0.1, 0.2]}
+    Result("m", "m", [CellResult(NASTY, NASTY, NASTY, series=series)], kind="mixing").write(tmp_path / "m.json")
+    write_run(tmp_path / "run", data=NASTY, model=NASTY)
+    page = page_of(tmp_path)
+    assert "<script>alert" not in page
+    assert page.count("<script") == 3  # the page's own
+    assert page.count("</title>") == 1 + page.count("<title>") - 1
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_json_cannot_end_its_script():
+    text = script_json({"name": NASTY + "<!--"})
+    assert "<" not in text
+    assert ">" not in text
+
+
+def test_the_page_needs_nothing_from_elsewhere(tmp_path):
+    table().write(tmp_path / "x.json")
+    write_run(tmp_path / "run")
+    page = page_of(tmp_path)
+    assert not re.findall(r"(?:src|href)=(?!\"(?:#|data:))", page)
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "@import" not in page
+
+
+# ---- reading again ---------------------------------------------------------------------------------------------
+
+
+def test_only_what_changed_is_read_again(tmp_path, monkeypatch):
+    table().write(tmp_path / "x.json")
+    write_run(tmp_path / "run")
+    reader = Reader([tmp_path])
+    first = reader.read()
+    again = reader.read()
+    assert again.stamp == first.stamp
+    assert again.sections[0] is first.sections[0]
+    write_run(tmp_path / "run-2")
+    then = reader.read()
+    assert then.stamp != first.stamp
+    assert then.sections[0] is first.sections[0]
+    assert then.counts["runs"] == 2

@@ -1,0 +1,66 @@
+"""The page over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.report.make import write_run
+from tgnn.report.serve import HOST, PortTaken, Server
+
+
+@pytest.fixture
+def server(tmp_path) -> Iterator[Server]:
+    write_run(tmp_path / "runs/one")
+    with Server([tmp_path / "runs"], 0) as found:
+        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+def ask(server: Server, path: str = "/", **headers: str) -> tuple[int, str, str]:
+    connection = http.client.HTTPConnection(HOST, server.server_address[1], timeout=30)
+    try:
+        connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("ETag", ""), answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_it_tells_whether_there_is_news(server, tmp_path):
+    code, tag, page = ask(server)
+    assert code == 200
+    assert "runs/one" in page
+    assert ask(server, If_None_Match=tag) == (304, tag, "")
+    write_run(tmp_path / "runs/two")
+    code, new, page = ask(server, If_None_Match=tag)
+    assert (code, "runs/two" in page) == (200, True)
+    assert new != tag
+
+
+def test_it_gives_nothing_else(server):
+    assert ask(server, "/etc/passwd")[0] == 404
+    assert ask(server, "/../run/config.yaml")[0] == 404
+
+
+def test_pages_of_others_get_nothing(server):
+    assert ask(server, Host="evil.example:80")[0] == 403
+
+
+def test_a_folder_that_goes_away(server, tmp_path):
+    (tmp_path / "runs").rename(tmp_path / "elsewhere")
+    code, _, text = ask(server)
+    assert code == 503
+    assert "there is no" in text
+
+
+def test_a_port_that_is_taken(server, tmp_path):
+    port = server.server_address[1]
+    with pytest.raises(PortTaken, match=f"port {port} is taken"):
+        Server([tmp_path / "runs"], port)
