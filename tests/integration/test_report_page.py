@@ -97,7 +97,7 @@ def test_sorting(page, report):
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Space")
     assert head.get_attribute("aria-sort") == "none"
-    assert page.locator("#runs-table th[aria-sort=descending]").inner_text().startswith("validation")
+    assert page.locator("#runs-table th[aria-sort=descending]").inner_text().startswith("val")
 
 
 def test_filtering(page, report):

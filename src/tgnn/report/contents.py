@@ -117,7 +117,7 @@ def _read_section(path: Path, number: int) -> Section | str:
     try:
         return make_section(read_checked(path), number)
     except (ValueError, OSError) as error:
-        return str(error).replace(str(path), "it")
+        return str(error).removeprefix(f"{path} ")
 
 
 def _group(place: Place, runs: Sequence[tuple[Path, Run]]) -> tuple[str, int | None, str, Sequence[Run]]:

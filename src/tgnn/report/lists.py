@@ -16,7 +16,7 @@ _TONES = {"running": "running", "unfinished": "running", "damaged": "damaged"}
 
 def runs_table(runs: Sequence[Run]) -> Table:
     """All runs; the name of each opens it."""
-    headers = ["run", "state", "data", "model", "metric", "validation", "test", "epochs", "seconds", "parameters"]
+    headers = ["run", "state", "data", "model", "metric", "val", "test", "epochs", "seconds", "parameters"]
     rows = [_run_row(run, place) for place, run in enumerate(runs)]
     return Table("runs-table", headers, rows, numbers=frozenset(range(5, 10)))
 
