@@ -5,27 +5,46 @@ from __future__ import annotations
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tgnn import __version__
 from tgnn.cli import console, data
-from tgnn.cli.console import fail, set_up_logging
+from tgnn.cli.console import fail, in_words, set_up_logging
 from tgnn.cli.doctor import doctor
 from tgnn.cli.models import models
 from tgnn.cli.predict import evaluate, predict
 from tgnn.cli.report import report
+from tgnn.cli.reproduce import reproduce
 from tgnn.cli.train import train
+
+_BEFORE_THE_VERB = ("--quiet", "-q", "--verbose", "-v", "--log-file", "--version")
+
+
+class _Verbs(TyperGroup):
+    """Says where an option belongs that is given after the verb."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:  # of click's class, which typer has in one place or another
+            option, verb = getattr(error, "option_name", None), getattr(getattr(error, "ctx", None), "info_name", "")
+            if option not in _BEFORE_THE_VERB:
+                raise
+            raise typer.BadParameter(f"{option} goes before the verb: tgnn {option} {verb} ...", ctx) from None
+
 
 app = typer.Typer(
     name="tgnn",
+    cls=_Verbs,
     help="High-order pooling for graph neural networks: data, training, prediction, the paper's tables.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (train, evaluate, predict, report, doctor, models):
+for verb in (train, evaluate, predict, reproduce, report, doctor, models):
     app.command()(verb)
 app.add_typer(data.app, name="data")
 
@@ -58,5 +77,5 @@ def main() -> None:
     except (ValueError, OSError, ImportError, MemoryError) as error:  # what a user can mend; others are our mistakes
         if console.verbosity > 0:
             traceback.print_exc()
-        fail(str(error) or type(error).__name__)
+        fail(in_words(error))
         sys.exit(getattr(error, "exit_code", 2))
