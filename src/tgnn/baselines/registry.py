@@ -12,7 +12,23 @@ from typing import Any, get_type_hints
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from tgnn.baselines import gat, gcn, gin, graphsage, mlp, pna, pooling, tgnn
+from tgnn.baselines import (
+    appnp,
+    deepergcn,
+    gat,
+    gcn,
+    gcn2,
+    gin,
+    gprgnn,
+    graphsage,
+    h2gcn,
+    mixhop,
+    mlp,
+    node2vec,
+    pna,
+    pooling,
+    tgnn,
+)
 from tgnn.baselines.high_order import high_order
 from tgnn.baselines.shape import Shape
 
@@ -123,6 +139,54 @@ _ALL = (
     _SAGE,
     _GIN,
     _PNA,
+    Model(
+        "appnp",
+        "an MLP, then steps of a personalized PageRank",
+        "Gasteiger et al. 2019, arXiv:1810.05997",
+        appnp.build_appnp,
+        uses=("edge weights",),
+    ),
+    Model(
+        "mixhop",
+        "neighbours at several distances side by side in every layer",
+        "Abu-El-Haija et al. 2019, arXiv:1905.00067",
+        mixhop.build_mixhop,
+        uses=("edge weights",),
+    ),
+    Model(
+        "deepergcn",
+        "a softmax over neighbours, its temperature learned, in deep residual layers",
+        "Li et al. 2020, arXiv:2006.07739",
+        deepergcn.build_deepergcn,
+        uses=("edge features",),
+    ),
+    Model(
+        "gcn2",
+        "GCNII: a deep GCN that keeps what it began with",
+        "Chen et al. 2020, arXiv:2007.02133",
+        gcn2.build_gcn2,
+        uses=("edge weights",),
+    ),
+    Model(
+        "gprgnn",
+        "an MLP, then steps along edges whose weights are learned",
+        "Chien et al. 2021, arXiv:2006.07988",
+        gprgnn.build_gprgnn,
+        uses=("edge weights",),
+    ),
+    Model(
+        "h2gcn",
+        "a node, its neighbours and their neighbours apart",
+        "Zhu et al. 2020, arXiv:2006.11468",
+        h2gcn.build_h2gcn,
+    ),
+    Model(
+        "node2vec",
+        "an embedding of each node from random walks, without features",
+        "Grover and Leskovec 2016, arXiv:1607.00653",
+        node2vec.build_node2vec,
+        needs=(),
+    ),
     *(
         Model(name, f"one network, pooled by {name} at every level", _POOLINGS, *pooling.classical(name))
         for name in ("sum", "mean", "max")

@@ -1,0 +1,51 @@
+"""APPNP: an MLP first, then steps of a personalized PageRank."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch_geometric.nn import APPNP
+from torch_geometric.nn.models import MLP
+
+from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
+from tgnn.baselines.shape import Shape
+
+
+class PredictThenPropagate(torch.nn.Module):
+    """What an MLP says of each node alone, passed along edges.
+
+    Args:
+        mlp: Called with rows, dense or sparse.
+        propagation: Called as ``propagation(x, edge_index, edge_weight)``.
+        dropout: Share of entries dropped between the two.
+    """
+
+    def __init__(self, mlp: torch.nn.Module, propagation: torch.nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.mlp, self.propagation, self.dropout = mlp, propagation, torch.nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        out: Tensor = self.propagation(self.dropout(self.mlp(x)), edge_index, edge_weight)
+        return out
+
+
+def build_appnp(
+    shape: Shape,
+    hidden: int,
+    layers: int,
+    dropout: float,
+    *,
+    steps: Annotated[int, Field(ge=0)] = 10,
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.1,
+    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+) -> NodeNetwork:
+    """PyG's ``APPNP``, Eq. (4) of Gasteiger et al., after an MLP of ``layers``. The paper drops edges as well; PyG
+    would drop more of them at every step until few are left, so that no edge is dropped here.
+    """
+    encoder, width = node_input(shape, hidden)
+    mlp = MLP([width, *[hidden] * (layers - 1), shape.outputs], dropout=dropout, norm=None)
+    gnn = PredictThenPropagate(accept_sparse(mlp, width), APPNP(steps, alpha))
+    return NodeNetwork(gnn, encoder, uses_weights=True, input_dropout=input_dropout)
