@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ def run(capsys, monkeypatch, tmp_path) -> Run:
     """The command in this process: exit code, standard output, standard error."""
     monkeypatch.setenv("TGNN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("TGNN_DATA", raising=False)
+    monkeypatch.setattr(logging.getLogger("tgnn"), "propagate", True)  # the command turns it off, for good
 
     def command(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["tgnn", *words])

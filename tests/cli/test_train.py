@@ -55,7 +55,11 @@ def test_a_run_and_all_that_can_be_done_with_it(tgnn, tmp_path):
     }
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"] > 0.9
-    assert len((tmp_path / "run/history.jsonl").read_text().splitlines()) == metrics["epochs"]
+    history = [json.loads(line) for line in (tmp_path / "run/history.jsonl").read_text().splitlines()]
+    assert len(history) == metrics["epochs"]
+    assert history[metrics["best_epoch"] - 1]["val_accuracy"] == metrics["val"]
+    assert f"at epoch {metrics['best_epoch']} of 30" in out
+    assert not any(line.endswith(" ") for line in out.splitlines())
 
     code, out, err = tgnn("evaluate", "run", "--json")
     assert code == 0, err
@@ -64,6 +68,7 @@ def test_a_run_and_all_that_can_be_done_with_it(tgnn, tmp_path):
     for name in ("p.csv", "p.parquet"):
         code, out, err = tgnn("predict", "run", "--out", name)
         assert code == 0, err
+        assert "probability 3, …" in out
     table = pl.read_csv(tmp_path / "p.csv")
     assert table.height == 1797
     assert table.columns[:3] == ["id", "prediction", "probability 0"]
@@ -111,6 +116,36 @@ def test_several_runs(run, tmp_path):
     code, out, _ = run("train", "--resume", str(tmp_path / "runs"))
     assert code == 0
     assert "over 3 runs" in out
+    assert "karate (stratified split, one per seed)" in out
+    code, _, err = run("evaluate", str(tmp_path / "runs"))
+    assert code == 2
+    assert f"holds 3 runs; use one of them, such as {tmp_path / 'runs/seed-0'}" in err
+    code, _, err = run("train", "karate", "--batch-size", "9", "--runs", "2", "--jobs", "1", "--out", f"{tmp_path}/a/b")
+    assert code == 2
+    assert not (tmp_path / "a").exists()
+
+
+def test_oddities_of_data_are_told_once(run, tmp_path, monkeypatch):
+    write_friends(tmp_path / "friends")
+    nodes = pl.read_csv(tmp_path / "friends/nodes.csv").with_columns(same=pl.lit(1))
+    nodes.write_csv(tmp_path / "friends/nodes.csv")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("train", "--data", "friends", "--epochs", "1", "--runs", "2", "--jobs", "1", "--out", "runs")
+    assert code == 0, err
+    assert err.count("'same'") == 1
+    assert str(tmp_path) not in err
+    assert "friends tgnn: seed 0" in err
+
+
+@pytest.mark.parametrize("more", [(), ("digits",)])
+def test_a_recipe_may_name_its_data(run, tmp_path, more):
+    (tmp_path / "mine.yaml").write_text("data: {name: karate}\nmodel: {name: gcn}\n")
+    code, out, err = run("train", *more, "--recipe", str(tmp_path / "mine.yaml"), "--dry-run", "--json")
+    assert code == 0, err
+    settings = json.loads(out)
+    assert settings["data"]["name"] == (more[0] if more else "karate")
+    assert settings["model"]["name"] == "gcn"
+    assert ("the recipe names karate; training on digits as asked" in err) == bool(more)
 
 
 def test_a_dry_run_prints_what_would_be_done(run, tmp_path, monkeypatch):
@@ -152,6 +187,7 @@ def test_ways_of_training(run, tmp_path, more):
     code, out, err = run("train", "digits", *QUICK, *more, "--out", str(tmp_path / "run"), "--json")
     assert code == 0, err
     assert json.loads(out)["epochs"] == 8
+    assert "DEBUG" not in err
 
 
 def test_many_labels(run, tmp_path):
@@ -195,7 +231,9 @@ def test_quiet_says_nothing_and_the_log_file_everything(run, tmp_path):
     code, _, err = run(*words, "--out", str(tmp_path / "run"))
     assert code == 0
     assert err == ""
-    assert "accuracy" in (tmp_path / "log.txt").read_text()
+    log = (tmp_path / "log.txt").read_text()
+    assert "test accuracy: " in log
+    assert all(f"epoch {number}: loss" in log for number in range(1, 9))
 
 
 def test_history_shows_the_life_of_the_product(run, tmp_path):
@@ -221,24 +259,59 @@ def test_tensorboard_gets_the_numbers(run, tmp_path):
 
 MISTAKES = {
     "an unknown data set": (["train", "kora"], "did you mean cora"),
+    "an unknown setting of the model": (["train", "karate", "--set", "model.rnak=1"], "did you mean model.rank"),
+    "a column with a typo": (["train", "--data", "typo"], "'heigth'"),
+    "no data at all": (["train"], "give a data set by name"),
+    "damaged weights": (["predict", "damaged"], "is damaged, or not a file of tgnn"),
+    "a folder that is taken": (["train", "karate", "--out", "whole"], "holds a run already"),
+}
+
+
+HERE = {  # the same, in this process: that is quicker
     "an unknown model": (["train", "karate", "--model", "tgn"], "did you mean tgnn"),
     "an unknown setting": (["train", "karate", "--set", "optimizer.lrr=1"], "did you mean optimizer.lr"),
-    "an unknown setting of the model": (["train", "karate", "--set", "model.rnak=1"], "did you mean model.rank"),
-    "rank 0": (["train", "karate", "--rank", "0"], "--rank"),
+    "a rank below 0": (["train", "karate", "--rank", "-1"], "--rank"),
     "a rank that is no whole number": (["train", "karate", "--set", "model.rank=2.5"], "model.rank is 2.5"),
     "a value that is none": (["train", "karate", "--set", "optimizer.lr=[1"], "cannot be read as a value"),
     "a run with other settings": (["train", "--resume", "whole", "--epochs", "9"], "goes on with the settings it has"),
     "a GPU that is not there": (["train", "karate", "--device", "cuda:7"], "train.device is 'cuda:7'"),
-    "a column with a typo": (["train", "--data", "typo"], "'heigth'"),
     "no labels": (["train", "--data", "unlabelled"], "label"),
-    "no data at all": (["train"], "give a data set by name"),
     "an unknown split": (["train", "karate", "--split", "public"], "per-class-quota"),
     "no run folder": (["evaluate", "nowhere"], "is not a run folder"),
-    "half a run folder": (["predict", "half"], "model.safetensors is missing"),
     "weights of another model": (["predict", "other"], "is of another model"),
-    "damaged weights": (["predict", "damaged"], "is damaged, or not a file of tgnn"),
+    "half a run folder": (["predict", "half"], "half/model.safetensors is missing: part of the folder was deleted"),
+    "half a run to go on with": (
+        ["train", "--resume", "half"],
+        "tgnn train --recipe half/config.yaml --out half-again",
+    ),
+    "a run without facts": (["evaluate", "no_facts"], "no_facts/data.json is missing"),
     "a recipe that is not there": (["train", "karate", "--recipe", "none.yaml"], "there is no recipe"),
-    "a folder that is taken": (["train", "karate", "--out", "whole"], "holds a run already"),
+    "a name and a path": (["train", "karate", "--data", "typo"], "give NAME or --data, not both"),
+    "a name twice": (["train", "karate", "--set", "data.name=cora"], "give NAME or --set data.name=..., not both"),
+    "a wrong setting, dry": (["train", "karate", "--dry-run", "--set", "model.mix=foo"], "mix"),
+    "batches of one graph": (["train", "karate", "--batch-size", "9", "--out", "new"], "needs train.sample"),
+    "a sample too short": (["train", "karate", "--sample", "5"], "2 layers need 2 numbers, such as --sample 10,5"),
+    "a file for a folder": (["train", "karate", "--out", "typo/nodes.csv"], "typo/nodes.csv is a file"),
+    "a folder below a file": (["train", "karate", "--out", "typo/nodes.csv/run"], "typo/nodes.csv is a file"),
+    "an option of all verbs": (["train", "karate", "--quiet"], "--quiet goes before the verb: tgnn --quiet train"),
+    "a table for molecules": (
+        ["predict", "of_molecules", "--data", "typo"],
+        "was trained on molecules; typo is a folder",
+    ),
+    "molecules for a table": (
+        ["predict", "of_tables", "--data", "molecules.csv"],
+        "was trained on a folder of tables of one graph; molecules.csv is molecules",
+    ),
+    "data that was moved": (
+        ["evaluate", "of_molecules"],
+        "of_molecules was trained on elsewhere.csv, which is not there",
+    ),
+    "predictions that are there": (["predict", "whole", "--out", "typo/nodes.csv"], "--force to write over it"),
+    "a target that is a folder": (
+        ["predict", "whole", "--force", "--out", "f.csv"],
+        "f.csv cannot be written: is a dir",
+    ),
+    "an unreadable molecule": (["train", "--data", "unreadable.csv"], "line 3: RDKit cannot read the molecule 'C(('"),
 }
 
 
@@ -252,9 +325,19 @@ def workplace(tmp_path_factory) -> Path:
     program = str(Path(sys.executable).with_name("tgnn"))
     words = [program, "train", "karate", "--epochs", "2", "--out", "whole"]
     subprocess.run(words, cwd=place, check=True, capture_output=True, timeout=120)
-    for name in ("half", "other", "damaged"):
+    for name in ("half", "other", "damaged", "no_facts", "of_molecules", "of_tables"):
         shutil.copytree(place / "whole", place / name)
     (place / "half/model.safetensors").unlink()
+    (place / "no_facts/data.json").unlink()
+    (place / "f.csv").mkdir()
+    (place / "molecules.csv").write_text("smiles\nCO\n")
+    (place / "unreadable.csv").write_text("smiles,label\nCO,1\nC((,0\n")
+    for name, kind in (("of_molecules", "smiles"), ("of_tables", "table")):
+        facts = json.loads((place / name / "data.json").read_text())
+        (place / name / "data.json").write_text(json.dumps(facts | {"encoding": {"kind": kind}}))
+        settings = yaml.safe_load((place / name / "config.yaml").read_text())
+        settings["data"]["name"] = "elsewhere.csv"
+        (place / name / "config.yaml").write_text(yaml.safe_dump(settings))
     config = yaml.safe_load((place / "other/config.yaml").read_text())
     config["model"]["rank"] = 3
     (place / "other/config.yaml").write_text(yaml.safe_dump(config))
@@ -273,6 +356,25 @@ def test_a_mistake_is_a_line_and_exit_code_2(tgnn, workplace, mistake):
     assert len(err.splitlines()) <= 12
     assert out == ""
     assert sorted(str(path) for path in workplace.rglob("*")) == before  # nothing lost, nothing left behind
+
+
+@pytest.mark.parametrize("mistake", HERE)
+def test_a_mistake_has_a_way_out(run, workplace, monkeypatch, mistake):
+    words, message = HERE[mistake]
+    monkeypatch.chdir(workplace)
+    before = sorted(str(path) for path in workplace.rglob("*"))
+    code, out, err = run(*words)
+    assert code == 2, err
+    assert message in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
+    assert "Errno" not in err
+    assert out == ""
+    assert sorted(str(path) for path in workplace.rglob("*")) == before
+
+
+def test_an_error_is_said_once_after_its_traceback(run):
+    code, _, err = run("--verbose", "train", "croa")
+    assert code == 2
+    assert err.count("error: there is no data set 'croa'") == 1
 
 
 def test_a_full_disk_is_said_and_what_was_saved_stays(tgnn, tmp_path):

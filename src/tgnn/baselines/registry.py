@@ -283,7 +283,10 @@ def _there(shape: Shape) -> set[str]:
 def _checked(key: str, value: Any, kind: Any) -> Any:
     """The value as the model wants it, such as a number that was written as a word."""
     try:
-        return TypeAdapter(kind).validate_python(value)
+        found = TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
         words = error.errors()[0]["msg"]
         raise WrongModel(f"model.{key} is {value!r}: {words[0].lower()}{words[1:]}") from None
+    if isinstance(value, bool) and not isinstance(found, bool):
+        raise WrongModel(f"model.{key} is {value!r}: it is not a question of true or false")
+    return found

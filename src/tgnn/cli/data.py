@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tgnn.cli.console import fail, out, print_json
+from tgnn.cli.console import fail, out, print_json, print_table
 
 app = typer.Typer(help="Data sets by name, and your own from a folder.", no_args_is_help=True)
 
@@ -35,7 +35,7 @@ def list_(json: Json = False) -> None:
         column.no_wrap = True
     for entry in CATALOG.values():
         table.add_row(entry.name, f"{entry.level} {entry.target}", entry.metric, entry.split, entry.title)
-    out.print(table)
+    print_table(table)
 
 
 @app.command()
@@ -191,7 +191,7 @@ def splits(
         else:
             sizes = (f"{row[part]:,}" for part in ("train", "val", "test"))
             table.add_row(row["protocol"], *sizes, row["hash"], "default" if row["default"] else "")
-    out.print(table)
+    print_table(table)
 
 
 def _row(name: str, draw: Any, seed: int, default: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tgnn.cli.console import out, print_json
+from tgnn.cli.console import out, print_json, print_table
 
 _REFERENCE = {"node": "cora", "graph": "zinc"}
 """Whose sizes the parameters are counted for."""
@@ -78,7 +78,7 @@ def _show_all(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         counts = " ".join(f"{count:,}" for count in row["parameters"].values())
         table.add_row(row["name"], " ".join(row["tasks"]), counts, row["idea"], row["paper"])
-    out.print(table)
+    print_table(table)
     out.print("\nParameters: of the default recipe, on Cora (node) and ZINC (graph). `tgnn models NAME` tells more.")
 
 
@@ -97,4 +97,4 @@ def _show_one(row: dict[str, Any]) -> None:
         for key in [*(f"model.{name}" for name in settings), *(key for key in search if key[6:] not in settings)]:
             default = str(settings.get(key.removeprefix("model."), ""))
             table.add_row(key, default, " ".join(str(value) for value in search.get(key, [])))
-        out.print(table)
+        print_table(table)

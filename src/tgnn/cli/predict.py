@@ -18,6 +18,7 @@ def predict(
     data: Annotated[str | None, typer.Option(help="New data; by default the run's own.")] = None,
     target: Annotated[Path, typer.Option("--out", help="A .csv or .parquet file.")] = Path("predictions.csv"),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
     json: Json = False,
 ) -> None:
     """Write what a trained model says: ids, class or value, probabilities."""
@@ -25,6 +26,8 @@ def predict(
         raise typer.BadParameter(f"{target} must end in .csv or .parquet", param_hint="--out")
     if not target.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {target.parent}", param_hint="--out")
+    if target.exists() and not force:
+        raise typer.BadParameter(f"{target} exists; give --force to write over it", param_hint="--out")
     from tgnn.training.predict import predict as ask
 
     found = ask(run, data, device)
@@ -33,16 +36,20 @@ def predict(
         print_json({"rows": len(found.ids), "file": str(target)})
         return
     table = found.table()
-    out.print(f"{target}: {table.height:,} rows, columns {', '.join(table.columns[:6])}", markup=False, highlight=False)
+    columns = ", ".join([*table.columns[:6], *(["…"] if table.width > 6 else [])])
+    out.print(f"{target}: {table.height:,} rows, columns {columns}", markup=False, highlight=False, soft_wrap=True)
 
 
 def evaluate(
-    run: Run, device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto", json: Json = False
+    run: Run,
+    data: Annotated[str | None, typer.Option(help="Where the run's own data lies now, if it was moved.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    json: Json = False,
 ) -> None:
     """Score a trained model again on the test part of its own data."""
     from tgnn.training.evaluate import evaluate as score
 
-    result = score(run, device)
+    result = score(run, device, data)
     if json:
         print_json(result)
         return

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tgnn.cli.console import err
+from tgnn.cli.console import err, note
 
 if TYPE_CHECKING:
     from tgnn.training.config import Config
@@ -22,7 +23,7 @@ _SELDOM = 10.0  # and between two lines where there is no screen
 @contextlib.contextmanager
 def watch_one(config: Config, quiet: bool = False) -> Iterator[Callable[[Epoch], None]]:
     """Epoch, loss, validation, epochs a second and time left; off a terminal a plain line now and then."""
-    title = f"{config.data.name} {config.model.name}"
+    title = _title(config)
     start, last, first = time.monotonic(), 0.0, -1
 
     def speed(epoch: Epoch) -> float:
@@ -32,12 +33,13 @@ def watch_one(config: Config, quiet: bool = False) -> Iterator[Callable[[Epoch],
         return (epoch.number - first + 1) / max(time.monotonic() - start, 1e-9)
 
     if quiet:
-        yield lambda epoch: None
+        yield _log
         return
     if not err.is_terminal:
 
         def line(epoch: Epoch) -> None:
             nonlocal last
+            _log(epoch)
             now, rate = time.monotonic(), speed(epoch)
             if now - last > _SELDOM or epoch.number == 0:
                 last = now
@@ -60,12 +62,22 @@ def watch_one(config: Config, quiet: bool = False) -> Iterator[Callable[[Epoch],
 
         def move(epoch: Epoch) -> None:
             nonlocal last
+            _log(epoch)
             now, rate = time.monotonic(), speed(epoch)
             if now - last > _OFTEN:
                 last = now
                 shown.update(task, completed=epoch.number + 1, now=f"{_numbers(epoch)}, {rate:.0f} epochs/s")
 
         yield move
+
+
+def _title(config: Config) -> str:
+    """Of own data the name of the folder or file, without the way there."""
+    return f"{Path(config.data.name).name} {config.model.name}"
+
+
+def _log(epoch: Epoch) -> None:
+    note("epoch %d: %s", epoch.number + 1, _numbers(epoch))
 
 
 def _numbers(epoch: Epoch) -> str:
@@ -76,19 +88,26 @@ def _numbers(epoch: Epoch) -> str:
 @contextlib.contextmanager
 def watch_many(config: Config, runs: int, quiet: bool = False) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Runs that are done, and their mean so far."""
-    title, scores = f"{config.data.name} {config.model.name}", []
-    if quiet:
-        yield lambda metrics: None
-        return
+    title, scores = _title(config), []
 
     def words(metrics: dict[str, Any]) -> str:
         scores.append(metrics["test"])
-        return f"seed {metrics['seed']}: {metrics['test']:.4f}, mean {sum(scores) / len(scores):.4f}"
+        text = f"seed {metrics['seed']}: {metrics['test']:.4f}, mean {sum(scores) / len(scores):.4f}"
+        note("%s: %s (%d/%d)", title, text, len(scores), runs)
+        return text
 
+    if quiet:
+
+        def silent(metrics: dict[str, Any]) -> None:
+            words(metrics)
+
+        yield silent
+        return
     if not err.is_terminal:
 
         def line(metrics: dict[str, Any]) -> None:
-            err.print(f"{title}: {words(metrics)} ({len(scores)}/{runs})", markup=False, highlight=False)
+            text = f"{title}: {words(metrics)} ({len(scores)}/{runs})"
+            err.print(text, markup=False, highlight=False, soft_wrap=True)
 
         yield line
         return

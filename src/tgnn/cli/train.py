@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tgnn.cli import console
-from tgnn.cli.console import err, out, print_json
+from tgnn.cli.console import err, in_words, out, print_json
+from tgnn.cli.resolve import resolve_config
 
 if TYPE_CHECKING:
     from tgnn.training.config import Config
@@ -19,15 +19,21 @@ _MODEL, _TRAIN, _RUN = "Model", "Training", "Run"
 
 
 def train(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A name of `tgnn data list`.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A name of `tgnn data list`; none: the recipe's.")
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Your own data instead: a folder of tables, a .npz, ...")] = None,
     root: Annotated[
         Path | None, typer.Option(envvar="TGNN_DATA", help="Folder with files, looked into before cache and network.")
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
     split: Annotated[str | None, typer.Option(help="Split protocol, of `tgnn data splits NAME`.")] = None,
-    model: Annotated[str, typer.Option(help="A name of `tgnn models`.", rich_help_panel=_MODEL)] = "tgnn",
-    rank: Annotated[int | None, typer.Option(min=1, help="Rank of the products.", rich_help_panel=_MODEL)] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A name of `tgnn models`; by default tgnn.", rich_help_panel=_MODEL)
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option(min=0, help="Rank of the products; 0: sums only.", rich_help_panel=_MODEL)
+    ] = None,
     hidden: Annotated[int | None, typer.Option(help="Width of hidden layers.", rich_help_panel=_MODEL)] = None,
     layers: Annotated[int | None, typer.Option(help="Number of layers.", rich_help_panel=_MODEL)] = None,
     dropout: Annotated[
@@ -78,13 +84,30 @@ def train(
     Examples: `tgnn train cora`, `tgnn train --data my_folder --rank 16`, `tgnn train zinc --runs 4 --jobs 2`.
     """
     if resume is not None:
-        changed = (name, data, split, rank, hidden, layers, dropout, lr, epochs, patience, batch_size, sample, seed)
+        changed = (
+            name,
+            data,
+            split,
+            model,
+            rank,
+            hidden,
+            layers,
+            dropout,
+            lr,
+            epochs,
+            patience,
+            batch_size,
+            sample,
+            seed,
+        )
         if any(value is not None for value in (*changed, device, precision, track, recipe, settings, folder)):
             raise typer.BadParameter("a run goes on with the settings it has; give nothing else", param_hint="--resume")
         _go_on(resume, jobs, json)
         return
-    if (name is None) == (data is None):
-        raise typer.BadParameter("give a data set by name, or your own with --data", param_hint="NAME")
+    if name is not None and data is not None:
+        raise typer.BadParameter("give NAME or --data, not both", param_hint="NAME")
+    if folder is not None:
+        _check_place(folder)
     flags = {
         "data.root": root and str(root),
         "data.offline": offline or None,
@@ -105,9 +128,9 @@ def train(
     }
     changes = {key: value for key, value in flags.items() if value is not None}
     for text in settings or []:
-        key, value = _key_and_value(text)
+        key, value = key_and_value(text)
         changes[key] = value
-    config = _resolve(name or str(data.resolve() if data else ""), model, recipe, changes)
+    config = resolve_config(name or (str(data.resolve()) if data else None), model, recipe, changes)
     if dry_run:
         _print_config(config, json)
         return
@@ -117,6 +140,12 @@ def train(
     _run(config, runs, place, jobs, False, json)
 
 
+def _check_place(folder: Path) -> None:
+    for part in (folder, *folder.parents):
+        if part.exists() and not part.is_dir():
+            raise typer.BadParameter(f"{part} is a file, and a run needs a folder; choose another", param_hint="--out")
+
+
 def _numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
@@ -124,7 +153,7 @@ def _numbers(text: str) -> tuple[int, ...]:
         raise typer.BadParameter(f"{text!r} is not a list of numbers such as 10,5", param_hint="--sample") from None
 
 
-def _key_and_value(text: str) -> tuple[str, Any]:
+def key_and_value(text: str) -> tuple[str, Any]:
     import yaml
 
     key, equals, value = text.partition("=")
@@ -134,17 +163,6 @@ def _key_and_value(text: str) -> tuple[str, Any]:
         return key.strip(), yaml.safe_load(value)
     except yaml.YAMLError:
         raise typer.BadParameter(f"{value!r} cannot be read as a value", param_hint="--set") from None
-
-
-def _resolve(name: str, model: str, recipe: Path | None, changes: dict[str, Any]) -> Config:
-    from tgnn.baselines import find_model
-    from tgnn.data.level import level_of
-    from tgnn.training.recipes import read_recipe, resolve
-
-    own = read_recipe(recipe) if recipe is not None else {}
-    model = own.get("model", {}).get("name", model)
-    find_model(model)
-    return resolve(name, model, level_of(name), own, changes)
 
 
 def _print_config(config: Config, json: bool) -> None:
@@ -185,11 +203,13 @@ def _run(config: Config, runs: int, folder: Path, jobs: int | None, resume: bool
     except OSError as error:
         if not (folder / "config.yaml").exists():
             raise
-        raise OSError(f"{error}\nwhat was saved before is kept; go on with: tgnn train --resume {folder}") from error
-    logging.getLogger("tgnn").debug("%s: %s", folder, result)
+        raise OSError(
+            f"{in_words(error)}\nwhat was saved before is kept; go on with: tgnn train --resume {folder}"
+        ) from error
+    from tgnn.cli.results import log, show
+
+    log(result, folder)
     if json:
         print_json({**result, "folder": str(folder)})
         return
-    from tgnn.cli.results import show
-
     show(result, folder)

@@ -128,6 +128,6 @@ def _from_path(name: str) -> Loaded:
     report.raise_for_errors()
     for finding in report.findings:
         if finding.level == "warning":
-            logger.warning("%s: %s", name, finding)
+            logger.warning("%s: %s", path.name, finding)
     data.about = telling.describe(data, path.resolve().name, f"files in {path}")
     return data

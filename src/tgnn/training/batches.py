@@ -49,13 +49,23 @@ def make_batches(
         device: Where the model is.
         shuffle: Whether every epoch has an order of its own.
     """
+    check_batches(data, settings)
     if isinstance(data, PackedGraphs):
         return _graphs(data, examples, settings.batch_size or GRAPHS_AT_ONCE, settings.seed, device, shuffle)
     if settings.sample is not None and shuffle:  # what is scored is scored on full neighbourhoods
         return _sampled(data, examples, settings, device)
-    if settings.batch_size is not None and shuffle:
-        raise ValueError("train.batch_size needs train.sample: a part of one graph is sampled, such as --sample 10,10")
     return _whole(data, examples, device)
+
+
+def check_batches(data: Data | PackedGraphs, settings: TrainConfig) -> None:
+    """Raises where data cannot be cut into such batches.
+
+    Args:
+        data: One graph or many.
+        settings: Batch size and fan-outs.
+    """
+    if not isinstance(data, PackedGraphs) and settings.batch_size is not None and settings.sample is None:
+        raise ValueError("train.batch_size needs train.sample: a part of one graph is sampled, such as --sample 10,10")
 
 
 def _whole(data: Data, examples: Tensor, device: torch.device) -> Batches:

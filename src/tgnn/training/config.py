@@ -5,13 +5,24 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 
-class _Section(BaseModel):
+class _Base(BaseModel):
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Else it would be taken for 1."""
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
+            raise PydanticCustomError("yes_or_no", "it is not a question of true or false")
+        return value
+
+
+class _Section(_Base):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
@@ -28,7 +39,7 @@ class DataConfig(_Section):
     edge_features: bool = Field(default=True, description="Whether to use edge features where there are any.")
 
 
-class ModelConfig(BaseModel):
+class ModelConfig(_Base):
     """What learns. Any other key is an argument of the model itself, such as `rank` or `factors` of tgnn."""
 
     model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
@@ -117,13 +128,27 @@ def make_config(settings: Mapping[str, Any]) -> Config:
         tgnn.training.config.WrongConfig: there is no setting optimizer.learning; optimizer has name, lr, ...
     """
     try:
-        return Config.model_validate(settings)
+        config = Config.model_validate(settings)
     except ValidationError as error:
         raise WrongConfig("; ".join(_plain(problem) for problem in error.errors())) from None
+    layers, sample = config.model.layers, config.train.sample
+    if sample is not None and len(sample) != layers:
+        such = ",".join(str(max(10 // 2**layer, 2)) for layer in range(layers))
+        numbers, those = "1 number" if layers == 1 else f"{layers} numbers", ",".join(map(str, sample))
+        raise WrongConfig(
+            f"train.sample is {those}: {layers} layer{'s' * (layers > 1)} need{'s' * (layers == 1)} {numbers}, such as "
+            f"--sample {such}"
+        )
+    return config
 
 
-def with_changes(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def with_changes(settings: Mapping[str, Any], changes: Mapping[str, Any], more: Iterable[str] = ()) -> dict[str, Any]:
     """Settings with some replaced, each named as ``section.field``.
+
+    Args:
+        settings: Sections with their fields.
+        changes: What to replace.
+        more: Keys that exist beside :func:`all_keys`: those of the model's own, to be suggested.
 
     Example:
         >>> with_changes({"model": {"rank": 8}}, {"model.rank": 16, "train.seed": 1})
@@ -133,14 +158,19 @@ def with_changes(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
     for key, value in changes.items():
         section, dot, field = key.partition(".")
         if not dot or section not in Config.model_fields:
-            exact = [known for known in all_keys() if known.endswith(f".{key}")]
-            near = exact or difflib.get_close_matches(key, all_keys(), n=1, cutoff=0.3)
-            raise WrongConfig(
-                f"there is no setting {key!r}: settings are written section.key"
-                + (f", such as {near[0]}" if near else "")
-            )
+            near = _nearest(key, [*all_keys(), *more])
+            raise WrongConfig(f"there is no setting {key!r}: settings are written section.key, such as {near}")
         result.setdefault(section, {})[field] = value
     return result
+
+
+def _nearest(key: str, known: list[str]) -> str:
+    """The key that may have been meant: one that ends alike, else one that looks alike."""
+    last = key.rpartition(".")[2]
+    ends = {name.rpartition(".")[2]: name for name in reversed(known)}
+    if last not in ends:
+        last = next(iter(difflib.get_close_matches(last, ends, n=1, cutoff=0.7)), "")
+    return ends.get(last) or next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.3)), "optimizer.lr")
 
 
 def all_keys() -> list[str]:
@@ -155,8 +185,9 @@ def _plain(problem: Any) -> str:
         section, _, field = where.partition(".")
         if section in Config.model_fields and field:
             fields = [key.partition(".")[2] for key in all_keys() if key.startswith(f"{section}.")]
-            near = difflib.get_close_matches(field, fields, n=1)
-            hint = f"did you mean {section}.{near[0]}?" if near else f"{section} has {', '.join(fields)}"
+            near = [f"{section}.{name}" for name in difflib.get_close_matches(field, fields, n=1)]
+            near += [key for key in all_keys() if key.endswith(f".{field}")]
+            hint = f"did you mean {near[0]}?" if near else f"{section} has {', '.join(fields)}"
             return f"there is no setting {where}; {hint}"
         return f"there is no section {where!r}; sections are {', '.join(Config.model_fields)}"
     return f"{where} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

@@ -8,20 +8,22 @@ from typing import Any
 from tgnn.training.batches import make_batches
 from tgnn.training.loop import Precision, outputs_of
 from tgnn.training.prepare import prepare
-from tgnn.training.run import WrongRun, find_device, load_model, read_config, read_facts, read_metrics
+from tgnn.training.run import WrongRun, at_its_place, find_device, load_model, read_config, read_facts, read_metrics
 
 
-def evaluate(folder: Path, device: str = "auto") -> dict[str, Any]:
+def evaluate(folder: Path, device: str = "auto", path: str | None = None) -> dict[str, Any]:
     """Loads the data and the model of a run, and scores it on the test part.
 
     Args:
         folder: Of the run.
         device: To compute on.
+        path: Where its data lies now, if that was moved; other data is refused.
     """
     config, recorded = read_config(folder), read_metrics(folder)
     _, task, facts = read_facts(folder)
     model = load_model(folder)
     place = find_device(device)
+    config = at_its_place(config, folder, path)
     prepared = prepare(config)
     if prepared.data_hash != facts["data_hash"]:
         raise WrongRun(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -14,10 +15,12 @@ import numpy as np
 import scipy.stats
 
 from tgnn.training.config import Config, make_config
-from tgnn.training.run import WrongRun, write_json
+from tgnn.training.run import CONFIG, PLAN, WrongRun, write_json
 from tgnn.training.side_by_side import train_all
 
-SUMMARY, PLAN = "summary.json", "runs.json"
+__all__ = ["PLAN", "SUMMARY", "read_plan", "summarise", "train_many"]
+
+SUMMARY = "summary.json"
 
 
 def train_many(
@@ -38,9 +41,12 @@ def train_many(
         resume: Whether to go on where earlier runs in the folder were stopped.
         tell: Called with the metrics of every run that ends.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     if not resume and (folder / PLAN).exists():
-        raise WrongRun(f"{folder} holds runs already; resume them, or choose another folder")
+        raise WrongRun(f"{folder} holds runs already; go on with them (--resume {folder}), or choose another folder")
+    if not resume and (folder / CONFIG).exists():
+        raise WrongRun(f"{folder} holds a run already; choose another folder")
+    new = [part for part in (folder, *folder.parents) if not part.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / PLAN, {"runs": runs, "config": config.model_dump(mode="json")})
     seeds = [config.train.seed + number for number in range(runs)]
     plans = {
@@ -55,11 +61,23 @@ def train_many(
 
     try:
         train_all({seed: (plan, folder / f"seed-{seed}") for seed, plan in plans.items()}, jobs, resume, done)
+    except (ValueError, OSError, ImportError):
+        if not resume and not any((folder / f"seed-{seed}").exists() for seed in seeds):
+            _take_back(folder, new)
+        raise
     except BrokenProcessPool:
         raise WrongRun(f"a process of {folder} was killed; go on with: tgnn train --resume {folder}") from None
     summary = summarise([found[seed] for seed in seeds])
     write_json(folder / SUMMARY, summary)
     return summary
+
+
+def _take_back(folder: Path, new: Sequence[Path]) -> None:
+    """Nothing has begun: what was asked cannot be done. Then nothing is left behind."""
+    (folder / PLAN).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        for part in new:
+            part.rmdir()
 
 
 def read_plan(folder: Path) -> tuple[Config, int] | None:

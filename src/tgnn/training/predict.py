@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +19,14 @@ from torch_geometric.data import Data
 from tgnn.baselines.shape import Shape
 from tgnn.data.about import About
 from tgnn.data.catalog import CATALOG
-from tgnn.data.formats.detect import read_path
+from tgnn.data.formats.detect import detect, read_path
 from tgnn.data.formats.packed import PackedGraphs
-from tgnn.data.load import load
+from tgnn.data.load import find_path, load
 from tgnn.training.batches import GRAPHS_AT_ONCE
 from tgnn.training.config import Config
 from tgnn.training.loop import Precision
 from tgnn.training.prepare import shape_of, with_features
-from tgnn.training.run import find_device, load_model, read_config, read_facts
+from tgnn.training.run import at_its_place, find_device, load_model, read_config, read_facts
 
 SUFFIXES = (".csv", ".parquet")
 logger = logging.getLogger("tgnn")
@@ -72,8 +74,12 @@ class Predictions:
             else:
                 self.table().write_parquet(part)
             os.replace(part, path)
+        except OSError as error:
+            why = error.strerror or str(error).replace(part.name, path.name)
+            raise OSError(f"{path} cannot be written: {why[0].lower()}{why[1:]}") from error
         finally:
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 def predict(folder: Path, path: str | None = None, device: str = "auto") -> Predictions:
@@ -88,6 +94,7 @@ def predict(folder: Path, path: str | None = None, device: str = "auto") -> Pred
     shape, task, facts = read_facts(folder)
     place = find_device(device)
     model = load_model(folder).to(place)
+    config = at_its_place(config, folder, path)
     data = with_features(_load(config, path, facts), config.data)
     _check_shape(shape, data, path or config.data.name)
     values, probabilities = task.predictions(_outputs(model, data, config, place).cpu())
@@ -99,15 +106,31 @@ def _load(config: Config, path: str | None, facts: dict[str, Any]) -> Data | Pac
     about = About(**facts["about"])
     if name in CATALOG:
         return load(name, config.data.root, config.data.offline)
+    _check_kind(name, facts["encoding"])
     data, report = read_path(Path(name).expanduser(), encoding=facts["encoding"])
     report.raise_for_errors()
     for finding in report.findings:
         if finding.level == "warning":
-            logger.warning("%s: %s", name, finding)
+            logger.warning("%s: %s", Path(name).name, finding)
     if (about.level == "graph") != isinstance(data, PackedGraphs):
         raise WrongData(f"the model predicts {about.level}s, and {name} is not a set of such")
     data.about = about
     return data
+
+
+_KINDS = {
+    "smiles": "molecules",
+    "table": "a folder of tables of one graph",
+    "graph tables": "a folder of tables of many graphs",
+}
+
+
+def _check_kind(name: str, encoding: Mapping[str, Any] | None) -> None:
+    """Whether columns of new data can be those that were learned from."""
+    kind = detect(find_path(name))
+    learned = (encoding or {}).get("kind")
+    if learned != kind and learned in _KINDS and kind in _KINDS:
+        raise WrongData(f"the model was trained on {_KINDS[learned]}; {name} is {_KINDS[kind]}")
 
 
 def _check_shape(wanted: Shape, data: Data | PackedGraphs, name: str) -> None:

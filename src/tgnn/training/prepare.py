@@ -87,7 +87,15 @@ def seal(data: Data | PackedGraphs, split: Split | None) -> Prepared:
         raise ValueError(f"{data.about.name} has no labels to learn from: give its nodes or graphs a column `label`")
     for part in ("train", "val", "test"):
         if not len(getattr(split, part)):
-            raise ValueError(f"the split {split.name!r} of {data.about.name} has no {part} examples")
+            raise ValueError(
+                f"the split {split.name!r} of {data.about.name} has no {part} examples: it needs more labelled ones, "
+                "or a column `split` that says train, val and test"
+            )
+    if data.about.target == "classes" and len(data.y[split.train].unique()) < 2:
+        raise ValueError(
+            f"the examples of {data.about.name} to learn from are all of one class: two or more are needed; "
+            "give it labels of another"
+        )
     whole = content_hash(data)
     task = for_target(data.about.target, data.about.metric, data.y[split.train])
     sealed = SealedLabels(data.y[split.test].clone())

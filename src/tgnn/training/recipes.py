@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from tgnn.baselines.registry import MODELS, settings_of
 from tgnn.data.catalog import CATALOG
 from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 
@@ -40,14 +41,34 @@ def read_recipe(path: Path) -> dict[str, Any]:
     """A recipe of the user's own, whole or in part."""
     if not path.exists():
         raise WrongConfig(f"there is no recipe {path}")
-    return _parse(path.read_text(encoding="utf-8"), str(path))
+    if path.is_dir():
+        raise WrongConfig(f"{path} is a folder, and a recipe is a YAML file; that of a run is {path / 'config.yaml'}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise WrongConfig(f"{path} is not a text file in UTF-8, and a recipe is a YAML file") from None
+    return _parse(text, str(path))
+
+
+class _Loader(yaml.SafeLoader):
+    """Of YAML in which no key stands twice: the second would silently count."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise WrongConfig(f"line {key.start_mark.line + 1} has the key {key.value!r} for the second time")
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
+        return super().construct_mapping(node, deep)
 
 
 def _parse(text: str, name: str) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(text) or {}
+        found = yaml.load(text, _Loader) or {}
     except yaml.YAMLError as error:
         raise WrongConfig(f"{name} is not YAML: {error}") from error
+    except WrongConfig as error:
+        raise WrongConfig(f"{name}: {error}; keep one of them") from None
     if not isinstance(found, dict) or not all(isinstance(fields, dict) for fields in found.values()):
         raise WrongConfig(f"{name} must have sections (data, model, optimizer, train) with their settings")
     return found
@@ -69,4 +90,6 @@ def resolve(
     for section, fields in (own or {}).items():
         settings[section] = {**settings.get(section, {}), **fields}
     named = {"data.name": data, "model.name": model}
-    return make_config(with_changes(settings, {**named, **(changes or {})}))
+    build = MODELS[model].builder(level) if model in MODELS else None
+    own_keys = [f"model.{key}" for key in settings_of(build)] if build is not None else []
+    return make_config(with_changes(settings, {**named, **(changes or {})}, own_keys))

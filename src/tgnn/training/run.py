@@ -19,7 +19,8 @@ from filelock import FileLock, Timeout
 from tgnn import __version__
 from tgnn.baselines import build_model
 from tgnn.baselines.shape import Shape
-from tgnn.training.batches import make_batches
+from tgnn.data.catalog import CATALOG
+from tgnn.training.batches import check_batches, make_batches
 from tgnn.training.checkpoint import CHECKPOINT, MODEL, Progress, read_tensors, restore, write_tensors
 from tgnn.training.config import Config, ModelConfig, WrongConfig, make_config
 from tgnn.training.history import without_nan
@@ -29,6 +30,8 @@ from tgnn.training.task import Task
 from tgnn.training.trackers import make_trackers
 
 CONFIG, ENVIRONMENT, DATA, METRICS = "config.yaml", "environment.json", "data.json", "metrics.json"
+PLAN = "runs.json"
+"""Of a folder with several runs."""
 
 
 class WrongRun(ValueError):
@@ -47,11 +50,13 @@ def train(
         tell: Called after every epoch.
     """
     if resume and (folder / METRICS).exists():
+        _check_whole(folder)
         return read_metrics(folder)
-    if not resume and (folder / CONFIG).exists():
+    if not resume and ((folder / CONFIG).exists() or (folder / PLAN).exists()):
         raise WrongRun(f"{folder} holds a run already; go on with it (--resume {folder}), or choose another folder")
     set_threads(config)
     prepared = prepare(config)
+    check_batches(prepared.data, config.train)
     device = find_device(config.train.device)
     model = make_model(config, prepared.shape).to(device)
     trackers = make_trackers(config.train.track, config, folder)  # the last that may be a mistake of the user's
@@ -91,7 +96,7 @@ def _metrics(
     return {
         **_test(model, prepared, config, device),
         "val": progress.best_score,
-        "best_epoch": progress.best_epoch,
+        "best_epoch": progress.best_epoch + 1,  # counted as on the screen, and as "epochs" counts
         "epochs": progress.epoch,
         "seconds": round(progress.seconds, 3),
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -203,11 +208,33 @@ def read_config(folder: Path) -> Config:
     """The config of a run."""
     path = folder / CONFIG
     if not path.exists():
+        if (folder / PLAN).exists():
+            each = sorted(part for part in folder.glob("seed-*") if (part / CONFIG).exists())
+            which = f"{len(each)} runs; use one of them, such as {each[0]}" if each else "runs that have not begun"
+            raise WrongRun(f"{folder} holds {which}")
         raise WrongRun(f"{folder} is not a run folder: it has no {CONFIG}")
     try:
         return make_config(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
     except yaml.YAMLError as error:
         raise WrongRun(f"{path} cannot be read: {error}") from error
+
+
+def at_its_place(config: Config, folder: Path, path: str | None = None) -> Config:
+    """The config of a run whose data may have been moved.
+
+    Args:
+        config: As it was.
+        folder: Of the run, for an error.
+        path: Where the data lies now; ``None``: where it was.
+    """
+    name = config.data.name
+    if path is not None:
+        return config.model_copy(update={"data": config.data.model_copy(update={"name": path})})
+    if name not in CATALOG and not Path(name).expanduser().exists():
+        raise WrongRun(
+            f"{folder} was trained on {name}, which is not there now: put it back, or give it with --data PATH"
+        )
+    return config
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
@@ -224,9 +251,8 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 
 def read_facts(folder: Path) -> tuple[Shape, Task, dict[str, Any]]:
     """Shape and task of a run's data, and all that is known of it."""
+    _check_whole(folder, DATA)
     path = folder / DATA
-    if not path.exists():
-        raise WrongRun(f"{folder} is not a whole run folder: it has no {DATA}")
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
         return Shape.from_dict(facts["shape"]), Task(**facts["task"]), facts
@@ -234,11 +260,25 @@ def read_facts(folder: Path) -> tuple[Shape, Task, dict[str, Any]]:
         raise WrongRun(f"{path} is damaged: {error}") from error
 
 
+def _check_whole(folder: Path, *names: str) -> None:
+    """Raises where a file of a run is not there, with the way out."""
+    for name in names or (DATA, MODEL):
+        if (folder / name).exists():
+            continue
+        if (folder / METRICS).exists() or name != MODEL:
+            again = f"train it again with `tgnn train --recipe {folder / CONFIG} --out {folder}-again`"
+            raise WrongRun(f"{folder / name} is missing: part of the folder was deleted; {again}")
+        raise WrongRun(
+            f"{folder / name} is missing: the run is not finished; go on with `tgnn train --resume {folder}`"
+        )
+
+
 def load_model(folder: Path) -> torch.nn.Module:
     """The trained model of a run, in evaluation mode."""
     config = read_config(folder)
     shape, _, _ = read_facts(folder)
     model = make_model(config, shape)
+    _check_whole(folder, MODEL)
     weights, _ = read_tensors(folder / MODEL)
     restore(model, weights, folder / MODEL)
     return model.eval()

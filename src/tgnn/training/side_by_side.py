@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tgnn.training.config import Config, make_config
+from tgnn.training.hearing import listening, speak_through
 from tgnn.training.loop import Interrupted, asked_to_stop
 from tgnn.training.run import WrongRun, train
 
@@ -61,7 +62,8 @@ def _with_one_pool(
     """Until nothing waits, or a process was killed and the pool with it."""
     threads = max(1, (os.cpu_count() or 1) // jobs)
     running: dict[Future[dict[str, Any]], K] = {}
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _end_with_parent) as pool:
+    spawn = get_context("spawn")
+    with listening(spawn) as said, ProcessPoolExecutor(jobs, spawn, _begin, (said,)) as pool:
         try:
             while waiting or running:
                 while waiting and len(running) < jobs and not asked():
@@ -107,8 +109,9 @@ def _told(
         done(key, metrics)
 
 
-def _end_with_parent() -> None:
-    """A worker whose parent is killed is asked to stop (on Linux), and does not go on alone."""
+def _begin(said: Any) -> None:
+    """A worker speaks through its parent. If that is killed it is asked to stop (on Linux): it does not go on alone."""
+    speak_through(said)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 

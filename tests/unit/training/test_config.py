@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tgnn.training.check import check_model
 from tgnn.training.config import WrongConfig, all_keys, make_config, with_changes
 from tgnn.training.recipes import read_recipe, recipe_for, resolve
 
@@ -25,6 +26,11 @@ def test_every_setting_explains_itself():
         ({"train": {"epochs": "many"}}, "train.epochs is 'many': input should be a valid integer"),
         ({"train": {"precision": "float8"}}, "train.precision is 'float8': input should be 'float32'"),
         ({"model": {"dropout": 1.0}}, "model.dropout is 1.0: input should be less than 1"),
+        ({"train": {"lr": 1}}, "there is no setting train.lr; did you mean optimizer.lr?"),
+        ({"train": {"epochs": True}}, "train.epochs is True: it is not a question of true or false"),
+        ({"model": {"hidden": True}}, "model.hidden is True: it is not a question"),
+        ({"train": {"sample": [5]}}, "train.sample is 5: 2 layers need 2 numbers, such as --sample 10,5"),
+        ({"model": {"layers": 1}, "train": {"sample": [5, 5]}}, "1 layer needs 1 number, such as --sample 10"),
     ],
 )
 def test_mistakes_are_named(settings, message):
@@ -37,6 +43,24 @@ def test_single_settings():
     with pytest.raises(WrongConfig, match=r"no setting 'lr'.*such as optimizer.lr"):
         with_changes({}, {"lr": 3})
     assert "optimizer.lr" in all_keys()
+
+
+@pytest.mark.parametrize("key", ["rank", "modle.rank", "rnak"])
+def test_the_models_own_settings_are_suggested(key):
+    with pytest.raises(WrongConfig, match=f"no setting '{key}'.*such as model.rank"):
+        resolve("cora", "tgnn", "node", changes={key: 3})
+
+
+@pytest.mark.parametrize("level", ["node", "graph"])
+def test_models_are_checked_without_data(level):
+    from tgnn.baselines import MODELS
+
+    for model in MODELS.values():
+        if model.builder(level) is not None:
+            check_model(resolve("", model.name, level, changes={"model.hidden": 40}), level)  # many heads divide it
+    for key, value in (("model.mix", "foo"), ("model.rank", True), ("model.rnak", 3), ("model.rank", "many")):
+        with pytest.raises(ValueError, match=key.partition(".")[2]):
+            check_model(resolve("", "tgnn", level, changes={key: value}), level)
 
 
 def test_the_hash_tells_results_apart_not_places():
@@ -55,13 +79,25 @@ def test_recipes_then_a_file_then_single_settings(tmp_path):
     assert config.model.arguments["rank"] == 4
 
 
-@pytest.mark.parametrize(("text", "message"), [("a: [", "not YAML"), ("- 1", "must have sections"), ("lr: 1", "must")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a: [", "not YAML"),
+        (b"- 1", "must have sections"),
+        (b"lr: 1", "must"),
+        (b"model: {rank: 3}\nmodel: {rank: 4}", "r.yaml: line 2 has the key 'model' for the second time"),
+        (b"model:\n  rank: 3\n  rank: 4", "line 3 has the key 'rank'"),
+        (b"\x89PNG\r\n", "r.yaml is not a text file in UTF-8"),
+    ],
+)
 def test_recipes_that_are_none(tmp_path, text, message):
-    (tmp_path / "r.yaml").write_text(text)
+    (tmp_path / "r.yaml").write_bytes(text)
     with pytest.raises(WrongConfig, match=message):
         read_recipe(tmp_path / "r.yaml")
     with pytest.raises(WrongConfig, match="there is no recipe"):
         read_recipe(tmp_path / "none.yaml")
+    with pytest.raises(WrongConfig, match="is a folder, and a recipe is a YAML file"):
+        read_recipe(tmp_path)
 
 
 def test_every_recipe_of_the_package_is_valid():

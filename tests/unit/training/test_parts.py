@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import logging
 from itertools import chain
+from multiprocessing import get_context
 
 import pytest
 import torch
@@ -25,6 +28,7 @@ from tgnn.training.checkpoint import (
     write_tensors,
 )
 from tgnn.training.config import OptimizerConfig, TrainConfig, make_config
+from tgnn.training.hearing import listening
 from tgnn.training.history import History, read_history
 from tgnn.training.optimizer import Schedule, make_optimizer
 from tgnn.training.prepare import prepare, scale_rows, seal, shape_of
@@ -51,6 +55,16 @@ def test_the_hash_of_the_data_does_not_depend_on_the_split():
     one, other = (prepare(make_config({"data": {"name": "digits"}, "train": {"seed": seed}})) for seed in (0, 1))
     assert one.data_hash == other.data_hash
     assert one.split.hash != other.split.hash
+
+
+def test_one_class_cannot_be_told_from_nothing():
+    data = load("karate")
+    data.y[data.split.train] = 1
+    with pytest.raises(ValueError, match="karate to learn from are all of one class"):
+        seal(data, data.split)
+    none = torch.empty(0, dtype=torch.int64)
+    with pytest.raises(ValueError, match="has no val examples: it needs more labelled ones, or a column `split`"):
+        seal(data, dataclasses.replace(data.split, val=none))
 
 
 # ---- features --------------------------------------------------------------------------------------------------
@@ -268,6 +282,16 @@ def test_wrong_files_of_weights_are_named(tmp_path):
         read_tensors(tmp_path / "x.safetensors")
     with pytest.raises(FileNotFoundError, match="is missing: the run was not finished"):
         read_tensors(tmp_path / "none.safetensors")
+
+
+def test_what_other_processes_say_is_heard():
+    heard = []
+    logger = logging.getLogger("tgnn.heard")
+    logger.handlers = [logging.NullHandler()]
+    logger.handlers[0].handle = heard.append
+    with listening(get_context("spawn")) as said:
+        said.put(logging.makeLogRecord({"name": "tgnn.heard", "levelno": logging.WARNING, "msg": "odd"}))
+    assert [record.getMessage() for record in heard] == ["odd"]
 
 
 # ---- models by name --------------------------------------------------------------------------------------------
