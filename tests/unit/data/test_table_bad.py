@@ -134,6 +134,7 @@ def test_a_word_far_down_a_column_of_numbers_is_named(tmp_path):
     nodes = "id,a\n" + "".join(f"n{i},{i}\n" for i in range(3000)) + "last,3000 kg\n"
     report = errors(write(tmp_path, nodes_csv=nodes, edges_csv="source,target\nn0,n1\n"))
     assert "nodes.csv, line 3002: 'a' holds numbers, but also '3000 kg'" in finding(report, "not-a-number")
+    assert codes(report, "error") == ["not-a-number"]  # and not missing as well
 
 
 def test_no_rows(tmp_path):

@@ -254,6 +254,9 @@ def test_new_nodes_are_encoded_as_those_that_were_learned_from(tmp_path):
     write(new, nodes_csv="age,text\n1,a\n2,b\n", edges_csv="source,target,weight,kind\n1,2,1,x\n")
     report = errors(new, encoding=encoding)
     assert finding(report, "missing-column").startswith("nodes.csv: the columns 'size', 'town' are missing")
+    (new / "nodes.csv").write_text("age,text,town\n1,a,Rome\n2,b,Oslo\n")
+    report = errors(new, encoding=encoding)
+    assert finding(report, "missing-column").startswith("nodes.csv: the column 'size' is missing, and")
     write(new, nodes_csv="age,text,town,size\n1,a,x,\n2,b,x,1\n", edges_csv="source,target,kind\n1,2,x\n")
     assert "there is no column 'weight' for edges.weight" in finding(errors(new, encoding=encoding), "columns")
     edges = "source,target,kind,weight,label,split\n1,2,x,1,5,train\n"

@@ -120,7 +120,7 @@ def _tell_unreadable(table: Table, column: str, readable: np.ndarray, skip: bool
     if skip:
         report.add(table.places.finding("warning", "unreadable-molecule", f"{text}: left out", ~readable))
     else:
-        text += ": correct it, or leave such molecules out (skip_unreadable)"
+        text += ": correct it, or take its line out of the file (in Python, skip_unreadable=True leaves such out)"
         report.add(table.places.finding("error", "unreadable-molecule", text, ~readable))
 
 

@@ -88,6 +88,7 @@ def numbers(table: Table, values: pl.Series, encoding: Encoding, part: str, repo
         words = named(values.filter(pl.Series(wrong)).unique(maintain_order=True))
         text = f"{column!r} holds numbers, but also {words}: correct them, or {_say(part, column, 'categorical')}"
         report.add(table.places.finding("error", "not-a-number", text, wrong))
+        found = found.set(pl.Series(wrong), 0)  # it is said already, and not missing as well
     return found.to_numpy().reshape(-1, 1)
 
 

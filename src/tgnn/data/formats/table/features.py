@@ -111,7 +111,10 @@ def apply(
     """
     absent = [encoding["column"] for encoding in encodings if encoding["column"] not in table.frame.columns]
     if absent:
-        text = f"the columns {named(absent, 20)} are missing, and the features were made with them"
+        what, them = ("column", "is missing, and the features were made with it")
+        if len(absent) > 1:
+            what, them = ("columns", "are missing, and the features were made with them")
+        text = f"the {what} {named(absent, 20)} {them}"
         report.fail(table.places.finding("error", "missing-column", text))
     check_kinds(table, encodings, report)
     features = Features(table.frame.height)
