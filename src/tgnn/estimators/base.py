@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from os import PathLike
@@ -57,6 +59,7 @@ class Estimator(BaseEstimator, ABC):
     """
 
     _level: ClassVar[str]
+    __signature__: ClassVar[inspect.Signature]
 
     classes_: np.ndarray
     n_features_in_: int
@@ -67,6 +70,23 @@ class Estimator(BaseEstimator, ABC):
     config_: Config
     shape_: Shape
     task_: Task
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """The signature is that of ``__init__``, whatever ``__new__`` takes."""
+        super().__init_subclass__(**more)
+        signature = inspect.signature(cls.__init__)
+        cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+
+    def __new__(cls: type[Self], *args: Any, **parameters: Any) -> Self:
+        """Names the class that the user knows, and the nearest parameter, where one is not known."""
+        known = cls._get_param_names()
+        for name in parameters:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+                raise TypeError(f"{cls.__name__} has no parameter {name!r}; {hint}")
+        made: Self = super().__new__(cls)
+        return made
 
     def __init__(
         self,

@@ -19,6 +19,12 @@ X, EDGES, Y = np.eye(6), np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]), [0, 1, 0,
 
 
 @pytest.mark.parametrize("kind", [NodeClassifier, NodeRegressor, GraphClassifier, GraphRegressor])
+def test_a_parameter_with_a_typo(kind):
+    with pytest.raises(TypeError, match=f"{kind.__name__} has no parameter 'epoch'; did you mean epochs?"):
+        kind(epoch=3)
+
+
+@pytest.mark.parametrize("kind", [NodeClassifier, NodeRegressor, GraphClassifier, GraphRegressor])
 def test_not_fitted(kind, tmp_path):
     with pytest.raises(NotFittedError, match=f"This {kind.__name__} instance is not fitted yet"):
         kind().predict([])
