@@ -44,10 +44,12 @@ def build_graph_gin(
     """PyG's ``GINConv`` in the common network, or ``GINEConv`` where edges have features; the readouts of all layers
     side by side, Eq. (4.2).
     """
-
-    def layer() -> torch.nn.Module:
-        mlp = MLP([hidden, hidden, hidden], norm="batch_norm")
-        return GINConv(mlp, train_eps=train_eps) if shape.edge_features is None else GINEConv(mlp, train_eps=train_eps)
-
-    stack = [layer() for _ in range(layers)]
+    stack = [gin_layer(shape, hidden, train_eps) for _ in range(layers)]
     return Pooled(shape, hidden, stack, Readout(readout, hidden, rank), dropout, jump=jump, edges="features")
+
+
+def gin_layer(shape: Shape, hidden: int, train_eps: bool) -> torch.nn.Module:
+    """One layer of the common network, which uses the features of edges where there are any."""
+    mlp = MLP([hidden, hidden, hidden], norm="batch_norm")
+    kind: type[torch.nn.Module] = GINConv if shape.edge_features is None else GINEConv
+    return kind(mlp, train_eps=train_eps)

@@ -15,20 +15,28 @@ from pydantic import TypeAdapter, ValidationError
 from tgnn.baselines import (
     appnp,
     deepergcn,
+    dgn,
+    diffpool,
     gat,
+    gatedgcn,
     gcn,
     gcn2,
     gin,
+    gmt,
     gprgnn,
     graphsage,
     h2gcn,
     mixhop,
     mlp,
+    monet,
     node2vec,
+    phm_gnn,
     pna,
     pooling,
+    soppool,
     tgnn,
 )
+from tgnn.baselines.eigenvector import add_eigenvectors
 from tgnn.baselines.high_order import high_order
 from tgnn.baselines.shape import Shape
 
@@ -139,6 +147,53 @@ _ALL = (
     _SAGE,
     _GIN,
     _PNA,
+    Model(
+        "monet",
+        "weights neighbours by Gaussians of where they lie",
+        "Monti et al. 2017, arXiv:1611.08402",
+        graph=monet.build_graph_monet,
+    ),
+    Model(
+        "gatedgcn",
+        "gives every edge a gate",
+        "Bresson and Laurent 2017, arXiv:1711.07553",
+        graph=gatedgcn.build_graph_gatedgcn,
+        uses=("edge features",),
+    ),
+    Model(
+        "diffpool",
+        "pools nodes into clusters that are learned",
+        "Ying et al. 2018, arXiv:1806.08804",
+        graph=diffpool.build_graph_diffpool,
+    ),
+    Model(
+        "soppool",
+        "pools products of features, two by two",
+        "Wang and Ji 2020, arXiv:2007.10467",
+        graph=soppool.build_graph_soppool,
+        uses=("edge features",),
+    ),
+    Model(
+        "phm-gnn",
+        "shares weights by an algebra that is learned",
+        "Le et al. 2021, arXiv:2103.16584",
+        graph=phm_gnn.build_graph_phm_gnn,
+        uses=("edge features",),
+    ),
+    Model(
+        "dgn",
+        "weights neighbours along an eigenvector of the Laplacian",
+        "Beaini et al. 2021, arXiv:2010.02863",
+        graph=dgn.build_graph_dgn,
+        uses=("edge features",),
+        complete=add_eigenvectors,
+    ),
+    Model(
+        "gmt",
+        "pools nodes by attention, and then what was pooled",
+        "Baek et al. 2021, arXiv:2102.11533",
+        graph=gmt.build_graph_gmt,
+    ),
     Model(
         "appnp",
         "an MLP, then steps of a personalized PageRank",

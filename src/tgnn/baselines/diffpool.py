@@ -1,0 +1,107 @@
+"""DiffPool: nodes are pooled into clusters that are learned, level by level."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn import DenseSAGEConv, dense_diff_pool
+from torch_geometric.nn.models import MLP
+from torch_geometric.nn.norm import BatchNorm
+from torch_geometric.utils import to_dense_adj, to_dense_batch
+
+from tgnn.baselines.shape import Shape
+from tgnn.nn.models.encoder import make_encoder
+
+
+class DenseSAGE(torch.nn.Module):
+    """Layers of PyG's ``DenseSAGEConv``, each followed by normalization over the nodes that there are, and ReLU.
+
+    Args:
+        width: Of rows.
+        out: Of rows that come out.
+        layers: How many.
+        dropout: Share of entries dropped.
+    """
+
+    def __init__(self, width: int, out: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        widths = [width] * layers + [out]
+        self.convs = torch.nn.ModuleList(DenseSAGEConv(*pair) for pair in pairwise(widths))
+        self.norms = torch.nn.ModuleList(BatchNorm(size) for size in widths[1:])
+        self.dropout = torch.nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, adj: Tensor, mask: Tensor) -> Tensor:
+        for conv, norm in zip(self.convs, self.norms):
+            x = conv(x, adj)
+            rows = self.dropout(norm(x[mask]).relu())
+            x = rows.new_zeros(x.shape).index_put((mask,), rows)
+        return x
+
+
+class DiffPool(torch.nn.Module):
+    """Eq. (3) to (6) of Ying et al., with PyG's ``dense_diff_pool``, and the sum of what the last level has.
+
+    While training, ``extra_loss`` is the paper's loss of links and entropy (Sect. 3.3), summed over levels.
+
+    Args:
+        shape: Of the data.
+        hidden: Width of rows.
+        layers: Of each GNN; every level has one, and one more that assigns clusters.
+        dropout: Share of entries dropped.
+        clusters: Of each level of pooling.
+    """
+
+    extra_loss: Tensor | None
+
+    def __init__(self, shape: Shape, hidden: int, layers: int, dropout: float, clusters: tuple[int, ...]) -> None:
+        super().__init__()
+        assert shape.features is not None
+        self.encoder = make_encoder(shape.features, hidden, "x")
+        self.embeds = torch.nn.ModuleList(DenseSAGE(hidden, hidden, layers, dropout) for _ in range(len(clusters) + 1))
+        self.assigns = torch.nn.ModuleList(_Assign(hidden, number, layers, dropout) for number in clusters)
+        self.head = MLP([hidden, max(hidden // 2, 1), max(hidden // 4, 1), shape.outputs], dropout=dropout, norm=None)
+        self.extra_loss = None
+
+    def forward(self, data: Data) -> Tensor:
+        size = data.num_graphs
+        x, mask = to_dense_batch(self.encoder(data.x), data.batch, batch_size=size)
+        adj = to_dense_adj(data.edge_index, data.batch, max_num_nodes=x.size(1), batch_size=size).transpose(1, 2)
+        losses = []
+        for embed, assign in zip(self.embeds, self.assigns):
+            x, adj, *more = dense_diff_pool(embed(x, adj, mask), adj, assign(x, adj, mask), mask)
+            mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+            losses += more
+        self.extra_loss = torch.stack(losses).sum() if self.training else None
+        out: Tensor = self.head(self.embeds[-1](x, adj, mask).sum(1))
+        return out
+
+
+class _Assign(torch.nn.Module):
+    """To which cluster a node belongs, before the softmax of Eq. (6)."""
+
+    def __init__(self, width: int, clusters: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.gnn = DenseSAGE(width, width, layers, dropout)
+        self.lin = torch.nn.Linear(width, clusters)
+
+    def forward(self, x: Tensor, adj: Tensor, mask: Tensor) -> Tensor:
+        out: Tensor = self.lin(self.gnn(x, adj, mask))
+        return out
+
+
+def build_graph_diffpool(
+    shape: Shape,
+    hidden: int,
+    layers: int,
+    dropout: float,
+    *,
+    clusters: Annotated[int, Field(ge=1)] = 8,
+    levels: Annotated[int, Field(ge=1, le=2)] = 1,
+) -> DiffPool:
+    """PyG's ``DenseSAGEConv`` and ``dense_diff_pool``; a second level has a quarter of the ``clusters``."""
+    return DiffPool(shape, hidden, layers, dropout, (clusters, max(clusters // 4, 1))[:levels])

@@ -1,0 +1,53 @@
+"""GMT: nodes are pooled by attention, into a few that attend to each other, and then into one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch_geometric.nn import GCNConv
+from torch_geometric.nn.aggr import GraphMultisetTransformer
+
+from tgnn.baselines.pooled import Pooled
+from tgnn.baselines.shape import Shape
+
+
+class MultisetReadout(torch.nn.Module):
+    """PyG's ``GraphMultisetTransformer``. Nodes of a graph stand side by side in ``batch``, as PyG's batches have them.
+
+    Args:
+        width: Of a row.
+        seeds: How many rows a graph is pooled into first.
+        heads: Of attention.
+        norm: Whether rows are normalized after attention, each alone.
+    """
+
+    def __init__(self, width: int, seeds: int, heads: int, norm: bool) -> None:
+        super().__init__()
+        self.pool, self.width = GraphMultisetTransformer(width, seeds, heads=heads, layer_norm=norm), width
+
+    def forward(self, x: Tensor, batch: Tensor, size: int) -> Tensor:
+        out: Tensor = self.pool(x, batch, dim_size=size)
+        return out
+
+
+def build_graph_gmt(
+    shape: Shape,
+    hidden: int,
+    layers: int,
+    dropout: float,
+    *,
+    seeds: Annotated[int, Field(ge=1)] = 8,
+    heads: Annotated[int, Field(ge=1)] = 4,
+    norm: bool = False,
+) -> Pooled:
+    """PyG's ``GCNConv`` in the common network, with the readout of Baek et al.: pooling to ``seeds`` rows, attention
+    among them, pooling to one. The paper has as many seeds as a quarter of the nodes of a graph of middle size, pools
+    the rows of all layers side by side, and has a GNN where PyG's readout has a linear map of keys and values.
+    """
+    if hidden % heads:
+        raise ValueError(f"model.hidden is {hidden}, but must be a multiple of model.heads, {heads}")
+    stack = [GCNConv(hidden, hidden) for _ in range(layers)]
+    return Pooled(shape, hidden, stack, MultisetReadout(hidden, seeds, heads, norm), dropout)
