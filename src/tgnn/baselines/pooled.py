@@ -64,12 +64,12 @@ class Pooled(torch.nn.Module):
         x, told = self.encoder(data.x), self._of_edges(data)
         rows = []
         for layer, norm in zip(self.layers, self.norms):
-            out = norm(layer(x, data.edge_index, *told)).relu()
-            x = self.dropout(out + x if self.residual else out)
+            new = norm(layer(x, data.edge_index, *told)).relu()
+            x = self.dropout(new + x if self.residual else new)
             rows.append(x)
         rows = rows if self.jump else rows[-1:]
         pooled = torch.cat([self.readout(x, data.batch, data.num_graphs) for x in rows], dim=-1)
-        out = self.head(pooled)
+        out: Tensor = self.head(pooled)
         return out
 
     def _of_edges(self, data: Data) -> tuple[Tensor, ...]:

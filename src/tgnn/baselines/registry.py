@@ -56,7 +56,8 @@ class Model:
         paper: Who proposed it, and where.
         node: Makes it for a task on nodes; ``None``: it has none.
         graph: The same for graphs.
-        uses: What it uses of the data beside features and edges: ``"edge features"``, ``"edge weights"``.
+        node_uses: What it uses of nodes' data beside features and edges: ``"edge features"``, ``"edge weights"``.
+        graph_uses: The same for graphs.
         needs: What it cannot do without: ``"node features"``, ``"edge features"``, ``"positions"``.
         complete: Adds to data what the model reads beyond the files, once; without it that is done at every step.
     """
@@ -66,7 +67,8 @@ class Model:
     paper: str
     node: Build | None = None
     graph: Build | None = None
-    uses: tuple[str, ...] = ()
+    node_uses: tuple[str, ...] = ()
+    graph_uses: tuple[str, ...] = ()
     needs: tuple[str, ...] = ("node features",)
     complete: Callable[[Any], None] | None = None
 
@@ -74,6 +76,10 @@ class Model:
     def year(self) -> int:
         """When it was proposed."""
         return int(next(word for word in self.paper.replace(",", " ").split() if word.isdigit() and len(word) == 4))
+
+    def uses(self, level: str) -> tuple[str, ...]:
+        """What it uses beside features and edges."""
+        return self.node_uses if level == "node" else self.graph_uses
 
     def builder(self, level: str) -> Build | None:
         return self.node if level == "node" else self.graph
@@ -85,7 +91,7 @@ _GCN = Model(
     "Kipf and Welling 2017, arXiv:1609.02907",
     gcn.build_gcn,
     gcn.build_graph_gcn,
-    uses=("edge weights",),
+    node_uses=("edge weights",),
 )
 _GAT = Model(
     "gat",
@@ -93,7 +99,7 @@ _GAT = Model(
     "Veličković et al. 2018, arXiv:1710.10903",
     gat.build_gat,
     gat.build_graph_gat,
-    uses=("edge features",),
+    graph_uses=("edge features",),
 )
 _SAGE = Model(
     "graphsage",
@@ -108,7 +114,7 @@ _GIN = Model(
     "Xu et al. 2019, arXiv:1810.00826",
     gin.build_gin,
     gin.build_graph_gin,
-    uses=("edge features",),
+    graph_uses=("edge features",),
 )
 _PNA = Model(
     "pna",
@@ -116,7 +122,7 @@ _PNA = Model(
     "Corso et al. 2020, arXiv:2004.05718",
     pna.build_pna,
     pna.build_graph_pna,
-    uses=("edge features",),
+    graph_uses=("edge features",),
 )
 _POOLINGS = "Hua et al. 2022, arXiv:2205.11691"
 
@@ -128,7 +134,8 @@ def _with_cp(model: Model) -> Model:
         _POOLINGS,
         None if model.node is None else high_order(model.node),
         None if model.graph is None else high_order(model.graph),
-        model.uses,
+        model.node_uses,
+        model.graph_uses,
     )
 
 
@@ -139,7 +146,8 @@ _ALL = (
         "Hua et al. 2022, arXiv:2205.11691",
         tgnn.build_tgnn,
         tgnn.build_graph_tgnn,
-        uses=("edge features", "edge weights"),
+        node_uses=("edge features", "edge weights"),
+        graph_uses=("edge features", "edge weights"),
     ),
     Model("mlp", "no graph: what the features alone tell", "Rosenblatt 1958", mlp.build_mlp, mlp.build_graph_mlp),
     _GCN,
@@ -158,7 +166,7 @@ _ALL = (
         "gives every edge a gate",
         "Bresson and Laurent 2017, arXiv:1711.07553",
         graph=gatedgcn.build_graph_gatedgcn,
-        uses=("edge features",),
+        graph_uses=("edge features",),
     ),
     Model(
         "diffpool",
@@ -171,21 +179,21 @@ _ALL = (
         "pools products of features, two by two",
         "Wang and Ji 2020, arXiv:2007.10467",
         graph=soppool.build_graph_soppool,
-        uses=("edge features",),
+        graph_uses=("edge features",),
     ),
     Model(
         "phm-gnn",
         "shares weights by an algebra that is learned",
         "Le et al. 2021, arXiv:2103.16584",
         graph=phm_gnn.build_graph_phm_gnn,
-        uses=("edge features",),
+        graph_uses=("edge features",),
     ),
     Model(
         "dgn",
         "weights neighbours along an eigenvector of the Laplacian",
         "Beaini et al. 2021, arXiv:2010.02863",
         graph=dgn.build_graph_dgn,
-        uses=("edge features",),
+        graph_uses=("edge features",),
         complete=add_eigenvectors,
     ),
     Model(
@@ -199,35 +207,35 @@ _ALL = (
         "an MLP, then steps of a personalized PageRank",
         "Gasteiger et al. 2019, arXiv:1810.05997",
         appnp.build_appnp,
-        uses=("edge weights",),
+        node_uses=("edge weights",),
     ),
     Model(
         "mixhop",
         "neighbours at several distances side by side in every layer",
         "Abu-El-Haija et al. 2019, arXiv:1905.00067",
         mixhop.build_mixhop,
-        uses=("edge weights",),
+        node_uses=("edge weights",),
     ),
     Model(
         "deepergcn",
         "a softmax over neighbours, its temperature learned, in deep residual layers",
         "Li et al. 2020, arXiv:2006.07739",
         deepergcn.build_deepergcn,
-        uses=("edge features",),
+        node_uses=("edge features",),
     ),
     Model(
         "gcn2",
         "GCNII: a deep GCN that keeps what it began with",
         "Chen et al. 2020, arXiv:2007.02133",
         gcn2.build_gcn2,
-        uses=("edge weights",),
+        node_uses=("edge weights",),
     ),
     Model(
         "gprgnn",
         "an MLP, then steps along edges whose weights are learned",
         "Chien et al. 2021, arXiv:2006.07988",
         gprgnn.build_gprgnn,
-        uses=("edge weights",),
+        node_uses=("edge weights",),
     ),
     Model(
         "h2gcn",
@@ -319,7 +327,9 @@ def _check_data(model: Model, shape: Shape) -> None:
             hint = f"{', '.join(able)} would do" if able else "give it some, as a column of the data"
             raise WrongModel(f"{model.name} needs {part}, and this data has none; {hint}")
     unused = [
-        part for part in ("edge features", "edge weights") if part in there and part not in (*model.uses, *model.needs)
+        part
+        for part in ("edge features", "edge weights")
+        if part in there and part not in (*model.uses(shape.level), *model.needs)
     ]
     if unused:
         logger.warning("%s does not use the %s of this data", model.name, " and the ".join(unused))

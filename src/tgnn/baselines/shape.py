@@ -38,4 +38,5 @@ class Shape:
     @staticmethod
     def from_dict(stored: Mapping[str, Any]) -> Shape:
         """From what was stored; a file has lists."""
-        return Shape(**{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()})
+        known: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in stored.items()}
+        return Shape(**known)

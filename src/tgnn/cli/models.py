@@ -43,7 +43,7 @@ def _about(name: str) -> dict[str, Any]:
         "paper": model.paper,
         "idea": model.idea,
         "needs": list(model.needs),
-        "uses": list(model.uses),
+        "uses": {level: list(model.uses(level)) for level in levels},
         "parameters": {_REFERENCE[level]: _count(name, level) for level in levels},
         "settings": {
             level: {key: default for key, (_, default) in settings_of(build).items()} for level, build in levels.items()
@@ -87,11 +87,11 @@ def _show_one(row: dict[str, Any]) -> None:
 
     out.print(f"[bold]{row['name']}[/bold]: {row['idea']}")
     out.print(row["paper"])
-    needs, uses = ", ".join(row["needs"]) or "nothing but edges", ", ".join(row["uses"]) or "nothing else"
-    out.print(f"needs {needs}; uses {uses} where it is there")
+    out.print(f"needs {', '.join(row['needs']) or 'nothing but edges'}")
     for level in row["tasks"]:
         data = _REFERENCE[level]
-        out.print(f"\n{level} tasks, {row['parameters'][data]:,} parameters on {data}")
+        uses = "".join(f", uses {part}" for part in row["uses"][level])
+        out.print(f"\n{level} tasks, {row['parameters'][data]:,} parameters on {data}{uses}")
         table = Table("setting", "default", "a search tries", box=None, pad_edge=False)
         settings, search = row["settings"][level], row["search"][level]
         for key in [*(f"model.{name}" for name in settings), *(key for key in search if key[6:] not in settings)]:

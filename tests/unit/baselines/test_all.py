@@ -110,7 +110,7 @@ def test_the_order_of_nodes_does_not_matter(name):
     torch.testing.assert_close(model(other), model(data), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [n for n in GRAPH if "edge features" in (*MODELS[n].uses, *MODELS[n].needs)])
+@pytest.mark.parametrize("name", [n for n in GRAPH if "edge features" in (*MODELS[n].graph_uses, *MODELS[n].needs)])
 @pytest.mark.parametrize("edges", [4, (4,)])
 def test_edge_features_are_used(name, edges):
     model, data = make(name, "graph", edges=edges).eval(), graphs()
