@@ -34,10 +34,10 @@ def resolve_config(name: str | None, model: str | None, recipe: Path | None, cha
     name = _typed_once(name, changes.pop("data.name", None), "NAME", "data.name")
     model = _typed_once(model, changes.pop("model.name", None), "--model", "model.name")
     named = {section: own.get(section, {}).get("name") for section in ("data", "model")}
-    data = name or (named["data"] and _whole(str(named["data"])))
+    data = _whole(str(name or named["data"] or ""))
     if not data:
         raise _no_data()
-    if name and named["data"] and name not in (named["data"], _whole(str(named["data"]))):
+    if named["data"] and data != _whole(str(named["data"])):
         logger.warning("the recipe names %s; training on %s as asked", named["data"], name)
     if model and named["model"] and model != named["model"]:
         logger.warning("the recipe is for the model %s; training %s as asked", named["model"], model)
@@ -67,4 +67,4 @@ def _whole(name: str) -> str:
     from tgnn.data.catalog import CATALOG
 
     path = Path(name).expanduser()
-    return str(path.resolve()) if name not in CATALOG and path.exists() else name
+    return str(path.resolve()) if name and name not in CATALOG and path.exists() else name
