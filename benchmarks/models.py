@@ -197,7 +197,15 @@ def direct_node(name: str, features: int, outputs: int, degrees: Tensor) -> torc
         ),
         "graphsage": lambda: Calls(pyg.GraphSAGE(features, HIDDEN, LAYERS, outputs)),
         "gin": lambda: Calls(pyg.GIN(features, HIDDEN, LAYERS, outputs, train_eps=True, norm="batch_norm")),
-        "pna": lambda: Calls(pyg.PNA(features, HIDDEN, LAYERS, outputs, deg=degrees, **kinds)),
+        "pna": lambda: Calls(
+            pyg.Sequential(
+                "x, edges",
+                [
+                    (torch.nn.Linear(features, HIDDEN), "x -> x"),
+                    (pyg.PNA(HIDDEN, HIDDEN, LAYERS, outputs, deg=degrees, **kinds), "x, edges -> x"),
+                ],
+            )
+        ),
         "appnp": lambda: AppnpDirect(mlp()),
         "gprgnn": lambda: ThenSteps(mlp(), 10),
         "gcn2": lambda: Residual(features, outputs),

@@ -24,7 +24,7 @@ class NodeNetwork(torch.nn.Module):
 
     Args:
         gnn: Called as ``gnn(x, edge_index, ...)``.
-        encoder: For categorical features.
+        encoder: For categorical features, or a linear map of others.
         uses_edges: Whether ``gnn`` takes ``edge_weight`` and ``edge_attr``.
         uses_weights: Whether it takes ``edge_weight`` alone.
         input_dropout: Share of the entries of ``x`` that are dropped.
@@ -34,7 +34,7 @@ class NodeNetwork(torch.nn.Module):
     def __init__(
         self,
         gnn: torch.nn.Module,
-        encoder: CategoryEncoder | None = None,
+        encoder: CategoryEncoder | FeatureLinear | None = None,
         uses_edges: bool = False,
         uses_weights: bool = False,
         input_dropout: float = 0.0,

@@ -14,6 +14,7 @@ from tgnn.baselines.network import NodeNetwork, node_input
 from tgnn.baselines.pooled import Pooled
 from tgnn.baselines.readout import Readout
 from tgnn.baselines.shape import Shape
+from tgnn.nn.linear import FeatureLinear
 
 _POOLINGS = ["mean", "min", "max", "std"]
 _SCALERS = ["identity", "amplification", "attenuation"]
@@ -32,11 +33,13 @@ def build_pna(
     *,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
-    """PyG's ``PNA``, Eq. (8) of Corso et al."""
+    """PyG's ``PNA``, Eq. (8) of Corso et al., of features that are mapped to ``hidden`` first: it makes twelve rows of
+    each, which wide features make very wide.
+    """
     encoder, width = node_input(shape, hidden)
     kinds = {"aggregators": _POOLINGS, "scalers": _SCALERS, "deg": _degrees(shape)}
-    gnn = PNA(width, hidden, layers, shape.outputs, dropout=dropout, **kinds)
-    return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
+    gnn = PNA(hidden, hidden, layers, shape.outputs, dropout=dropout, **kinds)
+    return NodeNetwork(gnn, encoder or FeatureLinear(width, hidden, bias=True), input_dropout=input_dropout)
 
 
 def build_graph_pna(

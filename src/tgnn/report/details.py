@@ -43,7 +43,7 @@ def make_details(run: Run, place: int, points: int) -> Details:
 
 def curves_of(run: Run, points: int) -> list[Figure]:
     """Learning curves, mixing weights, and how alive the product branch is."""
-    best = None if run.best_epoch is None else float(run.best_epoch)
+    best = None if run.best_epoch is None else float(run.best_epoch - 1)  # the history counts from 0
     figures = []
     losses = [_curve(run, name, style) for style, name in enumerate(("loss", "val_loss"))]
     scores = [_curve(run, f"val_{run.metric}", 2, 0)] if run.metric else []

@@ -36,7 +36,7 @@ class Run:
         test: Score on test.
         epochs: Trained so far.
         planned: Epochs at most.
-        best_epoch: Whose weights are kept.
+        best_epoch: Whose weights are kept, counted from 1.
         seconds: Of training.
         parameters: Of the model.
         seed: Of the run.
@@ -172,7 +172,7 @@ def _best(history: Sequence[Mapping[str, Any]], metric: str) -> tuple[int | None
         return None, None
     sign = 1 if HIGHER_IS_BETTER.get(metric, True) else -1
     value, place = max(scores, key=lambda pair: (sign * pair[0], -pair[1]))
-    return place, value
+    return place + 1, value
 
 
 def _last(history: Sequence[Mapping[str, Any]], key: str) -> float | None:

@@ -151,7 +151,9 @@ def train_sets(pooling: str, width: int, order: int, seed: int, key: str = "") -
         epoch += 1
     data = hashlib.sha256(train.x.numpy().tobytes()).hexdigest()[:16]
     count = sum(parameter.numel() for parameter in model.parameters())
-    return Outcome(seed, best_test, best, epoch, best_epoch, round(time.monotonic() - start, 3), count, data, data, key)
+    return Outcome(
+        seed, best_test, best, epoch, best_epoch + 1, round(time.monotonic() - start, 3), count, data, data, key
+    )
 
 
 @torch.no_grad()

@@ -26,7 +26,7 @@ class Outcome:
         test: The metric on the test part.
         val: The same on validation.
         epochs: That were trained.
-        best_epoch: Whose weights were kept.
+        best_epoch: Whose weights were kept, counted from 1.
         seconds: Of training.
         parameters: Of the model.
         split_hash: Of the split.
