@@ -51,6 +51,9 @@ class Ask:
     jobs: int = 1
 
 
+_SCHEDULE = {"schedule": "constant", "warmup": 0, "clip": None}
+"""What goes with the number of epochs."""
+
 Row = tuple[str, str, Mapping[str, Any]]
 """Name of a row, its model, and settings beside the recipe's."""
 
@@ -127,8 +130,9 @@ class Experiment:
 
 
 def _config(model: str, data: str, changes: Mapping[str, Any]) -> Config:
-    """The recipe of the model; data and budget of every row are those of tgnn's recipe for the data set."""
+    """The recipe of the model; data, budget and schedule of every row are those of tgnn's recipe for the data set."""
     level = CATALOG[data].level
     ours = recipe_for(data, "tgnn", level)
     same = {f"{part}.{key}": value for part in ("data", "train") for key, value in ours.get(part, {}).items()}
+    same |= {f"optimizer.{key}": ours.get("optimizer", {}).get(key, default) for key, default in _SCHEDULE.items()}
     return resolve(data, model, level, changes={**same, **changes})

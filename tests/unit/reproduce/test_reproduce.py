@@ -78,6 +78,7 @@ def test_rows_of_a_table_have_the_same_data_and_budget():
         by_column: dict[str, set[str]] = {}
         for one in EXPERIMENTS[name].cells(Ask()):
             same = one.config.data.model_dump_json() + one.config.train.model_dump_json()
+            same += one.config.optimizer.model_dump_json(include={"schedule", "warmup", "clip"})
             by_column.setdefault(one.column, set()).add(same)
         assert {len(found) for found in by_column.values()} == {1}
 
