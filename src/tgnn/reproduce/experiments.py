@@ -96,6 +96,7 @@ _ALL = (
         _data(CITATION),
         notes=(
             _SELECTION,
+            _UNEQUAL,
             "Splits: per-class-quota 60/20/20, the paper's; each seed draws one, the same for all models.",
         ),
     ),
@@ -115,8 +116,8 @@ _ALL = (
         runs=5,
         only_reported=True,
         notes=(
-            "The paper copies the other models' figures from the benchmarks' papers; here all have the same data, epochs "
-            "and schedule. ZINC is without bond features, as in the paper.",
+            "The paper copies the other models' figures from the benchmarks' papers; here all have the same data, "
+            "epochs and schedule. ZINC is without bond features, as in the paper.",
             _UNEQUAL,
         ),
     ),
