@@ -77,7 +77,7 @@ def prepare_examples(
     none = torch.empty(0, dtype=torch.int64)
     split = Split("hold-out", seed, count(data), places[learned], places[~learned], none)
     task = for_target(target, METRIC_OF[target], codes[learned])
-    return Prepared(data, split, task, shape_of(data), SealedLabels(none), data_hash="")
+    return Prepared(data, split, task, shape_of(data, split.train), SealedLabels(none), data_hash="")
 
 
 def ready(data: Data | PackedGraphs, target: str, outputs: int, settings: DataConfig) -> Data | PackedGraphs:

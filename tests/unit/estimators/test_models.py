@@ -1,0 +1,33 @@
+"""Estimators give every model what a run gives it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.utils import degree
+
+from tests.unit.estimators.conftest import rings
+from tgnn import GraphClassifier, NodeClassifier
+
+QUICK = {"epochs": 1, "hidden": 10, "layers": 2, "random_state": 0}
+
+
+def mean_log(edge_index: torch.Tensor, nodes: int) -> float:
+    return float((degree(edge_index[1], nodes) + 1).log().mean())
+
+
+def test_degrees_are_those_of_the_graph(club):
+    model = NodeClassifier(model="pna", **QUICK).fit(club)
+    found = model.model_.gnn.convs[0].aggr_module.avg_deg_log
+    assert float(found) == pytest.approx(mean_log(club.edge_index, 34), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["pna", "dgn"])
+def test_degrees_are_those_of_the_graphs_to_learn_from(name):
+    graphs, held = rings(10), np.arange(10) >= 8
+    layer = GraphClassifier(model=name, **QUICK).fit(graphs, validation=held).model_.layers[0]
+    found = layer.scale if name == "dgn" else layer.aggr_module.avg_deg_log
+    nodes = sum(graph.num_nodes for graph in graphs[:8])
+    wanted = sum(mean_log(graph.edge_index, graph.num_nodes) * graph.num_nodes for graph in graphs[:8]) / nodes
+    assert float(found) == pytest.approx(wanted, rel=1e-4)
