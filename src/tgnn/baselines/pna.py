@@ -21,8 +21,12 @@ _SCALERS = ["identity", "amplification", "attenuation"]
 
 
 def _degrees(shape: Shape) -> Tensor:
-    """For the mean degree of the data to learn from; a trained model has it among its weights."""
-    return torch.tensor(shape.degrees or (0, 1))
+    """For the mean degree of the data to learn from; a trained model has it among its weights.
+
+    Where no node has an edge, the mean is taken for 1: rows are divided by it.
+    """
+    counts = shape.degrees or (0,)
+    return torch.tensor(counts if any(counts[1:]) else (0, 1))
 
 
 def build_pna(

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
+from torch_geometric.utils import degree
 
 from tgnn.baselines import MODELS, build_model
 from tgnn.baselines.shape import Shape
@@ -22,10 +23,15 @@ def small(settings: dict[str, object], name: str) -> dict[str, object]:
 
 
 def make(
-    name: str, level: str, features: int | tuple[int, ...] = 6, edges: object = None, outputs: int = 3
+    name: str,
+    level: str,
+    features: int | tuple[int, ...] = 6,
+    edges: object = None,
+    outputs: int = 3,
+    degrees: tuple[int, ...] = (1, 1, 5, 1),
 ) -> torch.nn.Module:
     torch.manual_seed(0)
-    shape = Shape(level, features, edges, outputs, nodes=8 if level == "node" else None, degrees=(1, 1, 5, 1))  # type: ignore[arg-type]
+    shape = Shape(level, features, edges, outputs, nodes=8 if level == "node" else None, degrees=degrees)  # type: ignore[arg-type]
     return build_model(name, shape, HIDDEN, 2, 0.0, small({}, name))
 
 
@@ -77,9 +83,13 @@ def test_graphs_are_learned_by_heart(name):
 @pytest.mark.parametrize("edges", [EDGES, EDGES[:, :0]])
 def test_nodes_without_neighbours(name, edges):
     data = one_graph(edges=edges)
-    out = make(name, "node")(data)
+    degrees = torch.bincount(degree(edges[1], 8, torch.long))
+    model = make(name, "node", degrees=tuple(degrees.tolist()))
+    out = model(data)
+    out.sum().backward()
     assert out.shape == (8, 3)
     assert bool(out.isfinite().all())
+    assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
 
 
 @pytest.mark.parametrize("name", GRAPH)
@@ -89,6 +99,15 @@ def test_graphs_of_one_node(name, sizes):
     out = model(graphs(sizes))
     out.sum().backward()
     assert out.shape == (len(sizes), 3)
+    assert bool(out.isfinite().all())
+    assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_graphs_without_edges(name):
+    model = make(name, "graph", degrees=(3,))
+    out = model(graphs((1, 1, 1)))
+    out.sum().backward()
     assert bool(out.isfinite().all())
     assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
 
