@@ -27,7 +27,7 @@ from tgnn.estimators.settings import make_settings
 from tgnn.training import loop
 from tgnn.training.batches import make_batches
 from tgnn.training.config import Config
-from tgnn.training.prepare import shape_of
+from tgnn.training.prepare import complete, shape_of
 from tgnn.training.run import find_device, make_model, set_threads
 from tgnn.training.task import Task
 
@@ -161,6 +161,7 @@ class Estimator(BaseEstimator, ABC):
         examples = self._examples(X, y, validation)
         codes, classes = self._encode(examples.y)
         prepared = prepare_examples(examples, codes, classes, self.validation_fraction, config.train.seed, config.data)
+        complete(prepared.data, config.model.name)
         device = find_device(config.train.device)
         history: list[dict[str, Any]] = []
 
@@ -187,6 +188,7 @@ class Estimator(BaseEstimator, ABC):
         config, device = self.config_, find_device(self.device or self.config_.train.device)
         data = ready(data, self.task_.target, self.shape_.outputs, config.data)
         self._check_shape(shape_of(data))
+        complete(data, config.model.name)
         data.y = torch.zeros(count(data))  # batches carry targets; nobody looks at these
         batches = make_batches(data, torch.arange(count(data)), config.train, device, shuffle=False)
         precision = loop.Precision(config.train.precision, device)

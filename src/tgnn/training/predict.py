@@ -25,7 +25,7 @@ from tgnn.data.load import find_path, load
 from tgnn.training.batches import GRAPHS_AT_ONCE
 from tgnn.training.config import Config
 from tgnn.training.loop import Precision
-from tgnn.training.prepare import shape_of, with_features
+from tgnn.training.prepare import complete, shape_of, with_features
 from tgnn.training.run import at_its_place, find_device, load_model, read_config, read_facts
 
 SUFFIXES = (".csv", ".parquet")
@@ -97,6 +97,7 @@ def predict(folder: Path, path: str | None = None, device: str = "auto") -> Pred
     config = at_its_place(config, folder, path)
     data = with_features(_load(config, path, facts), config.data)
     _check_shape(shape, data, path or config.data.name)
+    complete(data, config.model.name)
     values, probabilities = task.predictions(_outputs(model, data, config, place).cpu())
     return Predictions(_ids(data), values, probabilities, _names(facts, shape.outputs))
 

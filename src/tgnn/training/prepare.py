@@ -64,10 +64,15 @@ def prepare(config: Config) -> Prepared:
     settings = config.data
     data = load(settings.name, settings.root, settings.offline, split=settings.split, seed=config.train.seed)
     prepared = seal(with_features(data, settings), getattr(data, "split", None))
-    complete = find_model(config.model.name).complete
-    if complete is not None:
-        complete(prepared.data)
+    complete(prepared.data, config.model.name)
     return prepared
+
+
+def complete(data: Data | PackedGraphs, model: str) -> None:
+    """Adds what the model of that name reads beyond the files."""
+    add = find_model(model).complete
+    if add is not None:
+        add(data)
 
 
 def with_features(data: Data | PackedGraphs, settings: DataConfig) -> Data | PackedGraphs:

@@ -191,9 +191,40 @@ def test_eigenvectors_of_one_graph_are_left_out():
     assert data.get("eigenvector") is None
 
 
-def test_graphs_are_taken_in_pieces_of_like_size():
-    sizes = torch.tensor([600, 3, 0, 500, 4, 100, 3])
-    assert [piece.tolist() for piece in alike(sizes)] == [[0], [3], [1, 4, 5, 6]]
+def test_graphs_are_taken_in_pieces_of_one_size():
+    sizes = torch.tensor([400, 3, 0, 400, 4, 100, 3])
+    assert [piece.tolist() for piece in alike(sizes)] == [[1, 6], [4], [5], [0], [3]]
+
+
+def complete_graph(nodes: int) -> Data:
+    edges = torch.combinations(torch.arange(nodes)).t()
+    return Data(torch.ones(nodes, WIDTH), torch.cat([edges, edges.flip(0)], 1), y=torch.zeros(1))
+
+
+def ring(nodes: int) -> Data:
+    edges = torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)])
+    return Data(torch.ones(nodes, WIDTH), torch.cat([edges, edges.flip(0)], 1), y=torch.zeros(1))
+
+
+@pytest.mark.parametrize("data", [complete_graph(5), ring(6), ring(9)])
+def test_eigenvectors_that_are_not_unique_are_the_same_beside_others(data):
+    others = [some_graph(1, 12), ring(data.num_nodes), some_graph(2, data.num_nodes), complete_graph(7)]
+    for graph in [data, *others]:
+        graph.edge_attr = None
+    alone = eigenvectors(Batch.from_data_list([data]))
+    assert torch.equal(eigenvectors(Batch.from_data_list([*others, data]))[-data.num_nodes :], alone)
+    packed = pack([*others, data])
+    add_eigenvectors(packed)
+    assert torch.equal(packed.batch([4]).eigenvector, alone)
+    torch.manual_seed(0)
+    model = build_model("dgn", Shape("graph", WIDTH, None, 2, degrees=(1, 2, 5)), 8, 2, 0.0, {}).eval()
+    wanted = model(Batch.from_data_list([data]))
+    torch.testing.assert_close(model(Batch.from_data_list([*others, data]))[-1:], wanted)
+
+
+def test_a_graph_too_large_for_eigenvectors():
+    with pytest.raises(ValueError, match=r"graph 1 has 5,001 nodes.*up to 5,000: gin or gcn would do"):
+        list(alike(torch.tensor([3, 5001])))
 
 
 def test_a_stored_eigenvector_gives_the_same_as_a_new_one():

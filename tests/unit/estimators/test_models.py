@@ -9,6 +9,7 @@ from torch_geometric.utils import degree
 
 from tests.unit.estimators.conftest import rings
 from tgnn import GraphClassifier, NodeClassifier
+from tgnn.data.formats.packed import pack
 
 QUICK = {"epochs": 1, "hidden": 10, "layers": 2, "random_state": 0}
 
@@ -31,3 +32,11 @@ def test_degrees_are_those_of_the_graphs_to_learn_from(name):
     nodes = sum(graph.num_nodes for graph in graphs[:8])
     wanted = sum(mean_log(graph.edge_index, graph.num_nodes) * graph.num_nodes for graph in graphs[:8]) / nodes
     assert float(found) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_eigenvectors_are_found_once_and_the_graphs_are_not_changed():
+    graphs = pack(rings(10))
+    model = GraphClassifier(model="dgn", **QUICK).fit(graphs)
+    alone = np.concatenate([model.predict_proba([graph]) for graph in graphs])
+    assert np.allclose(model.predict_proba(graphs), alone, atol=1e-5)
+    assert "eigenvector" not in graphs.tensors()

@@ -208,7 +208,7 @@ class PackedGraphs:
     def add(self, name: str, values: Tensor) -> None:
         """Gives all nodes, graph after graph, one more row of numbers; it is not stored."""
         self._check(name, len(values), int(self._node_ptr[-1]))
-        self._node[name] = values
+        self._node = {**self._node, name: values}  # a copy shares its arrays, and must not be given this one
 
     @property
     def edge_attr(self) -> Tensor | None:
