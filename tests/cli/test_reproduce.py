@@ -1,0 +1,100 @@
+"""``tgnn reproduce`` and ``tgnn models``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PART = ("table-1-citation", "--datasets", "karate", "--set", "train.epochs=3", "--set", "data.features=stored")
+
+
+def test_what_there_is(run):
+    code, text, _ = run("reproduce")
+    assert code == 0
+    for name in ("table-1-citation", "table-1-ogb", "table-2-graph", "table-3-ablation", "figure-rank", "table-tu"):
+        assert name in text
+    for name in ("table-efficiency", "table-pooling", "figure-mixing", "theorems", "figure-interactions"):
+        assert name in text
+
+
+def test_a_part_of_a_table(run, tmp_path):
+    place = ("--out", str(tmp_path / "out"))
+    code, text, said = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--jobs", "1", *place)
+    assert code == 0
+    assert "| gcn | 0." in text
+    assert "4 of 4 runs done" in said
+    assert sorted(path.suffix for path in (tmp_path / "out").glob("table*")) == [".csv", ".json", ".md", ".tex"]
+    code, text, said = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--json", *place)
+    assert code == 0
+    found = json.loads(text)
+    assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
+    assert str(tmp_path) not in text
+
+
+def test_a_cell_that_fails_is_shown_and_the_exit_code_says_so(run, tmp_path):
+    wrong = ("--set", "model.hidden=3", "--models", "gat,gcn", "--runs", "1", "--jobs", "1", "--out", str(tmp_path))
+    code, text, _ = run("reproduce", *PART, "--set", "model.heads=0", *wrong)
+    assert code == 1
+    assert "failed: model.heads is 0" in text
+    assert "there is no setting model.heads of gcn" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("reproduce", "tabel-tu"), "did you mean table-tu"),
+        (("reproduce", "table-tu", "--models", "gni"), "there is no 'gni' in table-tu; it has gin, gmt, soppool, tgnn"),
+        (("reproduce", "table-tu", "--datasets", "mutga"), "did you mean mutag"),
+        (("reproduce", "table-tu", "--dry-run", "--set", "model.hidden"), "is not KEY=VALUE"),
+        (("models", "gatt"), "there is no model 'gatt': did you mean gat?"),
+    ],
+)
+def test_mistakes(run, words, said):
+    code, _, error = run(*words)
+    assert code == 2
+    assert said in " ".join(error.replace("│", " ").split())
+
+
+def test_one_model(run):
+    code, text, _ = run("models", "gat")
+    assert code == 0
+    assert "arXiv:1710.10903" in text
+    assert "model.attention_dropout" in text
+    code, text, _ = run("models", "gcn", "--json")
+    found = json.loads(text)
+    assert found["year"] == 2017
+    assert found["tasks"] == ["node", "graph"]
+    assert found["search"]["node"]["optimizer.lr"]
+
+
+def test_stopped_and_started_again(tmp_path):
+    """Ctrl-C in the middle, for real: what was done is found again."""
+    program = str(Path(sys.executable).with_name("tgnn"))
+    epochs = ("--set", "train.epochs=1500", "--set", "train.patience=1500", "--set", "train.save_every=0")
+    part = ("table-1-citation", "--datasets", "karate", "--set", "data.features=stored", *epochs)
+    words = [program, "reproduce", *part, "--models", "gcn", "--runs", "2", "--jobs", "2", "--out", str(tmp_path)]
+    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=quiet)
+    cells = tmp_path / "cells"
+    for _ in range(600):
+        if len(list(cells.glob("*/history.jsonl"))) == 2 and len(list(cells.glob("*/checkpoint*"))) >= 1:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "type the same line again" in said
+    begun = {path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")}
+    again = subprocess.run(words, capture_output=True, text=True, timeout=110, env=quiet)
+    assert again.returncode == 0, again.stderr
+    assert begun == {
+        path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")
+    }  # gone on with, not begun anew
+    assert [len(path.read_text().splitlines()) for path in cells.glob("*/history.jsonl")] == [1500, 1500]
