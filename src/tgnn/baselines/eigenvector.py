@@ -60,11 +60,9 @@ def alike(sizes: Tensor) -> Iterator[Tensor]:
             f"graph {int(sizes.argmax())} has {int(sizes.max()):,} nodes, and dgn reads a dense eigenvector of each "
             f"graph, which is for up to {_LARGEST:,}: gin or gcn would do"
         )
-    order = sizes.argsort(stable=True)
-    for same in order.split(sizes.unique(return_counts=True)[1].tolist()):
-        size = int(sizes[same[0]])
-        if size > 0:
-            yield from same.split(max(_AT_ONCE // size**2, 1))
+    for size, same in enumerate(torch.split(sizes.argsort(stable=True), torch.bincount(sizes).tolist())):
+        if size > 0 and len(same):
+            yield from torch.split(same, max(_AT_ONCE // size**2, 1))
 
 
 def _dense(edge_index: Tensor, count: int, size: int) -> Tensor:

@@ -60,6 +60,8 @@ class Model:
         graph_uses: The same for graphs.
         needs: What it cannot do without: ``"node features"``, ``"edge features"``, ``"positions"``.
         complete: Adds to data what the model reads beyond the files, once; without it that is done at every step.
+        hops: How far a node sees, by the number of layers and the model's own settings; ``None``: one step for each
+            layer. 0: it cannot learn from sampled neighbourhoods.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Model:
     graph_uses: tuple[str, ...] = ()
     needs: tuple[str, ...] = ("node features",)
     complete: Callable[[Any], None] | None = None
+    hops: Callable[[int, Mapping[str, Any]], int] | None = None
 
     @property
     def year(self) -> int:
@@ -208,6 +211,7 @@ _ALL = (
         "Gasteiger et al. 2019, arXiv:1810.05997",
         appnp.build_appnp,
         node_uses=("edge weights",),
+        hops=lambda layers, own: max(own["steps"], 1),
     ),
     Model(
         "mixhop",
@@ -215,6 +219,7 @@ _ALL = (
         "Abu-El-Haija et al. 2019, arXiv:1905.00067",
         mixhop.build_mixhop,
         node_uses=("edge weights",),
+        hops=lambda layers, own: max(layers * max(own["powers"]), 1),
     ),
     Model(
         "deepergcn",
@@ -236,12 +241,14 @@ _ALL = (
         "Chien et al. 2021, arXiv:2006.07988",
         gprgnn.build_gprgnn,
         node_uses=("edge weights",),
+        hops=lambda layers, own: max(own["steps"], 1),
     ),
     Model(
         "h2gcn",
         "a node, its neighbours and their neighbours apart",
         "Zhu et al. 2020, arXiv:2006.11468",
         h2gcn.build_h2gcn,
+        hops=lambda layers, own: 2 * layers,
     ),
     Model(
         "node2vec",
@@ -249,6 +256,7 @@ _ALL = (
         "Grover and Leskovec 2016, arXiv:1607.00653",
         node2vec.build_node2vec,
         needs=(),
+        hops=lambda layers, own: 0,
     ),
     *(
         Model(name, f"one network, pooled by {name} at every level", _POOLINGS, *pooling.classical(name))
@@ -284,6 +292,28 @@ def settings_of(build: Build) -> dict[str, tuple[Any, Any]]:
     kinds = get_type_hints(build, include_extras=True)
     parameters = inspect.signature(build).parameters.values()
     return {p.name: (kinds[p.name], p.default) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def count_hops(name: str, layers: int, arguments: Mapping[str, Any]) -> int:
+    """How far a node sees in a model of nodes: so many numbers say how neighbourhoods are sampled.
+
+    Args:
+        name: Of the model.
+        layers: Number of layers.
+        arguments: The model's own settings, those that are not left as they are.
+
+    Example:
+        >>> count_hops("gcn", 2, {}), count_hops("mixhop", 2, {"powers": [0, 1, 3]})
+        (2, 6)
+    """
+    model = MODELS.get(name)
+    if model is None or model.node is None or model.hops is None:
+        return layers
+    kinds = settings_of(model.node)
+    own = {
+        key: _checked(key, arguments[key], kind) if key in arguments else value for key, (kind, value) in kinds.items()
+    }
+    return model.hops(layers, own)
 
 
 def build_model(

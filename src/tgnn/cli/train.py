@@ -48,7 +48,7 @@ def train(
         int | None, typer.Option(help="Graphs, or seed nodes, in a batch.", rich_help_panel=_TRAIN)
     ] = None,
     sample: Annotated[
-        str | None, typer.Option(help="Neighbours sampled in each layer, as 10,5; -1: all.", rich_help_panel=_TRAIN)
+        str | None, typer.Option(help="Neighbours sampled at each step away, as 10,5; -1: all.", rich_help_panel=_TRAIN)
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**31, help="Of weights, batches and split.", rich_help_panel=_TRAIN)

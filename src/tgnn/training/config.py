@@ -80,7 +80,7 @@ class TrainConfig(_Section):
         default=None, ge=1, description="Graphs, or seed nodes, in a batch. Nodes: all if not set."
     )
     sample: tuple[int, ...] | None = Field(
-        default=None, description="Neighbours sampled in each layer, -1 for all; not set: full neighbourhoods."
+        default=None, description="Neighbours sampled at each step away, -1 for all; not set: full neighbourhoods."
     )
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps.")
     precision: Literal["float32", "bfloat16", "float16"] = Field(default="float32", description="Of matrix products.")
@@ -131,15 +131,30 @@ def make_config(settings: Mapping[str, Any]) -> Config:
         config = Config.model_validate(settings)
     except ValidationError as error:
         raise WrongConfig("; ".join(_plain(problem) for problem in error.errors())) from None
-    layers, sample = config.model.layers, config.train.sample
-    if sample is not None and len(sample) != layers:
-        such = ",".join(str(max(10 // 2**layer, 2)) for layer in range(layers))
-        numbers, those = "1 number" if layers == 1 else f"{layers} numbers", ",".join(map(str, sample))
-        raise WrongConfig(
-            f"train.sample is {those}: {layers} layer{'s' * (layers > 1)} need{'s' * (layers == 1)} {numbers}, such as "
-            f"--sample {such}"
-        )
+    _check_sample(config)
     return config
+
+
+def _check_sample(config: Config) -> None:
+    """Neighbours are sampled as far as the model sees."""
+    model, sample = config.model, config.train.sample
+    if sample is None:
+        return
+    from tgnn.baselines.registry import count_hops  # not needed to look at settings
+
+    hops = count_hops(model.name, model.layers, model.arguments)
+    if hops == 0:
+        raise WrongConfig(f"{model.name} learns from the whole graph: leave train.sample out")
+    if len(sample) != hops:
+        such = ",".join(str(max(10 // 2**hop, 2)) for hop in range(hops))
+        many = "1 number" if hops == 1 else f"{hops} numbers"
+        layers = f"{model.layers} layer{'s' * (model.layers > 1)}"
+        why = (
+            f"{layers} need{'s' * (hops == 1)}"
+            if hops == model.layers
+            else f"{model.name} looks {hops} steps far and needs"
+        )
+        raise WrongConfig(f"train.sample is {','.join(map(str, sample))}: {why} {many}, such as --sample {such}")
 
 
 def with_changes(settings: Mapping[str, Any], changes: Mapping[str, Any], more: Iterable[str] = ()) -> dict[str, Any]:

@@ -31,11 +31,33 @@ def test_every_setting_explains_itself():
         ({"model": {"hidden": True}}, "model.hidden is True: it is not a question"),
         ({"train": {"sample": [5]}}, "train.sample is 5: 2 layers need 2 numbers, such as --sample 10,5"),
         ({"model": {"layers": 1}, "train": {"sample": [5, 5]}}, "1 layer needs 1 number, such as --sample 10"),
+        (
+            {"model": {"name": "mixhop"}, "train": {"sample": [5, 5]}},
+            "mixhop looks 4 steps far and needs 4 numbers, such",
+        ),
+        ({"model": {"name": "h2gcn"}, "train": {"sample": [5, 5]}}, "h2gcn looks 4 steps far and needs 4 numbers"),
+        (
+            {"model": {"name": "appnp", "steps": "3"}, "train": {"sample": [5]}},
+            "appnp looks 3 steps far and needs 3 numbers, such as --sample 10,5,2",
+        ),
+        ({"model": {"name": "gprgnn"}, "train": {"sample": [5]}}, "gprgnn looks 10 steps far"),
+        ({"model": {"name": "node2vec"}, "train": {"sample": [5, 5]}}, "node2vec learns from the whole graph: leave"),
     ],
 )
 def test_mistakes_are_named(settings, message):
     with pytest.raises(WrongConfig, match=message):
         make_config(settings)
+
+
+def test_neighbours_are_sampled_as_far_as_a_model_sees():
+    for name, own, sample in (
+        ("gcn", {}, [5, 5]),
+        ("mixhop", {"powers": [0, 1]}, [5, 5]),
+        ("h2gcn", {}, [5, 5, 5, -1]),
+        ("appnp", {"steps": 3}, [5, 5, 5]),
+        ("gprgnn", {"steps": 0}, [5]),
+    ):
+        assert make_config({"model": {"name": name, **own}, "train": {"sample": sample}}).train.sample
 
 
 def test_single_settings():
