@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Literal
 
@@ -16,7 +17,9 @@ from tgnn.baselines.readout import Readout
 from tgnn.baselines.shape import Shape
 from tgnn.nn.models.encoder import make_encoder
 
-_KINDS = ("mean", "max", "av", "dx")
+logger = logging.getLogger("tgnn")
+
+_KINDS = ("mean", "max", "min", "av", "dx")
 _SMALL = 1e-8  # where the eigenvector is flat, there is no direction; rounding must not make one
 
 
@@ -25,18 +28,19 @@ class Directions(torch.nn.Module):
 
     .. math:: \hat F_{vu} = (f_u - f_v) \,/\, (\sum_{w \in N(v)} |f_w - f_v| + \epsilon),
 
-    where :math:`f` is the eigenvector, and then its features, where there are any, mapped to ``hidden``.
+    where :math:`f` is the eigenvector, and then its features, where they are used, mapped to ``hidden``.
 
     The eigenvector is ``data.eigenvector``, or is found here.
 
     Args:
         shape: Of the data.
         hidden: Width of rows.
+        features: Whether the features of edges are used, where there are any.
     """
 
-    def __init__(self, shape: Shape, hidden: int) -> None:
+    def __init__(self, shape: Shape, hidden: int, features: bool = True) -> None:
         super().__init__()
-        known = shape.edge_features
+        known = shape.edge_features if features else None
         self.encoder = None if known is None else make_encoder(known, hidden, "edge_attr")
 
     def forward(self, data: Data) -> Tensor:
@@ -55,7 +59,7 @@ class DGNConv(torch.nn.Module):
     - ``av``: directional smoothing, :math:`B_{av} X` with :math:`B_{av} = |\hat F|`;
     - ``dx``: directional derivative, :math:`|B_{dx} X|` with
       :math:`B_{dx} = \hat F - \mathrm{diag}(\hat F \mathbf 1)`; of no sign, as an eigenvector has none;
-    - ``mean`` and ``max``: of the neighbours, without direction.
+    - ``mean``, ``max`` and ``min``: of the neighbours, without direction.
 
     Args:
         width: Of rows.
@@ -89,7 +93,7 @@ class DGNConv(torch.nn.Module):
 
     @staticmethod
     def _pool(kind: str, x: Tensor, messages: Tensor, target: Tensor, field: Tensor) -> Tensor:
-        reduce = kind if kind in ("mean", "max") else "sum"
+        reduce = kind if kind in ("mean", "max", "min") else "sum"
         if kind == "av":
             messages = messages * field.abs()
         if kind == "dx":
@@ -115,7 +119,9 @@ def build_graph_dgn(
     kinds = tuple(aggregators.split("+"))
     if not set(kinds) <= set(_KINDS):
         raise ValueError(f"model.aggregators is {aggregators!r}: it is made of {', '.join(_KINDS)}, such as mean+av+dx")
-    directions = Directions(shape, hidden)
+    if messages == "simple" and shape.edge_features is not None:
+        logger.warning("dgn does not use the edge features of this data with model.messages=simple; complex does")
+    directions = Directions(shape, hidden, features=messages == "complex")
     told = None if messages == "simple" else 1 if directions.encoder is None else 1 + hidden
     scale = _mean_log(shape.degrees) if scalers else None
     stack = [DGNConv(hidden, kinds, told, scale) for _ in range(layers)]

@@ -46,7 +46,8 @@ class DenseSAGE(torch.nn.Module):
 class DiffPool(torch.nn.Module):
     """Eq. (3) to (6) of Ying et al., with PyG's ``dense_diff_pool``, and the sum of what the last level has.
 
-    While training, ``extra_loss`` is the paper's loss of links and entropy (Sect. 3.3), summed over levels.
+    While training, ``extra_loss`` is the paper's loss of links and entropy (Sect. 3.3), summed over levels, each as
+    :func:`cluster_losses` has them.
 
     Args:
         shape: Of the data.
@@ -71,14 +72,38 @@ class DiffPool(torch.nn.Module):
         size = data.num_graphs
         x, mask = to_dense_batch(self.encoder(data.x), data.batch, batch_size=size)
         adj = to_dense_adj(data.edge_index, data.batch, max_num_nodes=x.size(1), batch_size=size).transpose(1, 2)
-        losses = []
+        losses: list[Tensor] = []
         for embed, assign in zip(self.embeds, self.assigns):
-            x, adj, *more = dense_diff_pool(embed(x, adj, mask), adj, assign(x, adj, mask), mask)
+            rows, scores = embed(x, adj, mask), assign(x, adj, mask)
+            if self.training:
+                losses += cluster_losses(adj, scores, mask)
+            x, adj, *_ = dense_diff_pool(rows, adj, scores, mask)
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-            losses += more
         self.extra_loss = torch.stack(losses).sum() if self.training else None
         out: Tensor = self.head(self.embeds[-1](x, adj, mask).sum(1))
         return out
+
+
+def cluster_losses(adj: Tensor, scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The paper's losses of links, :math:`\Vert A - S S^\top \Vert_F`, and of entropy (Sect. 3.3), with the softmax
+    :math:`S`: the first divided by the number of pairs of nodes, as PyG does, the second a mean over nodes.
+
+    PyG counts nodes that only pad as well: its losses change with the largest graph of a batch.
+
+    Args:
+        adj: Edges.
+        scores: Before the softmax.
+        mask: Which nodes there are.
+
+    Shapes:
+        - **input:** ``adj`` ``[B, N, N]``, ``scores`` ``[B, N, C]``, ``mask`` ``[B, N]``
+        - **output:** two numbers
+    """
+    s = scores.softmax(-1) * mask.unsqueeze(-1)
+    nodes = mask.sum(1)
+    links = torch.linalg.vector_norm(adj - s @ s.transpose(1, 2)) / nodes.square().sum()
+    entropy = -(s * (s + 1e-15).log()).sum() / nodes.sum()
+    return links, entropy
 
 
 class _Assign(torch.nn.Module):

@@ -42,6 +42,7 @@ def build_graph_gmt(
     seeds: Annotated[int, Field(ge=1)] = 8,
     heads: Annotated[int, Field(ge=1)] = 4,
     norm: bool = False,
+    head_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None,
 ) -> Pooled:
     """PyG's ``GCNConv`` in the common network, with the readout of Baek et al.: pooling to ``seeds`` rows, attention
     among them, pooling to one. The paper has as many seeds as a quarter of the nodes of a graph of middle size, pools
@@ -50,4 +51,5 @@ def build_graph_gmt(
     if hidden % heads:
         raise ValueError(f"model.hidden is {hidden}, but must be a multiple of model.heads, {heads}")
     stack = [GCNConv(hidden, hidden) for _ in range(layers)]
-    return Pooled(shape, hidden, stack, MultisetReadout(hidden, seeds, heads, norm), dropout)
+    readout = MultisetReadout(hidden, seeds, heads, norm)
+    return Pooled(shape, hidden, stack, readout, dropout, head_dropout=head_dropout)

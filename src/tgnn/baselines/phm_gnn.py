@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -74,13 +74,19 @@ class PHMConv(MessagePassing):
         width: Of rows, and of the features of edges.
         dimension: Of the algebra.
         pooling: ``"sum"``, or ``"softmax"``: messages weighted by their softmax, with a temperature that is learned.
+        train_eps: Whether :math:`\epsilon` is learned; else it is 0, as in the authors' code.
     """
 
-    def __init__(self, width: int, dimension: int, pooling: str) -> None:
+    eps: Tensor
+
+    def __init__(self, width: int, dimension: int, pooling: str, train_eps: bool = False) -> None:
         super().__init__(aggr=pooling, aggr_kwargs={"learn": True} if pooling == "softmax" else None)
         first, second = (PHMLinear(width, width, dimension) for _ in range(2))
         self.mlp = torch.nn.Sequential(first, BatchNorm(width), torch.nn.ReLU(), second)
-        self.eps = Parameter(torch.zeros(1))
+        if train_eps:
+            self.eps = Parameter(torch.zeros(1))
+        else:
+            self.register_buffer("eps", torch.zeros(1), persistent=False)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
         pooled = self.propagate(edge_index, x=x, edge_attr=edge_attr)
@@ -100,9 +106,14 @@ def build_graph_phm_gnn(
     dimension: Annotated[int, Field(ge=1)] = 4,
     pooling: Literal["sum", "softmax"] = "sum",
     readout: str = "sum",
+    train_eps: bool = False,
+    head_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None,
 ) -> Pooled:
-    """Layers of Le et al. in the common network; embeddings, readout and head are the network's, and real."""
+    """Layers of Le et al. in the common network; embeddings, readout and head are the network's, and real. The readout
+    ``gated`` is their soft attention, but of real maps.
+    """
     if hidden % dimension:
         raise ValueError(f"model.hidden is {hidden}, but must be a multiple of model.dimension, {dimension}")
-    stack = [PHMConv(hidden, dimension, pooling) for _ in range(layers)]
-    return Pooled(shape, hidden, stack, Readout(readout, hidden), dropout, edges="features")
+    stack = [PHMConv(hidden, dimension, pooling, train_eps) for _ in range(layers)]
+    settings: dict[str, Any] = {"head_dropout": head_dropout, "edges": "features"}
+    return Pooled(shape, hidden, stack, Readout(readout, hidden), dropout, **settings)

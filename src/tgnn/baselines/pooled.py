@@ -29,6 +29,7 @@ class Pooled(torch.nn.Module):
         residual: Whether a layer's input is added to its output.
         jump: Whether the readouts of all layers are used, and not of the last alone.
         head_layers: Layers of the head, each half as wide as the one before.
+        head_dropout: Share of entries dropped in the head; ``None``: as ``dropout``.
         edges: What layers are told of edges: ``"features"`` (mapped to ``hidden``, where there are any), ``None``, or
             a function of the data.
     """
@@ -44,6 +45,7 @@ class Pooled(torch.nn.Module):
         residual: bool = True,
         jump: bool = False,
         head_layers: int = 3,
+        head_dropout: float | None = None,
         edges: str | Callable[[Data], Tensor] | None = None,
     ) -> None:
         super().__init__()
@@ -58,7 +60,7 @@ class Pooled(torch.nn.Module):
         self.dropout, self.residual, self.jump, self.readout = torch.nn.Dropout(dropout), residual, jump, readout
         width = int(readout.width) * (len(self.layers) if jump else 1)  # type: ignore[arg-type]
         widths = [width] + [max(hidden // 2**i, 1) for i in range(1, head_layers)] + [shape.outputs]
-        self.head = MLP(widths, dropout=dropout, norm=None)
+        self.head = MLP(widths, dropout=dropout if head_dropout is None else head_dropout, norm=None)
 
     def forward(self, data: Data) -> Tensor:
         x, told = self.encoder(data.x), self._of_edges(data)

@@ -8,6 +8,30 @@ from torch_geometric.nn.aggr import Aggregation, MaxAggregation, MeanAggregation
 
 from tgnn.nn import CPAggregation
 
+
+class GatedAggregation(Aggregation):
+    r"""A sum in which each node has a gate for every entry: :math:`\sum_v \sigma(W x_v + b) \odot x_v`.
+
+    Args:
+        width: Of a row.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.lin = torch.nn.Linear(width, width)
+
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+    ) -> Tensor:
+        out: Tensor = self.reduce(self.lin(x).sigmoid() * x, index, ptr, dim_size, dim, reduce="sum")
+        return out
+
+
 _CLASSICAL = {"sum": SumAggregation, "mean": MeanAggregation, "max": MaxAggregation}
 
 
@@ -15,7 +39,7 @@ class Readout(torch.nn.Module):
     """Some poolings side by side.
 
     Args:
-        name: ``"sum"``, ``"mean"``, ``"max"``, ``"cp"``, or several joined by ``+``.
+        name: ``"sum"``, ``"mean"``, ``"max"``, ``"gated"``, ``"cp"``, or several joined by ``+``.
         width: Of a row.
         rank: Of ``cp``; its factors are drawn towards 1, as in :class:`tgnn.GraphTGNN`.
     """
@@ -24,13 +48,17 @@ class Readout(torch.nn.Module):
         super().__init__()
         parts = name.split("+")
         for part in parts:
-            if part not in (*_CLASSICAL, "cp"):
-                raise ValueError(f"model.readout is {name!r}: it is made of sum, mean, max and cp, such as sum+cp")
+            if part not in (*_CLASSICAL, "gated", "cp"):
+                raise ValueError(
+                    f"model.readout is {name!r}: it is made of sum, mean, max, gated and cp, such as sum+cp"
+                )
         self.poolings = torch.nn.ModuleList(self._pooling(part, width, rank) for part in parts)
         self.width = len(parts) * width
 
     @staticmethod
     def _pooling(name: str, width: int, rank: int) -> Aggregation:
+        if name == "gated":
+            return GatedAggregation(width)
         return CPAggregation(width, width, rank=rank, scaled=True) if name == "cp" else _CLASSICAL[name]()
 
     def forward(self, x: Tensor, batch: Tensor, size: int) -> Tensor:
