@@ -77,14 +77,14 @@ def test_one_model(run):
 def test_stopped_and_started_again(tmp_path):
     """Ctrl-C in the middle, for real: what was done is found again."""
     program = str(Path(sys.executable).with_name("tgnn"))
-    epochs = ("--set", "train.epochs=1500", "--set", "train.patience=1500", "--set", "train.save_every=0")
+    epochs = ("--set", "train.epochs=1500", "--set", "train.patience=1500")
     part = ("table-1-citation", "--datasets", "karate", "--set", "data.features=stored", *epochs)
     words = [program, "reproduce", *part, "--models", "gcn", "--runs", "2", "--jobs", "2", "--out", str(tmp_path)]
     quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=quiet)
     cells = tmp_path / "cells"
     for _ in range(600):
-        if len(list(cells.glob("*/history.jsonl"))) == 2 and len(list(cells.glob("*/checkpoint*"))) >= 1:
+        if len(list(cells.glob("*/history.jsonl"))) == 2:
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
