@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tgnn.baselines import find_model
 from tgnn.baselines.shape import Shape
 from tgnn.data.formats.packed import PackedGraphs
 from tgnn.estimators.examples import Examples, columns, count, prepare_examples, ready
@@ -204,7 +205,8 @@ class Estimator(BaseEstimator, ABC):
             )
 
     def _names(self) -> Attributes:
-        return Attributes(self.x_attribute, self.y_attribute, self.weight_attribute, self._level)
+        needs_x = self._level == "graph" or "node features" in find_model(self.model).needs
+        return Attributes(self.x_attribute, self.y_attribute, self.weight_attribute, self._level, needs_x)
 
     def _check_shape(self, found: Shape) -> None:
         """Whether data is as wide as what was learned from."""

@@ -23,12 +23,14 @@ class Attributes:
         y: Attribute that is the target.
         weight: Attribute of edges; ``None``: all weigh the same.
         level: Whether nodes (``"node"``) or the whole graph (``"graph"``) have the target.
+        needs_x: Whether a graph without features is an error.
     """
 
     x: str | Sequence[str] = "x"
     y: str = "y"
     weight: str | None = None
     level: str = "node"
+    needs_x: bool = True
 
 
 def is_networkx(thing: Any) -> bool:
@@ -51,9 +53,12 @@ def from_networkx(graph: Any, names: Attributes) -> tuple[Data, Any]:
         >>> from_networkx(path, Attributes())
         (Data(x=[3, 1], edge_index=[2, 4]), None)
     """
-    x = _features(graph, [names.x] if isinstance(names.x, str) else list(names.x))
+    columns = [names.x] if isinstance(names.x, str) else list(names.x)
+    has = names.needs_x or any(name in attributes for _, attributes in graph.nodes(data=True) for name in columns)
     edge_index, weight = _edges(graph, names.weight)
-    data = Data(x=x, edge_index=as_edge_index(edge_index, x.size(0)))
+    data = Data(x=_features(graph, columns) if has else None, edge_index=as_edge_index(edge_index, len(graph)))
+    if not has:
+        data.num_nodes = len(graph)
     if weight is not None:
         data.edge_weight = as_edge_weight(weight, len(weight))
     return data, _target(graph, names)

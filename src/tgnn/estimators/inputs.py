@@ -27,14 +27,14 @@ def as_graph(thing: Any, names: Attributes) -> tuple[Data, Any]:
 
     Args:
         thing: ``Data``, ``(X, edge_index)``, ``(X, A)`` with A sparse, or a NetworkX graph.
-        names: Of attributes, for NetworkX.
+        names: Of attributes, for NetworkX; and whether there must be features.
 
     Example:
         >>> as_graph((torch.ones(3, 2), [[0, 1], [1, 2]]), Attributes())
         (Data(x=[3, 2], edge_index=[2, 2]), None)
     """
     if isinstance(thing, Data):
-        return _from_data(thing)
+        return _from_data(thing, names.needs_x)
     if is_networkx(thing):
         return from_networkx(thing, names)
     if isinstance(thing, tuple) and len(thing) == 2:
@@ -49,20 +49,27 @@ def as_graph(thing: Any, names: Attributes) -> tuple[Data, Any]:
     )
 
 
-def _graph(x: torch.Tensor, edge_index: torch.Tensor, **more: torch.Tensor | None) -> Data:
+def _graph(x: torch.Tensor | None, edge_index: torch.Tensor, **more: torch.Tensor | None) -> Data:
     return Data(x=x, edge_index=edge_index, **{name: value for name, value in more.items() if value is not None})
 
 
-def _from_data(data: Data) -> tuple[Data, Any]:
-    if data.x is None:
-        raise ValueError("the graph has no node features x; where there are none, degrees or ones may stand in")
+def _from_data(data: Data, needs_x: bool) -> tuple[Data, Any]:
+    if data.x is None and needs_x:
+        raise ValueError(
+            "the graph has no node features x; degrees or ones may stand in, or, to tell of the nodes of one graph, "
+            'model="node2vec" does without'
+        )
     if data.edge_index is None:
         raise ValueError("the graph has no edge_index; a graph without edges has one of shape [2, 0]")
-    x = as_features(data.x)
-    edge_index = as_edge_index(data.edge_index, x.size(0))
+    x = None if data.x is None else as_features(data.x)
+    nodes = int(data.num_nodes) if x is None else x.size(0)
+    edge_index = as_edge_index(data.edge_index, nodes)
     weight, features = data.get("edge_weight"), data.get("edge_attr")
     if weight is not None:
         weight = as_edge_weight(weight, edge_index.size(1))
     if features is not None:
         features = as_edge_features(features, edge_index.size(1))
-    return _graph(x, edge_index, edge_weight=weight, edge_attr=features), data.get("y")
+    found = _graph(x, edge_index, edge_weight=weight, edge_attr=features)
+    if x is None:
+        found.num_nodes = nodes
+    return found, data.get("y")

@@ -93,7 +93,7 @@ def _sampled(data: Data, examples: Tensor, settings: TrainConfig, device: torch.
     assert settings.sample is not None
     sampler = NeighborSampler(data.edge_index, settings.sample, num_nodes=data.num_nodes, seed=settings.seed)
     size = settings.batch_size or NODES_AT_ONCE
-    if data.x.layout == torch.sparse_csr:
+    if data.x is not None and data.x.layout == torch.sparse_csr:
         dense = data.x.to_dense() if data.x.numel() < 2**28 else None
         if dense is None:
             raise ValueError("sampled training needs dense features, and these are too wide to be made dense")

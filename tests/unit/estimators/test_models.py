@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import networkx
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.utils import degree
 
 from tests.unit.estimators.conftest import rings
@@ -40,3 +42,16 @@ def test_eigenvectors_are_found_once_and_the_graphs_are_not_changed():
     alone = np.concatenate([model.predict_proba([graph]) for graph in graphs])
     assert np.allclose(model.predict_proba(graphs), alone, atol=1e-5)
     assert "eigenvector" not in graphs.tensors()
+
+
+def test_node2vec_needs_no_features(club):
+    bare = Data(edge_index=club.edge_index, num_nodes=34)
+    named = networkx.karate_club_graph()
+    for graph in (bare, named):
+        model = NodeClassifier(model="node2vec", **QUICK).fit(graph, club.y)
+        assert model.predict(graph).shape == (34,)
+        assert model.n_features_in_ == 0
+    with pytest.raises(ValueError, match="no node features x; .*node2vec"):
+        NodeClassifier(model="gcn", **QUICK).fit(bare, club.y)
+    with pytest.raises(ValueError, match=r"node2vec learns from the whole graph: leave train\.sample out"):
+        NodeClassifier(model="node2vec", **QUICK, options={"train.sample": (5, 5)}).fit(bare, club.y)
