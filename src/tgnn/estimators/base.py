@@ -27,6 +27,7 @@ from tgnn.estimators.saving import read_estimator, write_estimator
 from tgnn.estimators.settings import make_settings
 from tgnn.training import loop
 from tgnn.training.batches import make_batches
+from tgnn.training.check import lacks
 from tgnn.training.config import Config
 from tgnn.training.prepare import complete, shape_of
 from tgnn.training.run import find_device, make_model, set_threads
@@ -209,7 +210,7 @@ class Estimator(BaseEstimator, ABC):
         return Attributes(self.x_attribute, self.y_attribute, self.weight_attribute, self._level, needs_x)
 
     def _check_shape(self, found: Shape) -> None:
-        """Whether data is as wide as what was learned from."""
+        """Whether data is as wide as what was learned from, and has all that the model reads."""
         name = type(self).__name__
         for what, wanted, given in (
             ("features", self.shape_.features, found.features),
@@ -223,6 +224,9 @@ class Estimator(BaseEstimator, ABC):
                 kinds = ("categories (integers of torch)", "numbers")
                 was, now = kinds if isinstance(wanted, tuple) else kinds[::-1]
                 raise ValueError(f"the {what} of X are {now}, but {name} has learned from {was}")
+        lacking = lacks(self.config_.model, self.shape_, found)
+        if lacking is not None:
+            raise ValueError(f"{name} has learned from {lacking}, and X has none such")
 
     # ---- files -----------------------------------------------------------------------------------------------
 

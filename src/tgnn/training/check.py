@@ -6,9 +6,9 @@ import logging
 
 import torch
 
-from tgnn.baselines import build_model
+from tgnn.baselines import build_model, find_model
 from tgnn.baselines.shape import Shape
-from tgnn.training.config import Config
+from tgnn.training.config import Config, ModelConfig
 
 _ANY = {
     "node": Shape("node", 4, None, 2, positions=2, nodes=4, degrees=(1, 1, 1, 1)),
@@ -33,3 +33,24 @@ def check_model(config: Config, level: str) -> None:
             )
     finally:
         logger.disabled = before
+
+
+def lacks(settings: ModelConfig, learned: Shape, found: Shape) -> str | None:
+    """What a trained model reads beside features, and new data has not: in a few words, or ``None``.
+
+    Args:
+        settings: Of the model.
+        learned: Of the data it was trained on.
+        found: Of the new data.
+
+    Example:
+        >>> weighted, plain = Shape("node", 4, None, 2, edge_weights=True), Shape("node", 4, None, 2)
+        >>> lacks(ModelConfig(name="gcn"), weighted, plain), lacks(ModelConfig(name="gin"), weighted, plain)
+        ('edge weights', None)
+    """
+    uses = find_model(settings.name).uses(learned.level)
+    if "edge weights" in uses and learned.edge_weights and not found.edge_weights:
+        return "edge weights"
+    if settings.arguments.get("pseudo") == "position" and learned.positions != found.positions:
+        return f"positions of {learned.positions} numbers"
+    return None

@@ -23,7 +23,8 @@ from tgnn.data.formats.detect import detect, read_path
 from tgnn.data.formats.packed import PackedGraphs
 from tgnn.data.load import find_path, load
 from tgnn.training.batches import GRAPHS_AT_ONCE
-from tgnn.training.config import Config
+from tgnn.training.check import lacks
+from tgnn.training.config import Config, ModelConfig
 from tgnn.training.loop import Precision
 from tgnn.training.prepare import complete, shape_of, with_features
 from tgnn.training.run import at_its_place, find_device, load_model, read_config, read_facts
@@ -96,7 +97,7 @@ def predict(folder: Path, path: str | None = None, device: str = "auto") -> Pred
     model = load_model(folder).to(place)
     config = at_its_place(config, folder, path)
     data = with_features(_load(config, path, facts), config.data)
-    _check_shape(shape, data, path or config.data.name)
+    _check_shape(shape, data, path or config.data.name, config.model)
     complete(data, config.model.name)
     values, probabilities = task.predictions(_outputs(model, data, config, place).cpu())
     return Predictions(_ids(data), values, probabilities, _names(facts, shape.outputs))
@@ -134,7 +135,7 @@ def _check_kind(name: str, encoding: Mapping[str, Any] | None) -> None:
         raise WrongData(f"the model was trained on {_KINDS[learned]}; {name} is {_KINDS[kind]}")
 
 
-def _check_shape(wanted: Shape, data: Data | PackedGraphs, name: str) -> None:
+def _check_shape(wanted: Shape, data: Data | PackedGraphs, name: str, model: ModelConfig) -> None:
     found = shape_of(data)
     for what in ("features", "edge_features"):
         one, other = getattr(wanted, what), getattr(found, what)
@@ -143,6 +144,9 @@ def _check_shape(wanted: Shape, data: Data | PackedGraphs, name: str) -> None:
             fits = len(one) == len(other) and all(a >= b for a, b in zip(one, other))
         if not fits:
             raise WrongData(f"the model was trained with {what.replace('_', ' ')} {one}, and {name} has {other}")
+    lacking = lacks(model, wanted, found)
+    if lacking is not None:
+        raise WrongData(f"the model was trained with {lacking}, and {name} has none such")
 
 
 @torch.no_grad()
