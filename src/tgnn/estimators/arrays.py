@@ -116,6 +116,20 @@ def as_edge_features(values: Any, num_edges: int) -> Tensor:
     return found
 
 
+def as_positions(values: Any, num_nodes: int) -> Tensor:
+    """Where nodes lie, as float32, a row for each.
+
+    Example:
+        >>> as_positions([[0, 1], [2, 3]], 2).shape
+        torch.Size([2, 2])
+    """
+    found = _as_tensor(values)
+    if found.dim() != 2 or found.size(0) != num_nodes:
+        raise ValueError(f"pos must have a row for each of the {num_nodes} nodes, got shape {list(found.shape)}")
+    check_finite(found.float(), "pos")
+    return found.float()
+
+
 def _as_tensor(values: Any) -> Tensor:
     return values.detach().cpu() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
 

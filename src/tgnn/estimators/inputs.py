@@ -8,7 +8,14 @@ import scipy.sparse
 import torch
 from torch_geometric.data import Data
 
-from tgnn.estimators.arrays import as_edge_features, as_edge_index, as_edge_weight, as_features, from_adjacency
+from tgnn.estimators.arrays import (
+    as_edge_features,
+    as_edge_index,
+    as_edge_weight,
+    as_features,
+    as_positions,
+    from_adjacency,
+)
 from tgnn.estimators.from_networkx import Attributes, from_networkx, is_networkx
 
 
@@ -34,7 +41,7 @@ def as_graph(thing: Any, names: Attributes) -> tuple[Data, Any]:
         (Data(x=[3, 2], edge_index=[2, 2]), None)
     """
     if isinstance(thing, Data):
-        return _from_data(thing, names.needs_x)
+        return _from_data(thing, names)
     if is_networkx(thing):
         return from_networkx(thing, names)
     if isinstance(thing, tuple) and len(thing) == 2:
@@ -53,8 +60,8 @@ def _graph(x: torch.Tensor | None, edge_index: torch.Tensor, **more: torch.Tenso
     return Data(x=x, edge_index=edge_index, **{name: value for name, value in more.items() if value is not None})
 
 
-def _from_data(data: Data, needs_x: bool) -> tuple[Data, Any]:
-    if data.x is None and needs_x:
+def _from_data(data: Data, names: Attributes) -> tuple[Data, Any]:
+    if data.x is None and names.needs_x:
         raise ValueError(
             "the graph has no node features x; degrees or ones may stand in, or, to tell of the nodes of one graph, "
             'model="node2vec" does without'
@@ -69,7 +76,10 @@ def _from_data(data: Data, needs_x: bool) -> tuple[Data, Any]:
         weight = as_edge_weight(weight, edge_index.size(1))
     if features is not None:
         features = as_edge_features(features, edge_index.size(1))
-    found = _graph(x, edge_index, edge_weight=weight, edge_attr=features)
+    pos = data.get("pos") if names.level == "graph" else None  # no model of nodes reads it
+    if pos is not None:
+        pos = as_positions(pos, nodes)
+    found = _graph(x, edge_index, edge_weight=weight, edge_attr=features, pos=pos)
     if x is None:
         found.num_nodes = nodes
     return found, data.get("y")

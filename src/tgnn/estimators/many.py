@@ -66,16 +66,18 @@ def _own(graphs: PackedGraphs) -> PackedGraphs:
 def _as_first(data: Data, first: dict[str, Tensor] | None) -> dict[str, Tensor]:
     """One graph to be packed, if it is of the same kind as the first."""
     if data.get("edge_weight") is not None:
-        raise ValueError("it has weights of edges, which models of graphs do not read: put them into edge_attr, [E, 1]")
+        raise ValueError(
+            "it has weights of edges, which estimators of graphs do not take: put them into edge_attr, [E, 1]"
+        )
     graph = {"edge_index": data.edge_index, "y": torch.zeros(1)}
     graph["x"] = data.x.to_dense() if data.x.layout == torch.sparse_csr else data.x
-    if data.get("edge_attr") is not None:
-        graph["edge_attr"] = data.edge_attr
+    graph |= {name: data[name] for name in ("edge_attr", "pos") if data.get(name) is not None}
     if first is None:
         return graph
-    if first.keys() != graph.keys():
-        raise ValueError(f"it has {'no ' if 'edge_attr' in first else ''}edge_attr, unlike graph 0: all must, or none")
-    for name, what in (("x", "features"), ("edge_attr", "edge features")):
+    for name in ("edge_attr", "pos"):
+        if (name in first) != (name in graph):
+            raise ValueError(f"it has {'no ' if name in first else ''}{name}, unlike graph 0: all must, or none")
+    for name, what in (("x", "features"), ("edge_attr", "edge features"), ("pos", "numbers in pos")):
         if name in graph:
             one, other = first[name], graph[name]
             if one.size(1) != other.size(1):

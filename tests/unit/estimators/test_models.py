@@ -55,3 +55,35 @@ def test_node2vec_needs_no_features(club):
         NodeClassifier(model="gcn", **QUICK).fit(bare, club.y)
     with pytest.raises(ValueError, match=r"node2vec learns from the whole graph: leave train\.sample out"):
         NodeClassifier(model="node2vec", **QUICK, options={"train.sample": (5, 5)}).fit(bare, club.y)
+
+
+def test_weights_that_were_learned_from_must_be_there(club):
+    club.edge_weight = torch.rand(club.num_edges)
+    plain = Data(x=club.x, edge_index=club.edge_index)
+    model = NodeClassifier(model="gcn", **QUICK).fit(club)
+    assert model.predict(club).shape == (34,)
+    with pytest.raises(ValueError, match="NodeClassifier has learned from edge weights, and X has none such"):
+        model.predict(plain)
+    assert NodeClassifier(model="gin", **QUICK).fit(club).predict(plain).shape == (34,)
+
+
+def test_positions_are_read_where_a_model_is_told_to():
+    graphs = rings(10)
+    for graph in graphs:
+        graph.pos = torch.rand(graph.num_nodes, 3)
+    model = GraphClassifier(model="monet", options={"model.pseudo": "position"}, **QUICK).fit(graphs)
+    assert model.shape_.positions == 3
+    before = model.predict_proba(graphs)
+    assert np.array_equal(model.predict_proba(pack(graphs)), before)
+    for graph in graphs:
+        graph.pos = 2 * graph.pos
+    assert not np.allclose(model.predict_proba(graphs), before)
+    with pytest.raises(ValueError, match="has learned from positions of 3 numbers, and X has none such"):
+        model.predict(rings(3))
+    assert GraphClassifier(model="monet", **QUICK).fit(graphs).predict(rings(3)).shape == (3,)
+    graphs[4].pos = torch.rand(1, 3)
+    with pytest.raises(ValueError, match="graph 4 of X: pos must have a row for each"):
+        model.predict(graphs)
+    graphs[4].pos = None
+    with pytest.raises(ValueError, match="graph 4 of X: it has no pos, unlike graph 0"):
+        model.predict(graphs)
