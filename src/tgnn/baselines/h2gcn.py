@@ -15,7 +15,7 @@ from tgnn.nn.linear import FeatureLinear
 from tgnn.ops import neighbor_sum
 from tgnn.ops.cache import remembered
 
-_MOST_PATHS = 2**28  # of two edges; their sums take some GB
+_MOST_PATHS = 2**26  # of two edges; to find which pairs they join takes some GB
 
 
 class H2GCN(torch.nn.Module):
@@ -67,7 +67,7 @@ def two_hops(edge_index: Tensor, num_nodes: int) -> list[tuple[Tensor, Tensor]]:
     if paths > _MOST_PATHS:
         raise ValueError(
             f"h2gcn needs all neighbours of neighbours, and this graph has {paths:,} paths of two edges, more than "
-            f"{_MOST_PATHS:,}: take another model, such as mixhop"
+            f"{_MOST_PATHS:,}: mixhop, gprgnn or appnp, which see as far and form no pairs, would do"
         )
     ones, size = torch.ones(one.size(1), device=one.device), (num_nodes, num_nodes)
     adjacency = torch.sparse_coo_tensor(one, ones, size, check_invariants=False, is_coalesced=True)

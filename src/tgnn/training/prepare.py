@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.utils import degree
 
 from tgnn.baselines import find_model
 from tgnn.baselines.shape import Shape
@@ -132,10 +131,13 @@ def shape_of(data: Data | PackedGraphs, learned: Tensor | None = None) -> Shape:
 
 def _degrees(data: Data | PackedGraphs, learned: Tensor) -> tuple[int, ...]:
     """How many nodes have 0, 1, 2, ... edges into them."""
-    batch = data.batch(learned) if isinstance(data, PackedGraphs) else data
-    if batch.get("edge_index") is None:
-        return (batch.num_nodes,)
-    return tuple(torch.bincount(degree(batch.edge_index[1], batch.num_nodes, torch.long)).tolist())
+    if isinstance(data, PackedGraphs):
+        into = data.degrees(learned)
+    elif data.get("edge_index") is None:
+        return (int(data.num_nodes),)
+    else:
+        into = torch.bincount(data.edge_index[1], minlength=int(data.num_nodes))
+    return tuple(torch.bincount(into).tolist())
 
 
 def _width(values: Tensor | None) -> int | tuple[int, ...] | None:

@@ -82,7 +82,7 @@ def test_two_hops_follow_the_edges(seed):
 
 def test_h2gcn_says_that_a_graph_has_too_many_paths(monkeypatch):
     monkeypatch.setattr(h2gcn, "_MOST_PATHS", 3)
-    with pytest.raises(ValueError, match="paths of two edges, more than 3: take another model"):
+    with pytest.raises(ValueError, match="paths of two edges, more than 3: mixhop, gprgnn or appnp"):
         make("h2gcn")(random_graph(0)[0])
 
 

@@ -182,6 +182,20 @@ class PackedGraphs:
                 batch[name] = values[edges] if self.directed else torch.cat([values[edges]] * 2)
         return batch
 
+    def degrees(self, numbers: Tensor) -> Tensor:
+        """Edges into each node of some graphs, graph after graph, as :meth:`batch` has them; features are not touched.
+
+        Args:
+            numbers: Which graphs, int64 ``[B]``.
+        """
+        total = int(self._node_ptr[-1])
+        into = torch.zeros(total, dtype=torch.int64)
+        if self.edge_index is not None:
+            first = self._node_ptr[:-1].repeat_interleave(self.num_edges)
+            for ends in self.edge_index[1:] if self.directed else self.edge_index:
+                into += torch.bincount(ends + first, minlength=total)
+        return into[_ranges(self._node_ptr[numbers], self.num_nodes[numbers])]
+
     def _both_ways(self, edge_index: Tensor) -> Tensor:
         return edge_index if self.directed else torch.cat([edge_index, edge_index.flip(0)], dim=1)
 
