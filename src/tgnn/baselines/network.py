@@ -92,12 +92,34 @@ def node_input(shape: Shape, hidden: int) -> tuple[CategoryEncoder | None, int]:
 def accept_sparse(gnn: torch.nn.Module, width: int) -> torch.nn.Module:
     """Gives a PyG model, whose layers map features linearly first, linear maps that take sparse ones (in place).
 
+    Only the maps of the first layer change, ``gnn.convs[0]`` or ``gnn.lins[0]``: what later layers see is dense. Their
+    weights are kept, so that the model begins as PyG's does.
+
     Args:
         gnn: The model.
         width: Of its input.
+
+    Example:
+        >>> from torch_geometric.nn.models import MLP
+        >>> accept_sparse(MLP([8, 8, 3], norm=None), 8).lins
+        ModuleList(
+          (0): FeatureLinear(8, 8, bias=True)
+          (1): Linear(8, 3, bias=True)
+        )
     """
-    for module in list(gnn.modules()):
-        for name, child in list(module.named_children()):
-            if isinstance(child, Linear) and child.in_channels == width:
-                setattr(module, name, FeatureLinear(width, child.out_channels, bias=child.bias is not None))
+    layers: Any = gnn.convs if hasattr(gnn, "convs") else gnn.lins
+    inside = [(owner, *named) for owner in layers[0].modules() for named in owner.named_children()]
+    for owner, name, child in [(layers, "0", layers[0]), *inside]:
+        if isinstance(child, Linear) and child.in_channels == width:
+            setattr(owner, name, _for_sparse(child))
     return gnn
+
+
+@torch.no_grad()
+def _for_sparse(linear: Linear) -> FeatureLinear:
+    """The same map; its weights are stored the other way round."""
+    new = FeatureLinear(linear.in_channels, linear.out_channels, bias=linear.bias is not None)
+    new.weight.copy_(linear.weight.t())
+    if new.bias is not None:
+        new.bias.copy_(linear.bias)
+    return new

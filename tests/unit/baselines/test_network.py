@@ -1,0 +1,62 @@
+"""Networks around PyG's models."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch_geometric.nn.models import GCN, MLP
+
+from tgnn.baselines import build_model, node2vec
+from tgnn.baselines.mixhop import MixHop
+from tgnn.baselines.network import accept_sparse
+from tgnn.baselines.shape import Shape
+from tgnn.nn.linear import FeatureLinear
+
+EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
+
+
+@pytest.mark.parametrize(
+    ("make", "maps"),
+    [
+        (lambda: GCN(6, 6, 3, 2, bias=True), 1),
+        (lambda: MLP([6, 6, 6, 2], norm=None), 1),
+        (lambda: MixHop(6, 2, 2, 3, (0, 1, 2), 0.0), 3),  # the second layer is 6 wide as well
+    ],
+)
+def test_a_model_that_accepts_sparse_features_begins_as_it_was(make, maps):
+    torch.manual_seed(0)
+    given = make().eval()
+    changed = accept_sparse(copy.deepcopy(given), 6)
+    x = torch.randn(6, 6)
+    edges = () if isinstance(given, MLP) else (EDGES,)
+    wanted = given(x, *edges)
+    torch.testing.assert_close(changed(x, *edges), wanted)
+    torch.testing.assert_close(changed(x.to_sparse_csr(), *edges), wanted)
+    found = [name for name, module in changed.named_modules() if isinstance(module, FeatureLinear)]
+    assert len(found) == maps
+    assert all(name.startswith(("convs.0", "lins.0")) for name in found)
+
+
+def test_categories_of_edges_between_nodes():
+    shape = Shape("node", 4, (3,), 2)
+    with pytest.raises(ValueError, match=r"deepergcn would do, or set data\.edge_features=false"):
+        build_model("tgnn", shape, 8, 2, 0.0, {})
+    build_model("deepergcn", shape, 8, 2, 0.0, {})
+
+
+def test_many_graphs_for_node2vec():
+    with pytest.raises(ValueError, match="many graphs; gcn, graphsage or tgnn, .* would do"):
+        build_model("node2vec", Shape("node", 4, None, 2), 8, 1, 0.0, {})
+
+
+def test_walks_where_a_device_has_no_doubles(monkeypatch):
+    """There is no such device here: the CPU stands in."""
+    rowptr, col, start = torch.tensor([0, 1, 3, 4]), torch.tensor([1, 0, 2, 1]), torch.arange(3)
+    walks = []
+    for devices in ((), ("cpu",)):
+        monkeypatch.setattr(node2vec, "_NO_DOUBLES", devices)
+        torch.manual_seed(0)
+        walks.append(node2vec.random_walk(rowptr, col, start, 5, 0.5, 2.0))
+    assert torch.equal(*walks)
