@@ -15,6 +15,8 @@ from torch_geometric.utils import coalesce
 from tgnn.baselines.shape import Shape
 from tgnn.ops.cache import remembered
 
+_NO_DOUBLES = ("mps",)  # devices without float64; long sums of float32 would make some edges likelier than others
+
 
 def random_walk(rowptr: Tensor, col: Tensor, start: Tensor, length: int, p: float, q: float) -> Tensor:
     r"""Walks of Grover and Leskovec, Section 3.2.2: from :math:`t` over :math:`v` to :math:`x`, drawn in proportion to
@@ -38,6 +40,9 @@ def random_walk(rowptr: Tensor, col: Tensor, start: Tensor, length: int, p: floa
         >>> random_walk(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 2]), torch.tensor([0, 2]), 3, 1.0, 1.0).tolist()
         [[0, 1, 2, 2], [2, 2, 2, 2]]
     """
+    device = start.device
+    if device.type in _NO_DOUBLES:
+        rowptr, col, start = rowptr.cpu(), col.cpu(), start.cpu()
     nodes, edges = rowptr.numel() - 1, None
     if p != 1 or q != 1:
         edges = torch.arange(nodes, device=col.device).repeat_interleave(rowptr.diff()) * nodes + col
@@ -45,7 +50,7 @@ def random_walk(rowptr: Tensor, col: Tensor, start: Tensor, length: int, p: floa
     for _ in range(length):
         before = walk[-2] if len(walk) > 1 and edges is not None else None
         walk.append(_step(rowptr, col, edges, before, walk[-1], p, q))
-    return torch.stack(walk, dim=1)
+    return torch.stack(walk, dim=1).to(device)
 
 
 def _step(
@@ -163,7 +168,10 @@ def build_node2vec(
 ) -> Node2VecNetwork:
     """An embedding of width ``hidden`` and an MLP of ``layers`` on it: 128 and 1 (logistic regression) in the paper."""
     if shape.nodes is None:
-        raise ValueError("node2vec learns an embedding of each node of one graph, and this data has many graphs")
+        raise ValueError(
+            "node2vec learns an embedding of each node of one graph, and this data has many graphs; gcn, graphsage or "
+            "tgnn, which learn from features, would do"
+        )
     if walk_length < context:
         raise ValueError(f"model.context is {context}, but a walk has {walk_length} nodes (model.walk_length)")
     walks = Walks(shape.nodes, hidden, walk_length, context, p, q, negatives)

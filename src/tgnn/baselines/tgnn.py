@@ -34,7 +34,10 @@ def build_tgnn(
         encoder, width = CategoryEncoder(width, hidden), hidden
     edges = shape.edge_features
     if isinstance(edges, tuple):
-        raise ValueError("categories of edges are for graph tasks; set data.edge_features=false, or store numbers")
+        raise ValueError(
+            "tgnn takes categories of edges in graph tasks only; deepergcn would do, or set data.edge_features=false, "
+            "or store numbers"
+        )
     assert width is not None
     gnn = TGNN(
         width,
