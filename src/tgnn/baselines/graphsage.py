@@ -25,7 +25,7 @@ def build_graphsage(
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     pooling: Pooling = "mean",
 ) -> NodeNetwork:
-    """PyG's ``GraphSAGE``, Algorithm 1 of Hamilton et al."""
+    """PyG's ``GraphSAGE``, Algorithm 1 of Hamilton et al. without sampling and without rows of length 1 (line 7)."""
     encoder, width = node_input(shape, hidden)
     gnn = GraphSAGE(width, hidden, layers, shape.outputs, dropout=dropout, aggr=pooling)
     return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)

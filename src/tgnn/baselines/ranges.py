@@ -22,29 +22,39 @@ COMMON: Mapping[str, Range] = {
 RANKS: Range = (8, 25, 32, 50, 64, 75, 100, 128, 200, 256, 512)
 """The paper's ranks, and 8 of its efficiency table."""
 
+_CP_LR: Range = (0.0005, 0.001, 0.005, 0.01, 0.05)
 _INPUT_DROPOUT: Range = (0.0, 0.3, 0.5, 0.7)
 _READOUT: Range = ("sum", "mean")
+_CP: Mapping[str, Range] = {"model.rank": RANKS, "optimizer.cp_lr": _CP_LR}
 
-OWN: Mapping[str, Mapping[str, Range]] = {
-    "tgnn": {
-        "model.rank": RANKS,
-        "model.factors": ("plain", "weighted", "tempered"),
-        "model.low_order": ("sum", "mean", "gcn"),
-        "model.root_weight": (False, True),
-        "optimizer.cp_lr": (0.0005, 0.001, 0.005, 0.01, 0.05),
-    },
-    "cp": {"model.rank": RANKS},
+_OTHERS: Mapping[str, Mapping[str, Range]] = {
     "gat": {"model.heads": (1, 4, 8), "model.attention_dropout": (0.0, 0.3, 0.6)},
     "graphsage": {"model.pooling": ("mean", "max")},
     "gprgnn": {"model.alpha": (0.1, 0.2, 0.5, 0.9)},
     "appnp": {"model.alpha": (0.05, 0.1, 0.2, 0.5)},
-    "gcn2": {"model.alpha": (0.1, 0.2, 0.5), "model.theta": (0.5, 1.0, 1.5)},
+    "mixhop": {"model.powers": ((0, 1), (0, 1, 2), (0, 1, 2, 3))},
+    "deepergcn": {"model.layers": (3, 7, 14)},
+    "gcn2": {"model.layers": (4, 8, 16, 32), "model.alpha": (0.1, 0.2, 0.5), "model.theta": (0.5, 1.0, 1.5)},
     "h2gcn": {"model.layers": (1, 2)},
     "node2vec": {"model.p": (0.25, 0.5, 1.0, 2.0, 4.0), "model.q": (0.25, 0.5, 1.0, 2.0, 4.0)},
     "monet": {"model.kernels": (2, 3, 5)},
     "diffpool": {"model.clusters": (4, 8, 16)},
     "soppool": {"model.kind": ("bimap", "attention")},
-    **{f"{name}+cp": {"model.rank": RANKS} for name in ("gcn", "gat", "graphsage", "gin", "pna")},
+    "dgn": {"model.aggregators": ("mean+dx", "mean+av", "mean+av+dx", "mean+dx+max+min")},
+    "gmt": {"model.seeds": (4, 8, 16)},
+    "phm-gnn": {"model.dimension": (2, 4, 5)},
+}
+
+OWN: Mapping[str, Mapping[str, Range]] = {
+    "tgnn": {
+        **_CP,
+        "model.factors": ("plain", "weighted", "tempered"),
+        "model.low_order": ("sum", "mean", "gcn"),
+        "model.root_weight": (False, True),
+    },
+    "cp": _CP,
+    **_OTHERS,
+    **{f"{name}+cp": {**_OTHERS.get(name, {}), **_CP} for name in ("gcn", "gat", "graphsage", "gin", "pna")},
 }
 """Beside the common ones; a key that a model has for one kind of task only counts there."""
 
