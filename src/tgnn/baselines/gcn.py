@@ -30,6 +30,6 @@ def build_gcn(
 
 
 def build_graph_gcn(shape: Shape, hidden: int, layers: int, dropout: float, *, readout: str = "mean") -> Pooled:
-    """PyG's ``GCNConv`` in the common network."""
+    """PyG's ``GCNConv`` in the common network, with the weights of edges where there are any."""
     stack = [GCNConv(hidden, hidden) for _ in range(layers)]
-    return Pooled(shape, hidden, stack, Readout(readout, hidden), dropout)
+    return Pooled(shape, hidden, stack, Readout(readout, hidden), dropout, edges="weights")

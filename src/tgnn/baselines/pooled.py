@@ -30,8 +30,8 @@ class Pooled(torch.nn.Module):
         jump: Whether the readouts of all layers are used, and not of the last alone.
         head_layers: Layers of the head, each half as wide as the one before.
         head_dropout: Share of entries dropped in the head; ``None``: as ``dropout``.
-        edges: What layers are told of edges: ``"features"`` (mapped to ``hidden``, where there are any), ``None``, or
-            a function of the data.
+        edges: What layers are told of edges: ``"features"`` (mapped to ``hidden``, where there are any), ``"weights"``
+            (where there are any), ``None``, or a function of the data.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Pooled(torch.nn.Module):
         if edges == "features" and shape.edge_features is not None:
             self.edge_encoder = make_encoder(shape.edge_features, hidden, "edge_attr")
         self.told = edges if callable(edges) else None
+        self.weighted = edges == "weights" and shape.edge_weights
         self.layers = torch.nn.ModuleList(layers)
         self.norms = torch.nn.ModuleList(BatchNorm(hidden) if norm else torch.nn.Identity() for _ in self.layers)
         self.dropout, self.residual, self.jump, self.readout = torch.nn.Dropout(dropout), residual, jump, readout
@@ -74,9 +75,11 @@ class Pooled(torch.nn.Module):
         out: Tensor = self.head(pooled)
         return out
 
-    def _of_edges(self, data: Data) -> tuple[Tensor, ...]:
+    def _of_edges(self, data: Data) -> tuple[Tensor | None, ...]:
         if self.told is not None:
             return (self.told(data),)
+        if self.weighted:
+            return (data.get("edge_weight"),)
         if self.edge_encoder is None:
             return ()
         return (self.edge_encoder(data.edge_attr),)

@@ -95,6 +95,7 @@ _GCN = Model(
     gcn.build_gcn,
     gcn.build_graph_gcn,
     node_uses=("edge weights",),
+    graph_uses=("edge weights",),
 )
 _GAT = Model(
     "gat",

@@ -6,9 +6,10 @@ import copy
 
 import pytest
 import torch
+from torch_geometric.data import Batch, Data
 from torch_geometric.nn.models import GCN, MLP
 
-from tgnn.baselines import build_model, node2vec
+from tgnn.baselines import MODELS, build_model, node2vec
 from tgnn.baselines.mixhop import MixHop
 from tgnn.baselines.network import accept_sparse
 from tgnn.baselines.shape import Shape
@@ -44,6 +45,41 @@ def test_categories_of_edges_between_nodes():
     with pytest.raises(ValueError, match=r"deepergcn would do, or set data\.edge_features=false"):
         build_model("tgnn", shape, 8, 2, 0.0, {})
     build_model("deepergcn", shape, 8, 2, 0.0, {})
+
+
+def weighted() -> list[Data]:
+    """Two graphs, whose edges have the same weight both ways."""
+    torch.manual_seed(1)
+    one = EDGES[:, EDGES[0] < EDGES[1]]
+    graphs = []
+    for _ in range(2):
+        weight = torch.rand(one.size(1)).repeat(2)
+        graphs.append(Data(torch.randn(6, 4), torch.cat([one, one.flip(0)], 1), edge_weight=weight))
+    return graphs
+
+
+@pytest.mark.parametrize("name", [n for n, model in MODELS.items() if "edge weights" in model.graph_uses])
+def test_weights_of_graphs_are_used(name):
+    torch.manual_seed(0)
+    model = build_model(name, Shape("graph", 4, None, 2, edge_weights=True), 8, 2, 0.0, {}).eval()
+    batch = Batch.from_data_list(weighted())
+    before = model(batch)
+    batch.edge_weight = batch.edge_weight / 3
+    assert not torch.allclose(model(batch), before, atol=1e-4)
+
+
+def test_gcn_of_weighted_graphs_is_its_equation():
+    torch.manual_seed(0)
+    model = build_model("gcn", Shape("graph", 4, None, 2, edge_weights=True), 8, 1, 0.0, {}).eval()
+    graphs = weighted()
+    out = model(Batch.from_data_list(graphs))
+    for number, data in enumerate(graphs):
+        matrix = torch.eye(6)
+        matrix[data.edge_index[1], data.edge_index[0]] += data.edge_weight
+        root = torch.diag(matrix.sum(1) ** -0.5)
+        x, conv = model.encoder(data.x), model.layers[0]
+        new = model.norms[0](root @ matrix @ root @ conv.lin(x) + conv.bias).relu() + x
+        torch.testing.assert_close(out[number], model.head(new.mean(0)), rtol=1e-4, atol=1e-5)
 
 
 def test_many_graphs_for_node2vec():
