@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path) -> Run:
+def run(capsys, monkeypatch, tmp_path) -> Iterator[Run]:
     """The command in this process: exit code, standard output, standard error."""
     monkeypatch.setenv("TGNN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("TGNN_DATA", raising=False)
@@ -32,7 +32,11 @@ def run(capsys, monkeypatch, tmp_path) -> Run:
         output = capsys.readouterr()
         return code, output.out, output.err
 
-    return command
+    yield command
+    logger = logging.getLogger("tgnn")
+    for handler in list(logger.handlers):  # they write to what pytest has captured, and closes now
+        logger.removeHandler(handler)
+        handler.close()
 
 
 @pytest.fixture

@@ -62,6 +62,7 @@ def _efficiency_rows() -> list[Row]:
                 **_PAPERS_EFFICIENCY,
                 "model.hidden": hidden,
                 "model.heads": heads,
+                "model.out_heads": None,
                 "model.separate": True,
                 "model.attention_dropout": 0.0,
             },
