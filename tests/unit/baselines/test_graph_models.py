@@ -130,15 +130,16 @@ def dense_field(data: Data) -> Tensor:
 @pytest.mark.parametrize("scale", [None, 0.8])
 @pytest.mark.parametrize("data", some_graphs(), ids=["graph", "one", "larger", "edgeless", "parts"])
 def test_directional_layer_is_its_matrices(scale, data):
-    conv = DGNConv(WIDTH, ("mean", "max", "av", "dx"), None, scale)
+    conv = DGNConv(WIDTH, ("mean", "max", "min", "av", "dx"), None, scale)
     field, x = dense_field(data), data.x.double()
     smoothing = field.abs()
     derivative = field - torch.diag(field.sum(1))
-    mean, largest = torch.zeros_like(x), torch.zeros_like(x)
+    mean, largest, least = (torch.zeros_like(x) for _ in range(3))
     for node in range(data.num_nodes):
         if neighbours := [u for u, _ in into(data, node)]:
             mean[node], largest[node] = x[neighbours].mean(0), x[neighbours].max(0).values
-    parts = torch.cat([mean, largest, smoothing @ x, (derivative @ x).abs()], 1)
+            least[node] = x[neighbours].min(0).values
+    parts = torch.cat([mean, largest, least, smoothing @ x, (derivative @ x).abs()], 1)
     if scale is not None:
         logs = [math.log(max(len(into(data, node)), 1) + 1) / scale for node in range(data.num_nodes)]
         parts = torch.cat([parts, *(parts * torch.tensor([[log**power] for log in logs]) for power in (1, -1))], 1)
@@ -237,7 +238,7 @@ def test_a_stored_eigenvector_gives_the_same_as_a_new_one():
 
 
 def test_an_unknown_aggregator_is_named():
-    with pytest.raises(ValueError, match=r"model.aggregators is 'mean\+dy': it is made of mean, max, av, dx"):
+    with pytest.raises(ValueError, match=r"model.aggregators is 'mean\+dy': it is made of mean, max, min, av, dx"):
         build_model("dgn", Shape("graph", 3, None, 1), 8, 2, 0.0, {"aggregators": "mean+dy"})
 
 
