@@ -137,7 +137,8 @@ def _run(experiment: Experiment, ask: Ask, folder: Path, json: bool) -> None:
     else:
         out.print(markdown(result), markup=False, highlight=False, soft_wrap=True)
         paths = ", ".join(str(path) for path in [folder / f"{experiment.name}.json", *texts])
-        err.print(f"saved as {paths}\na page of it: tgnn report {folder}")
+        if console.verbosity >= 0:
+            err.print(f"saved as {paths}\na page of it: tgnn report {folder}", soft_wrap=True)
     if failed:
         raise typer.Exit(1)
 
