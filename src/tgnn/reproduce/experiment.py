@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tgnn.baselines.registry import count_hops
 from tgnn.data.catalog import CATALOG
 from tgnn.data.load import find_entry
 from tgnn.paper import Figure, figures
@@ -135,4 +136,7 @@ def _config(model: str, data: str, changes: Mapping[str, Any]) -> Config:
     ours = recipe_for(data, "tgnn", level)
     same = {f"{part}.{key}": value for part in ("data", "train") for key, value in ours.get(part, {}).items()}
     same |= {f"optimizer.{key}": ours.get("optimizer", {}).get(key, default) for key, default in _SCHEDULE.items()}
+    settings = resolve(data, model, level).model
+    if level == "node" and count_hops(model, settings.layers, settings.arguments) == 0:  # it cannot be sampled for
+        same = {key: value for key, value in same.items() if key not in ("train.sample", "train.batch_size")}
     return resolve(data, model, level, changes={**same, **changes})
