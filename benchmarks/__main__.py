@@ -329,6 +329,7 @@ def main() -> None:
         "--data", type=Path, default=Path("../shared/data"), help="folder with planetoid/Cora/raw, if any"
     )
     parser.add_argument("--seeds", type=int, default=20, help="of the part stability (default: 20)")
+    parser.add_argument("--write", action="store_true", help="put the parts measured into docs/benchmarks.md")
     arguments = parser.parse_args()
     if wrong := set(arguments.parts) - set(PARTS):
         parser.error(f"there is no part {sorted(wrong)[0]!r}; choose of {', '.join(PARTS)}")
@@ -340,9 +341,21 @@ def main() -> None:
             text += PARTS[name](arguments)
     report = "\n".join(text).rstrip() + "\n"
     print(report)
-    if not arguments.parts:
-        (DOCS / "benchmarks.md").write_text(report)
+    if not arguments.parts or arguments.write:
+        page = DOCS / "benchmarks.md"
+        page.write_text(merged(page.read_text(), report) if arguments.parts else report)
         print(f"written to docs/benchmarks.md after {time.time() - start:.0f} s")
+
+
+def merged(page: str, report: str) -> str:
+    """The page with the sections of a report in place of its own; both must be of one machine."""
+    head, *old = page.split("\n## ")
+    new_head, *new = report.rstrip().split("\n## ")
+    if head != new_head:
+        raise SystemExit("docs/benchmarks.md is of another machine or torch: measure all parts, and it is written anew")
+    fresh = {section.partition("\n")[0]: section.rstrip() for section in new}
+    kept = [fresh.pop(section.partition("\n")[0], section.rstrip()) for section in old]
+    return "\n\n## ".join([head.rstrip(), *kept, *fresh.values()]) + "\n"
 
 
 if __name__ == "__main__":
