@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.nn import DenseSAGEConv, dense_diff_pool
+from torch_geometric.nn import DenseSAGEConv
 from torch_geometric.nn.models import MLP
 from torch_geometric.nn.norm import BatchNorm
 from torch_geometric.utils import to_dense_adj, to_dense_batch
@@ -36,15 +36,16 @@ class DenseSAGE(torch.nn.Module):
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor) -> Tensor:
+        padded = not bool(mask.all())
         for conv, norm in zip(self.convs, self.norms):
             x = conv(x, adj)
-            rows = self.dropout(norm(x[mask]).relu())
-            x = rows.new_zeros(x.shape).index_put((mask,), rows)
+            rows = self.dropout(norm(x[mask] if padded else x.flatten(0, 1)).relu())
+            x = rows.new_zeros(x.shape).index_put((mask,), rows) if padded else rows.view(x.shape)
         return x
 
 
 class DiffPool(torch.nn.Module):
-    """Eq. (3) to (6) of Ying et al., with PyG's ``dense_diff_pool``, and the sum of what the last level has.
+    """Eq. (3) to (6) of Ying et al., as PyG's ``dense_diff_pool`` has them, and the sum of what the last level has.
 
     While training, ``extra_loss`` is the paper's loss of links and entropy (Sect. 3.3), summed over levels, each as
     :func:`cluster_losses` has them.
@@ -74,32 +75,31 @@ class DiffPool(torch.nn.Module):
         adj = to_dense_adj(data.edge_index, data.batch, max_num_nodes=x.size(1), batch_size=size).transpose(1, 2)
         losses: list[Tensor] = []
         for embed, assign in zip(self.embeds, self.assigns):
-            rows, scores = embed(x, adj, mask), assign(x, adj, mask)
+            rows, s = embed(x, adj, mask), assign(x, adj, mask).softmax(-1) * mask.unsqueeze(-1)
             if self.training:
-                losses += cluster_losses(adj, scores, mask)
-            x, adj, *_ = dense_diff_pool(rows, adj, scores, mask)
+                losses += cluster_losses(adj, s, mask)
+            x, adj = s.transpose(1, 2) @ rows, s.transpose(1, 2) @ adj @ s  # as PyG's dense_diff_pool
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         self.extra_loss = torch.stack(losses).sum() if self.training else None
         out: Tensor = self.head(self.embeds[-1](x, adj, mask).sum(1))
         return out
 
 
-def cluster_losses(adj: Tensor, scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The paper's losses of links, :math:`\Vert A - S S^\top \Vert_F`, and of entropy (Sect. 3.3), with the softmax
+def cluster_losses(adj: Tensor, s: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The paper's losses of links, :math:`\Vert A - S S^\top \Vert_F`, and of entropy (Sect. 3.3), with the shares
     :math:`S`: the first divided by the number of pairs of nodes, as PyG does, the second a mean over nodes.
 
     PyG counts nodes that only pad as well: its losses change with the largest graph of a batch.
 
     Args:
         adj: Edges.
-        scores: Before the softmax.
+        s: Share of each cluster in each node, 0 where there is no node.
         mask: Which nodes there are.
 
     Shapes:
-        - **input:** ``adj`` ``[B, N, N]``, ``scores`` ``[B, N, C]``, ``mask`` ``[B, N]``
+        - **input:** ``adj`` ``[B, N, N]``, ``s`` ``[B, N, C]``, ``mask`` ``[B, N]``
         - **output:** two numbers
     """
-    s = scores.softmax(-1) * mask.unsqueeze(-1)
     nodes = mask.sum(1)
     links = torch.linalg.vector_norm(adj - s @ s.transpose(1, 2)) / nodes.square().sum()
     entropy = -(s * (s + 1e-15).log()).sum() / nodes.sum()
@@ -128,5 +128,5 @@ def build_graph_diffpool(
     clusters: Annotated[int, Field(ge=1)] = 8,
     levels: Annotated[int, Field(ge=1, le=2)] = 1,
 ) -> DiffPool:
-    """PyG's ``DenseSAGEConv`` and ``dense_diff_pool``; a second level has a quarter of the ``clusters``."""
+    """PyG's ``DenseSAGEConv``, pooled by clusters; a second level has a quarter of the ``clusters``."""
     return DiffPool(shape, hidden, layers, dropout, (clusters, max(clusters // 4, 1))[:levels])

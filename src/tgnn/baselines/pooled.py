@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.models import MLP
-from torch_geometric.nn.norm import BatchNorm
 
 from tgnn.baselines.shape import Shape
 from tgnn.nn.models.encoder import make_encoder
@@ -57,7 +56,9 @@ class Pooled(torch.nn.Module):
         self.told = edges if callable(edges) else None
         self.weighted = edges == "weights" and shape.edge_weights
         self.layers = torch.nn.ModuleList(layers)
-        self.norms = torch.nn.ModuleList(BatchNorm(hidden) if norm else torch.nn.Identity() for _ in self.layers)
+        self.norms = torch.nn.ModuleList(
+            torch.nn.BatchNorm1d(hidden) if norm else torch.nn.Identity() for _ in self.layers
+        )
         self.dropout, self.residual, self.jump, self.readout = torch.nn.Dropout(dropout), residual, jump, readout
         width = int(readout.width) * (len(self.layers) if jump else 1)  # type: ignore[arg-type]
         widths = [width] + [max(hidden // 2**i, 1) for i in range(1, head_layers)] + [shape.outputs]
@@ -70,8 +71,10 @@ class Pooled(torch.nn.Module):
             new = norm(layer(x, data.edge_index, *told)).relu()
             x = self.dropout(new + x if self.residual else new)
             rows.append(x)
-        rows = rows if self.jump else rows[-1:]
-        pooled = torch.cat([self.readout(x, data.batch, data.num_graphs) for x in rows], dim=-1)
+        size = data.num_graphs
+        pooled = self.readout(x, data.batch, size)
+        if self.jump:
+            pooled = torch.cat([*(self.readout(row, data.batch, size) for row in rows[:-1]), pooled], dim=-1)
         out: Tensor = self.head(pooled)
         return out
 

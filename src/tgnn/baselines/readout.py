@@ -62,4 +62,5 @@ class Readout(torch.nn.Module):
         return CPAggregation(width, width, rank=rank, scaled=True) if name == "cp" else _CLASSICAL[name]()
 
     def forward(self, x: Tensor, batch: Tensor, size: int) -> Tensor:
-        return torch.cat([pooling(x, batch, dim_size=size) for pooling in self.poolings], dim=-1)
+        rows = [pooling(x, batch, dim_size=size) for pooling in self.poolings]
+        return rows[0] if len(rows) == 1 else torch.cat(rows, dim=-1)

@@ -92,7 +92,7 @@ def losses(graphs: list[Data], width: int | None = None) -> tuple[torch.Tensor, 
     batch = Batch.from_data_list(graphs)
     scores, mask = to_dense_batch(batch.x, batch.batch, max_num_nodes=width)
     adj = to_dense_adj(batch.edge_index, batch.batch, max_num_nodes=scores.size(1))
-    return cluster_losses(adj, scores, mask)
+    return cluster_losses(adj, scores.softmax(-1) * mask.unsqueeze(-1), mask)
 
 
 def test_losses_of_clusters_are_those_of_pyg_without_padding():

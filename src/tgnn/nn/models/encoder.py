@@ -50,6 +50,8 @@ class CategoryEncoder(torch.nn.Module):
             raise ValueError(f"{self.what} must be categories, {wanted}, got {list(x.shape)} of {x.dtype}")
         if not torch.compiler.is_compiling():
             self._check(x)
+        if len(self.sizes) == 1:
+            return torch.nn.functional.embedding(x.squeeze(1), self.weight)
         return torch.nn.functional.embedding_bag(x + self.offset, self.weight, mode="sum")
 
     def _check(self, x: Tensor) -> None:
