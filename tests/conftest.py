@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
@@ -18,6 +21,18 @@ def _available(name: str) -> str:
     if reason != "available":
         pytest.skip(f"{name}: {reason}")
     return name
+
+
+@pytest.fixture(autouse=True)
+def logger_as_it_was() -> Iterator[None]:
+    """The command sets up the logger for its process; the next test wants it as it was."""
+    yield
+    logger = logging.getLogger("tgnn")
+    for handler in list(logger.handlers):  # they write to what pytest has captured, and closes now
+        logger.removeHandler(handler)
+        handler.close()
+    logger.filters.clear()
+    logger.propagate = True
 
 
 @pytest.fixture(params=ALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path) -> Iterator[Run]:
+def run(capsys, monkeypatch, tmp_path) -> Run:
     """The command in this process: exit code, standard output, standard error."""
     monkeypatch.setenv("TGNN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("TGNN_DATA", raising=False)
@@ -32,11 +32,7 @@ def run(capsys, monkeypatch, tmp_path) -> Iterator[Run]:
         output = capsys.readouterr()
         return code, output.out, output.err
 
-    yield command
-    logger = logging.getLogger("tgnn")
-    for handler in list(logger.handlers):  # they write to what pytest has captured, and closes now
-        logger.removeHandler(handler)
-        handler.close()
+    return command
 
 
 @pytest.fixture
