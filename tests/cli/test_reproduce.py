@@ -53,6 +53,10 @@ def test_a_cell_that_fails_is_shown_and_the_exit_code_says_so(run, tmp_path):
         (("reproduce", "table-tu", "--models", "gni"), "there is no 'gni' in table-tu; it has gin, gmt, soppool, tgnn"),
         (("reproduce", "table-tu", "--datasets", "mutga"), "did you mean mutag"),
         (("reproduce", "table-tu", "--dry-run", "--set", "model.hidden"), "is not KEY=VALUE"),
+        (
+            ("reproduce", "figure-interactions", "--models", "gcn"),
+            "no 'gcn' in figure-interactions; it has cp",
+        ),
         (("models", "gatt"), "there is no model 'gatt': did you mean gat?"),
     ],
 )

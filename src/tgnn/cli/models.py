@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Annotated, Any
 
 import typer
@@ -54,20 +53,12 @@ def _about(name: str) -> dict[str, Any]:
 
 def _count(name: str, level: str) -> int:
     """Parameters of the model as its default recipe has it, on Cora or ZINC."""
-    import torch
-
-    from tgnn.baselines import build_model
     from tgnn.baselines.shape import Shape
+    from tgnn.training.check import build_quietly
     from tgnn.training.recipes import resolve
 
     shape = Shape("node", 1433, None, 7, nodes=2708) if level == "node" else Shape("graph", (28,), (4,), 1)
-    settings = resolve("", name, level).model
-    logging.getLogger("tgnn").disabled = True  # here it is no news that a model leaves the edges' features unused
-    try:
-        with torch.random.fork_rng([]):
-            model = build_model(name, shape, settings.hidden, settings.layers, settings.dropout, settings.arguments)
-    finally:
-        logging.getLogger("tgnn").disabled = False
+    model = build_quietly(resolve("", name, level).model, shape)
     return sum(parameter.numel() for parameter in model.parameters())
 
 

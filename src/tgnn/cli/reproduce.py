@@ -120,7 +120,7 @@ def _run(experiment: Experiment, ask: Ask, folder: Path, json: bool) -> None:
     from tgnn.reproduce.write import markdown, write_texts
     from tgnn.training.loop import Interrupted
 
-    view = _View(json, ask.jobs)
+    view = _View(json)
     command = _command(experiment, ask)
     try:
         with view:
@@ -158,9 +158,9 @@ def _command(experiment: Experiment, ask: Ask) -> str:
 class _View:
     """Cells done, running and left, and the time to go: a moving line on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, json: bool, jobs: int) -> None:
+    def __init__(self, json: bool) -> None:
         self._quiet = json or console.verbosity < 0
-        self._jobs, self._started, self._said = jobs, time.monotonic(), 0.0
+        self._started, self._said = time.monotonic(), 0.0
         self._status: Any = None
 
     def __enter__(self) -> _View:

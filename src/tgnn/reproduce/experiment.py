@@ -66,7 +66,7 @@ class Experiment:
     Args:
         name: To call it by.
         title: In words.
-        rows: Name, model and settings of each row; or a function of the data set.
+        rows: Name, model and settings of each row.
         columns: Data sets; or named variants of one, with their settings.
         runs: Of each cell.
         kind: How it is shown (:class:`~tgnn.reproduce.result.Result`).

@@ -107,6 +107,9 @@ class SetNetwork(torch.nn.Module):
 
 def measure_interactions(ask: Ask, store: Path) -> Result:
     """All poolings, widths and orders; what was measured before is found again in ``store``."""
+    for name in ask.models or ():
+        if name not in POOLINGS:
+            raise ValueError(f"there is no {name!r} in figure-interactions; it has {', '.join(POOLINGS)}")
     poolings = [name for name in POOLINGS if ask.models is None or name in ask.models]
     widths = [width for width in WIDTHS if ask.largest is None or width <= ask.largest]
     cells = []

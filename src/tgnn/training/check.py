@@ -24,12 +24,22 @@ def check_model(config: Config, level: str) -> None:
         config: Of a run.
         level: ``"node"`` or ``"graph"``.
     """
-    settings, logger = config.model, logging.getLogger("tgnn")
-    before, logger.disabled = logger.disabled, True  # what it leaves unused is no news of this data
+    build_quietly(config.model, _ANY[level])
+
+
+def build_quietly(settings: ModelConfig, shape: Shape) -> torch.nn.Module:
+    """The model, to be looked at and not to be trained: nothing is said of what it leaves unused, no seed is used up.
+
+    Args:
+        settings: Of the model.
+        shape: Of some data.
+    """
+    logger = logging.getLogger("tgnn")
+    before, logger.disabled = logger.disabled, True
     try:
         with torch.random.fork_rng([]):
-            build_model(
-                settings.name, _ANY[level], settings.hidden, settings.layers, settings.dropout, settings.arguments
+            return build_model(
+                settings.name, shape, settings.hidden, settings.layers, settings.dropout, settings.arguments
             )
     finally:
         logger.disabled = before

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,7 +43,7 @@ def train_all(
     if jobs == 1:
         for key, (config, folder) in plans.items():
             began(key)
-            _told(lambda config=config, folder=folder: train(config, folder, resume), key, done, failed)  # type: ignore[misc]
+            _told(partial(train, config, folder, resume), key, done, failed)
         return
     waiting = dict(plans)
     with asked_to_stop() as stop:

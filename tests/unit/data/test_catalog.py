@@ -24,7 +24,9 @@ from tgnn.data.obtain import Unobtainable
 from tgnn.data.protocols import choose_split, protocols
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
-needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="no real data beside the project")
+needs_shared = pytest.mark.skipif(
+    not SHARED.exists(), reason="needs real data in ../shared/data, not part of the project"
+)
 
 OF_THE_PAPER = [
     "cora",

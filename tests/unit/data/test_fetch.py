@@ -428,7 +428,7 @@ def test_all_that_was_started_ends_when_it_takes_too_long(tmp_path, monkeypatch)
     assert left_behind(tmp_path / "shelf") == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a program with the one that started it")
+@pytest.mark.skipif(sys.platform != "linux", reason="uses PR_SET_PDEATHSIG, which only Linux has")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
 def test_the_program_ends_with_us(tmp_path, monkeypatch, how):
     package = npm_that(
