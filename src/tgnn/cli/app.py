@@ -19,6 +19,7 @@ from tgnn.cli.predict import evaluate, predict
 from tgnn.cli.report import report
 from tgnn.cli.reproduce import reproduce
 from tgnn.cli.train import train
+from tgnn.cli.tune import tune
 
 _BEFORE_THE_VERB = ("--quiet", "-q", "--verbose", "-v", "--log-file", "--version")
 
@@ -44,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (train, evaluate, predict, reproduce, report, doctor, models):
+for verb in (train, evaluate, predict, tune, reproduce, report, doctor, models):
     app.command()(verb)
 app.add_typer(data.app, name="data")
 

@@ -67,6 +67,13 @@ def prepare(config: Config) -> Prepared:
     return prepared
 
 
+def prepare_blind(config: Config) -> Prepared:
+    """As :func:`prepare`, but the test labels are thrown away: for code that chooses."""
+    prepared = prepare(config)
+    prepared.sealed.open()
+    return prepared
+
+
 def complete(data: Data | PackedGraphs, model: str) -> None:
     """Adds what the model of that name reads beyond the files."""
     add = find_model(model).complete

@@ -64,7 +64,7 @@ def _with_one_pool(
     threads = max(1, (os.cpu_count() or 1) // jobs)
     running: dict[Future[dict[str, Any]], K] = {}
     spawn = get_context("spawn")
-    with listening(spawn) as said, ProcessPoolExecutor(jobs, spawn, _begin, (said,)) as pool:
+    with listening(spawn) as said, ProcessPoolExecutor(jobs, spawn, begin_worker, (said,)) as pool:
         try:
             while waiting or running:
                 while waiting and len(running) < jobs and not asked():
@@ -110,7 +110,7 @@ def _told(
         done(key, metrics)
 
 
-def _begin(said: Any) -> None:
+def begin_worker(said: Any) -> None:
     """A worker speaks through its parent. If that is killed it is asked to stop (on Linux): it does not go on alone."""
     speak_through(said)
     if sys.platform == "linux":

@@ -1,0 +1,253 @@
+"""``tgnn tune``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tgnn.cli import console
+from tgnn.cli.console import err, out, print_json
+from tgnn.cli.resolve import resolve_config
+from tgnn.cli.train import key_and_value
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tgnn.training.config import Config
+    from tgnn.tuning.plan import Plan
+    from tgnn.tuning.result import StudyResult, Trial
+
+
+def tune(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A name of `tgnn data list`; none: the recipe's.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Your own data instead: a folder of tables, a .npz, ...")] = None,
+    model: Annotated[str | None, typer.Option(help="A name of `tgnn models`; by default tgnn.")] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Sets of settings to try.")] = 60,
+    splits: Annotated[
+        int | None, typer.Option(min=1, help="Splits to average over; by default 3, of a published split 1.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Trials at once; by default one per core.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of what is tried.")] = 0,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=A,B,C", help="Values to try instead of the known ranges; KEY= leaves it alone."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting for all trials, not searched.")
+    ] = None,
+    recipe: Annotated[Path | None, typer.Option(help="A YAML file of settings to start from.")] = None,
+    root: Annotated[
+        Path | None, typer.Option(envvar="TGNN_DATA", help="Folder with files, looked into before cache and network.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
+    storage: Annotated[
+        str | None,
+        typer.Option(help="A database that many machines share, as postgresql://user@host/name; else a file in --out."),
+    ] = None,
+    study: Annotated[str | None, typer.Option(help="Name of the study; by default data set and model.")] = None,
+    together: Annotated[
+        int, typer.Option(min=1, help="Trials that do not wait for one another; at least as many as workers.")
+    ] = 10,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the study. [default: runs/tune/<data>-<model>]")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be searched and stop.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object and nothing else.")] = False,
+) -> None:
+    """Search for good settings, judged on validation only, and write them as a recipe for `tgnn train`.
+
+    The paper's ranges are tried, and those of the model's own (`--dry-run` shows them). Stop it whenever you like and
+    type the same line again: it goes on. The same seed gives the same trials, with any number of jobs.
+
+    Examples: `tgnn tune cora --trials 60 --jobs 2`, `tgnn tune cora --model gcn --search optimizer.lr=0.01,0.05`,
+    `tgnn tune --data my_folder --storage postgresql://me@host/studies`.
+    """
+    if name is not None and data is not None:
+        raise typer.BadParameter("give NAME or --data, not both", param_hint="NAME")
+    changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
+    changes = {key: value for key, value in changes.items() if value is not None}
+    fixed = dict(key_and_value(text) for text in settings or [])
+    config = resolve_config(name or (str(data.resolve()) if data else None), model, recipe, {**changes, **fixed})
+    plan = _plan(config, search or [], fixed, trials, splits, seed, together)
+    if dry_run:
+        _show_space(plan, json)
+        return
+    place = folder or Path("runs") / "tune" / f"{Path(config.data.name).name}-{config.model.name}"
+    _run(plan, place, jobs or os.cpu_count() or 1, storage, study, _command(plan, search, fixed), json)
+
+
+def _plan(
+    config: Config, search: list[str], fixed: dict[str, Any], trials: int, splits: int | None, seed: int, together: int
+) -> Plan:
+    from tgnn.training.prepare import prepare_blind
+    from tgnn.tuning.plan import Plan
+    from tgnn.tuning.space import space_of, usual_splits, with_defaults
+
+    prepared = prepare_blind(config)
+    space = space_of(config.model.name, prepared)
+    for text in search:
+        key, values = _key_and_values(text)
+        space[key] = values
+    space = {key: values for key, values in space.items() if values and key not in fixed}
+    if not space:
+        raise typer.BadParameter("nothing is left to search", param_hint="--search")
+    config = with_defaults(config, prepared.shape.level, space)
+    plan = Plan(config, space, trials, splits or usual_splits(prepared), seed, together)
+    for key, values in plan.space.items():
+        for value in values:
+            plan.config_of({**plan.start, key: value})  # what cannot be is said now
+    return plan
+
+
+def _key_and_values(text: str) -> tuple[str, tuple[Any, ...]]:
+    import yaml
+
+    key, equals, values = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not KEY=A,B,C, such as optimizer.lr=0.01,0.1", param_hint="--search")
+    try:
+        found = yaml.safe_load(f"[{values}]")
+    except yaml.YAMLError:
+        raise typer.BadParameter(
+            f"{values!r} is not a list of values such as 0.01,0.1", param_hint="--search"
+        ) from None
+    return key.strip(), tuple(found)
+
+
+def _show_space(plan: Plan, json: bool) -> None:
+    if json:
+        print_json(plan.to_dict())
+        return
+    from rich.table import Table
+
+    table = Table("setting", "starts at", "is searched over", box=None, pad_edge=False)
+    for key, values in plan.space.items():
+        table.add_row(key, _text(plan.start[key]), ", ".join(map(_text, values)))
+    console.print_table(table)
+    count = f"{plan.trials} trial{'s' * (plan.trials > 1)}"
+    out.print(f"{count}, each the mean validation score over {plan.splits} split{'s' * (plan.splits > 1)}")
+
+
+def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | None, command: str, json: bool) -> None:
+    try:
+        from tgnn.tuning.result import RECIPE
+        from tgnn.tuning.tune import tune as search
+    except ImportError as error:
+        raise ImportError(f"tgnn tune needs {error.name}: pip install 'tgnn[tune]'") from error
+    from tgnn.training.loop import Interrupted
+
+    try:
+        with _watch(plan, quiet=json or console.verbosity < 0) as tell:
+            result = search(plan, folder, min(jobs, plan.trials), storage, study, command, tell)
+    except Interrupted:
+        err.print("stopped; what was tried is kept: type the same line again to go on")
+        raise typer.Exit(130) from None
+    if json:
+        import dataclasses
+
+        best = result.best
+        assert best is not None
+        print_json(
+            {"recipe": str(folder / RECIPE), "best": dataclasses.asdict(best), "study": dataclasses.asdict(result)}
+        )
+        return
+    console.print_table(_table(result, 10))
+    out.print(_sum_up(result), highlight=False, soft_wrap=True)
+    recipe = folder / RECIPE
+    err.print(f"the best is saved as {recipe}\ntrain with it: tgnn train --recipe {recipe} --runs 10", soft_wrap=True)
+    err.print(f"a page of the search: tgnn report {folder}", soft_wrap=True)
+
+
+def _command(plan: Plan, search: list[str] | None, fixed: dict[str, Any]) -> str:
+    """What a reader can type to have the same; without what is private to a machine."""
+    words = ["tgnn", "tune", Path(plan.config.data.name).name, "--model", plan.config.model.name]
+    words += ["--trials", str(plan.trials), "--splits", str(plan.splits)]
+    words += ["--seed", str(plan.seed)] if plan.seed else []
+    words += ["--together", str(plan.together)] if plan.together != 10 else []
+    words += [word for text in search or [] for word in ("--search", text)]
+    words += [word for key, value in fixed.items() for word in ("--set", f"{key}={_text(value)}")]
+    return shlex.join(words)
+
+
+# ---- what a user watches -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _watch(plan: Plan, quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
+    """A table of the best so far; off a terminal a line for every trial that ends."""
+    if quiet:
+        yield lambda result: None
+        return
+    if err.is_terminal:
+        from rich.live import Live
+
+        with Live(console=err, transient=True, refresh_per_second=2) as live:
+
+            def show(result: StudyResult) -> None:
+                from rich.console import Group
+
+                live.update(Group(_table(result, 8), _sum_up(result)))
+
+            yield show
+        return
+    said: set[int] = set()
+
+    def tell(result: StudyResult) -> None:
+        fresh = [trial for trial in result.trials if trial.state in ("complete", "pruned", "failed")]
+        fresh = [trial for trial in fresh if trial.number not in said]
+        first = not said and len(fresh) > 1
+        said.update(trial.number for trial in fresh)
+        if first:
+            err.print(f"going on with a study: {_sum_up(result)}", highlight=False, soft_wrap=True)
+            return
+        for trial in fresh:
+            text = f"trial {trial.number}: {_score(trial)}; {_sum_up(result)}"
+            err.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    yield tell
+
+
+def _score(trial: Trial) -> str:
+    if trial.score is not None:
+        return f"{trial.score:.4f}"
+    return trial.state if not trial.reason else f"{trial.state} ({trial.reason})"
+
+
+def _sum_up(result: StudyResult) -> str:
+    done = result.count("complete", "pruned", "failed")
+    words = f"{done} of {result.asked} trials done"
+    parts = [f"{count} {state}" for state in ("pruned", "failed", "running") if (count := result.count(state))]
+    words += f" ({', '.join(parts)})" if parts else ""
+    best = result.best
+    if best is not None:
+        words += f", best validation {result.metric} {best.score:.4f} (trial {best.number})"
+    return words
+
+
+def _table(result: StudyResult, rows: int) -> Table:
+    """The best trials, with the settings in which they differ."""
+    from rich.table import Table
+
+    shown = result.ranking[:rows]
+    keys = [key for key in result.space if len({str(trial.values.get(key)) for trial in shown}) > 1]
+    keys = keys or list(result.space)
+    table = Table("trial", result.metric, *(key.rpartition(".")[2] for key in keys), box=None, pad_edge=False)
+    for trial in shown:
+        table.add_row(str(trial.number), _score(trial), *(_text(trial.values.get(key)) for key in keys))
+    return table
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else str(value).lstrip("=")

@@ -1,0 +1,126 @@
+"""What a search has found, as a file that needs no Optuna to be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tgnn.training.run import write_json, write_text
+
+RESULT, RECIPE = "study.json", "best.yaml"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of settings.
+
+    Args:
+        number: Its place in the search, from 0.
+        state: ``"complete"``, ``"pruned"`` (not finished: half of the earlier ones were better), ``"failed"``,
+            ``"running"`` or ``"waiting"``.
+        values: The settings, as ``section.key``.
+        score: Mean validation metric over the splits.
+        scores: On each split.
+        seconds: It took.
+        reason: Why it failed.
+    """
+
+    number: int
+    state: str
+    values: Mapping[str, Any]
+    score: float | None = None
+    scores: Sequence[float] = ()
+    seconds: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A search, as far as it is.
+
+    Args:
+        name: Of the study.
+        data: What was learned from.
+        model: Which model.
+        metric: Of validation.
+        higher_is_better: Its sense.
+        split: Protocol of the splits.
+        splits: How many of them.
+        trials: By place.
+        asked: Trials that were asked for.
+        space: What could be tried.
+        config: What the search started from and, but for its space, left as it was.
+        importance: Share of each setting in how scores differ, over complete trials.
+        seed: Of the search.
+        command: To have the same.
+        environment: What a result may depend on.
+        data_hash: Of the data.
+    """
+
+    name: str
+    data: str
+    model: str
+    metric: str
+    higher_is_better: bool
+    split: str
+    splits: int
+    trials: Sequence[Trial]
+    asked: int
+    space: Mapping[str, Sequence[Any]]
+    config: Mapping[str, Any]
+    importance: Mapping[str, float] = field(default_factory=dict)
+    seed: int = 0
+    command: str = ""
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    data_hash: str = ""
+
+    @property
+    def ranking(self) -> list[Trial]:
+        """Complete trials, the best first."""
+        done = [trial for trial in self.trials if trial.state == "complete" and trial.score is not None]
+        return sorted(done, key=lambda trial: (-1 if self.higher_is_better else 1) * (trial.score or 0.0))
+
+    @property
+    def best(self) -> Trial | None:
+        """The best complete trial."""
+        return next(iter(self.ranking), None)
+
+    def count(self, *states: str) -> int:
+        """How many trials are in one of these states."""
+        return sum(trial.state in states for trial in self.trials)
+
+    def write(self, path: Path) -> None:
+        write_json(path, {"kind": "study", **asdict(self)})
+
+    @classmethod
+    def read(cls, path: Path) -> StudyResult:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict) or found.pop("kind", None) != "study":
+            raise ValueError(f"{path} is not a study")
+        try:
+            return cls(**{**found, "trials": [Trial(**trial) for trial in found["trials"]]})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+
+    def write_recipe(self, path: Path, recipe: Mapping[str, Any]) -> None:
+        """The best settings, with where they come from.
+
+        Args:
+            path: Of the YAML file.
+            recipe: The settings, in sections.
+        """
+        best = self.best
+        assert best is not None
+        tried = self.count("complete", "pruned", "failed")
+        about = [
+            f"Best of {tried} trials on validation: {self.metric} {best.score:.4f}, "
+            f"mean over {self.splits} splits ({self.split}).",
+            f"Study {self.name}, seed {self.seed}, trial {best.number}" + (f": {self.command}" if self.command else ""),
+        ]
+        text = yaml.safe_dump(dict(recipe), sort_keys=False, default_flow_style=None, width=1000)
+        write_text(path, "".join(f"# {line}\n" for line in about) + text)

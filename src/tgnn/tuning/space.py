@@ -1,0 +1,48 @@
+"""What a search tries where nobody says: the ranges of the model, and scaling where features are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tgnn.baselines.ranges import search_space
+from tgnn.baselines.registry import find_model, settings_of
+from tgnn.data.protocols import STORED
+from tgnn.training.config import Config, make_config, with_changes
+from tgnn.training.prepare import Prepared
+
+_FEATURES = ("stored", "row-sum", "row-l2")
+
+
+def space_of(model: str, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
+    """Settings and the values to try.
+
+    Args:
+        model: Name of the model.
+        prepared: The data.
+    """
+    shape = prepared.shape
+    space: dict[str, tuple[Any, ...]] = dict(search_space(model, shape.level))
+    if shape.level == "node" and isinstance(shape.features, int):
+        space["data.features"] = _FEATURES
+    return space
+
+
+def with_defaults(config: Config, level: str, keys: Iterable[str]) -> Config:
+    """The same settings, but those of the model's own that are searched are said, also where they are the default.
+
+    Args:
+        config: Of a run.
+        level: ``"node"`` or ``"graph"``.
+        keys: That are searched, as ``section.key``.
+    """
+    build = find_model(config.model.name).builder(level)
+    own = {} if build is None else {f"model.{name}": default for name, (_, default) in settings_of(build).items()}
+    said = {f"model.{name}" for name in config.model.arguments}
+    missing = {key: own[key] for key in keys if key in own and key not in said}
+    return make_config(with_changes(config.model_dump(mode="json"), missing))
+
+
+def usual_splits(prepared: Prepared) -> int:
+    """Over how many splits to average: three, but of a split that came with the data there is one."""
+    return 1 if prepared.split.name in STORED else 3
