@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import torch
 from pydantic import Field
-from torch_geometric.nn import SAGEConv
+from torch import Tensor
+from torch.nn.parameter import Parameter
+from torch_geometric.nn import MessagePassing, SAGEConv
+from torch_geometric.nn.dense import Linear
+from torch_geometric.nn.inits import uniform
 from torch_geometric.nn.models import GraphSAGE
 
-from tgnn.baselines.network import NodeNetwork, node_input
+from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
 from tgnn.baselines.pooled import Pooled
 from tgnn.baselines.readout import Readout
 from tgnn.baselines.shape import Shape
@@ -27,8 +32,44 @@ def build_graphsage(
 ) -> NodeNetwork:
     """PyG's ``GraphSAGE``, Algorithm 1 of Hamilton et al. without sampling and without rows of length 1 (line 7)."""
     encoder, width = node_input(shape, hidden)
-    gnn = GraphSAGE(width, hidden, layers, shape.outputs, dropout=dropout, aggr=pooling)
-    return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
+    if pooling == "max":
+        gnn = GraphSAGE(width, hidden, layers, shape.outputs, dropout=dropout, aggr=pooling)
+        return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
+    gnn = accept_sparse(_MapFirst(width, hidden, layers, shape.outputs, dropout=dropout, aggr=pooling), width)
+    return NodeNetwork(gnn, encoder, input_dropout=input_dropout)
+
+
+class _MapFirst(GraphSAGE):
+    def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> MessagePassing:
+        return MapFirstConv(in_channels, out_channels, **kwargs)
+
+
+class MapFirstConv(MessagePassing):
+    """PyG's ``SAGEConv`` in another order: means and sums commute with a linear map, which makes wide rows short first.
+
+    Args:
+        in_channels: Size of each input row.
+        out_channels: Size of each output row.
+        aggr: ``"mean"`` or ``"sum"``.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, aggr: str) -> None:
+        super().__init__(aggr)
+        self.lin_l = Linear(in_channels, out_channels, bias=False)
+        self.lin_r = Linear(in_channels, out_channels, bias=False)
+        self.bias = Parameter(torch.empty(out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self.lin_l.reset_parameters()
+        self.lin_r.reset_parameters()
+        uniform(self.lin_l.in_channels, self.bias)
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        pooled: Tensor = self.propagate(edge_index, x=self.lin_l(x))
+        out: Tensor = pooled + self.bias + self.lin_r(x)
+        return out
 
 
 def build_graph_graphsage(

@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import MixHopConv
+from torch_geometric.nn.models import GraphSAGE
 
 from tgnn.baselines import MODELS, build_model, h2gcn
 from tgnn.baselines.gprgnn import GeneralizedPageRank
 from tgnn.baselines.mixhop import MapFirst
 from tgnn.baselines.node2vec import random_walk
 from tgnn.baselines.shape import Shape
+from tgnn.nn.linear import FeatureLinear
 from tgnn.training.recipes import recipe_for
 
 NODE = [name for name, model in MODELS.items() if model.node is not None]
@@ -128,6 +130,21 @@ def test_mixhop_maps_first_and_gives_the_same_as_pyg(powers, weighted):
     pyg.load_state_dict(ours.state_dict())
     wanted = pyg(data.x, data.edge_index, weight)
     torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "sum"])
+def test_graphsage_maps_first_and_gives_the_same_as_pyg(pooling):
+    data, _ = random_graph(0, directed=True)
+    ours, pyg = make("graphsage", pooling=pooling), GraphSAGE(6, 5, 2, 3, aggr=pooling)
+    with torch.no_grad():
+        for mine, other in zip(ours.gnn.convs, pyg.convs):
+            for name in ("lin_l", "lin_r"):
+                weight = getattr(mine, name).weight
+                getattr(other, name).weight.copy_(
+                    weight.T if isinstance(getattr(mine, name), FeatureLinear) else weight
+                )
+            other.lin_l.bias.copy_(mine.bias)
+    torch.testing.assert_close(ours(data), pyg(data.x, data.edge_index), rtol=1e-4, atol=1e-5)
 
 
 def test_gcn2_without_a_first_map_takes_sparse_features():
