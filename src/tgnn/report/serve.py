@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import sys
 import threading
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from tgnn.report.contents import Reader
 from tgnn.report.find import NothingFound
@@ -55,12 +57,17 @@ class Server(ThreadingHTTPServer):
                 self._page = contents.stamp, render(contents, live=True).encode()
             return self._page
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away is nobody's mistake; the terminal belongs to the user."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        if self.headers.get("Host", "").rpartition(":")[0] not in _NAMES:  # a page elsewhere that found its way here
+        if self.headers.get("Host", "").partition(":")[0] not in _NAMES:  # a page elsewhere that found its way here
             self.send_error(403)
             return
         if self.path != "/":

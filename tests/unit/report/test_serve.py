@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import socket
+import struct
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -51,6 +54,24 @@ def test_it_gives_nothing_else(server):
 
 def test_pages_of_others_get_nothing(server):
     assert ask(server, Host="evil.example:80")[0] == 403
+    assert ask(server, Host="localhost")[0] == 200  # a browser leaves port 80 out
+
+
+def test_a_browser_that_went_away_is_not_told_of(server, capfd):
+    with socket.create_connection((HOST, server.server_address[1])) as browser:
+        browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing it resets
+        browser.sendall(b"GET / HTTP/1.1\r\n")
+    assert ask(server)[0] == 200
+    time.sleep(0.2)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_mistakes_are_told_of(server, capfd):
+    try:
+        raise KeyError("ours")
+    except KeyError:
+        server.handle_error(None, (HOST, 0))
+    assert "KeyError" in capfd.readouterr().err
 
 
 def test_a_folder_that_goes_away(server, tmp_path):
