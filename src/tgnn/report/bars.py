@@ -23,7 +23,7 @@ def bar_chart(title: str, values: Mapping[str, float], base: str, unit: str, wid
         width: In pixels.
     """
     times = {row: value / values[base] for row, value in values.items()}
-    left = 14 + 6.6 * max(min(len(row), 18) for row in values)
+    left = 16 + 7.0 * max(min(len(row), 18) for row in values)
     top, bottom = 8.0, 36.0
     height = top + _ROW * len(values) + bottom
     across = Scale(0, max(times.values()) * 1.02, left, width - 50)

@@ -39,7 +39,7 @@ class Dot:
 
 def dot_plot(title: str, dots: Sequence[Dot], metric_name: str, width: float = 300) -> Markup:
     """A panel: ours as a dot with its interval, the paper's as a hollow diamond with its standard deviation."""
-    left = 14 + 6.6 * max((min(len(dot.row), 18) for dot in dots), default=5)
+    left = 16 + 7.0 * max((min(len(dot.row), 18) for dot in dots), default=5)
     top, bottom = 8.0, 36.0
     height = top + _ROW * len(dots) + bottom
     ends = [value for dot in dots for value in (dot.mean, dot.low, dot.high, *_paper_ends(dot)) if value is not None]

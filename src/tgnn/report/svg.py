@@ -73,7 +73,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     if not high > low:
         return [low]
     step = 10.0 ** math.floor(math.log10((high - low) / most))
-    step *= next(by for by in (1, 2, 5, 10, 20) if (high - low) / (step * by) <= most)
+    step *= next(by for by in (1, 2, 2.5, 5, 10, 20) if (high - low) / (step * by) <= most)
     first = math.ceil(low / step - 1e-9)
     digits = max(0, 2 - math.floor(math.log10(step)))
     return [round(k * step, digits) + 0.0 for k in range(first, math.floor(high / step + 1e-9) + 1)]
