@@ -38,12 +38,29 @@ def test_a_part_of_a_table(run, tmp_path):
     assert str(tmp_path) not in text
 
 
+@pytest.mark.parametrize(
+    ("words", "lines", "last"),
+    [
+        (("theorems",), 9, "Theorem 3 on 100 random layers, 1 run"),
+        (("figure-interactions", "--models", "pna", "--largest", "16"), 8, "pna 16 on 8, 3 runs"),
+        (("table-1-citation", "--models", "tgnn", "--runs", "2"), 3, "tgnn on pubmed, 2 runs  (paper 0.908)"),
+    ],
+)
+def test_what_would_be_done(run, words, lines, last):
+    code, text, _ = run("reproduce", *words, "--dry-run")
+    assert code == 0
+    assert (len(text.splitlines()), text.splitlines()[-1]) == (lines, last)
+    code, text, _ = run("reproduce", *words, "--dry-run", "--json")
+    assert len(json.loads(text)) == lines
+
+
 def test_a_cell_that_fails_is_shown_and_the_exit_code_says_so(run, tmp_path):
     wrong = ("--set", "model.hidden=3", "--models", "gat,gcn", "--runs", "1", "--jobs", "1", "--out", str(tmp_path))
-    code, text, _ = run("reproduce", *PART, "--set", "model.heads=0", *wrong)
+    code, text, said = run("reproduce", *PART, "--set", "model.heads=0", *wrong)
     assert code == 1
     assert "failed: model.heads is 0" in text
     assert "there is no setting model.heads of gcn" in text
+    assert "0 of 2 runs done, 2 failed" in said
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +17,8 @@ from tgnn.cli.train import key_and_value
 
 if TYPE_CHECKING:
     from tgnn.reproduce.experiment import Ask, Experiment
+    from tgnn.reproduce.progress import Progress
     from tgnn.reproduce.result import Result
-    from tgnn.reproduce.run import Progress
 
 
 def reproduce(
@@ -86,8 +87,9 @@ def _list(experiments: Any, json: bool) -> None:
         {
             "name": experiment.name,
             "title": experiment.title,
-            "rows": [row for row, _, _ in experiment.rows],
-            "columns": list(experiment.columns),
+            "rows": [row for row, _, _ in experiment.rows] or _unique(row for row, _ in experiment.points),
+            "columns": list(experiment.columns) or _unique(column for _, column in experiment.points),
+            "cells": experiment.size,
             "runs": experiment.runs,
         }
         for experiment in experiments
@@ -99,25 +101,35 @@ def _list(experiments: Any, json: bool) -> None:
 
     table = Table("name", "cells", "runs", "what", box=None, pad_edge=False)
     for row in rows:
-        cells = len(row["rows"]) * len(row["columns"])
-        table.add_row(row["name"], str(cells or ""), str(row["runs"]) if cells else "", row["title"])
+        table.add_row(row["name"], str(row["cells"]), str(row["runs"]), row["title"])
     out.print(table)
 
 
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
 def _show_cells(experiment: Experiment, ask: Ask, json: bool) -> None:
-    cells = experiment.cells(ask)
+    if experiment.measure is not None:
+        rows: list[dict[str, Any]] = [{"row": row, "column": column} for row, column in experiment.measured(ask)]
+    else:
+        cells = experiment.cells(ask)
+        rows = [{"row": c.row, "column": c.column, "config": c.config.model_dump(mode="json")} for c in cells]
     if json:
-        print_json([{"row": c.row, "column": c.column, "config": c.config.model_dump(mode="json")} for c in cells])
+        print_json(rows)
         return
-    for cell in cells:
-        figure = experiment.figure(cell.row, cell.column)
+    runs = ask.runs or experiment.runs
+    for row in rows:
+        figure = experiment.figure(row["row"], row["column"])
         known = "" if figure is None else f"  (paper {figure.value:.4g})"
-        out.print(f"{cell.row} on {cell.column}, {ask.runs or experiment.runs} runs{known}", highlight=False)
+        words = f"{row['row']} on {row['column']}, {runs} run{'s' if runs > 1 else ''}{known}"
+        out.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
 def _run(experiment: Experiment, ask: Ask, folder: Path, json: bool) -> None:
+    from tgnn.reproduce.as_markdown import markdown
     from tgnn.reproduce.run import run_experiment
-    from tgnn.reproduce.write import markdown, write_texts
+    from tgnn.reproduce.write import write_texts
     from tgnn.training.loop import Interrupted
 
     view = _View(json)
@@ -125,7 +137,7 @@ def _run(experiment: Experiment, ask: Ask, folder: Path, json: bool) -> None:
     try:
         with view:
             result = run_experiment(experiment, ask, folder, command, view.update)
-    except Interrupted:
+    except (Interrupted, KeyboardInterrupt):
         err.print("stopped; type the same line again to go on")
         raise
     texts = write_texts(result, folder)
@@ -177,12 +189,14 @@ class _View:
         words = self._words(progress)
         if self._status is not None:
             self._status.update(words)
-        elif not self._quiet and (time.monotonic() - self._said > 15 or progress.done == progress.total):
+        elif not self._quiet and (
+            time.monotonic() - self._said > 15 or progress.done + progress.failed == progress.total
+        ):
             self._said = time.monotonic()
             err.print(words, highlight=False)
 
     def _words(self, progress: Progress) -> str:
-        left = progress.total - progress.done - progress.failed
+        left = progress.left
         words = f"{progress.done} of {progress.total} runs done"
         words += f" ({progress.found} found again)" if progress.found else ""
         words += f", {progress.failed} failed" if progress.failed else ""

@@ -37,6 +37,16 @@ def figures() -> tuple[Figure, ...]:
         )
 
 
+def find_figure(table: str, row: str, column: str) -> Figure | None:
+    """A cell of a table, if the paper has it.
+
+    Example:
+        >>> find_figure("table-efficiency/parameters", "tgnn 8", "3").value
+        58128.0
+    """
+    return next((f for f in figures() if (f.table, f.row, f.column) == (table, row, column)), None)
+
+
 def reported(model: str, data: str) -> Figure | None:
     """What the paper's main tables report for a model on a data set, if they do.
 

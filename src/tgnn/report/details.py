@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tgnn.report.figures import Figure, mixing_curves
+from tgnn.report.figure import Figure
+from tgnn.report.figures import mixing_curves
 from tgnn.report.lines import Curve, legend, line_chart
 from tgnn.report.numbers import number
 from tgnn.report.runs import Run

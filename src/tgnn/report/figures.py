@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from tgnn.report.bars import bar_chart
 from tgnn.report.critical import critical_difference
 from tgnn.report.dots import Dot, dot_legend, dot_plot
+from tgnn.report.figure import Figure
+from tgnn.report.interactions import interaction_figure, parameters_figure
 from tgnn.report.lines import Curve, legend, line_chart
 from tgnn.report.numbers import number
 from tgnn.report.scores import base_row, differs, milliseconds, speed, summary
 from tgnn.reproduce.result import CellResult, Result
 from tgnn.reproduce.statistics import ranking
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Panels that belong together.
-
-    Args:
-        title: Above them.
-        panels: Drawings.
-        legend: What their signs mean.
-        note: Under them.
-    """
-
-    title: str
-    panels: Sequence[Markup]
-    legend: str = ""
-    note: str = ""
 
 
 def paper_figure(result: Result) -> Figure | None:
@@ -43,8 +26,13 @@ def paper_figure(result: Result) -> Figure | None:
         if not any(cell.paper is not None for cell in cells):
             continue
         dots = [_dot(cell) for cell in cells if cell.paper is not None or cell.runs]
-        panels.append(dot_plot(column, dots, next((cell.metric for cell in cells if cell.metric), "")))
+        panels.append(dot_plot(_named(result, column), dots, next((cell.metric for cell in cells if cell.metric), "")))
     return Figure("The paper's figures and ours", panels, dot_legend()) if panels else None
+
+
+def _named(result: Result, column: str) -> str:
+    """A column in words: in tables of efficiency it is a number of neighbours."""
+    return f"{column} neighbours" if result.kind == "efficiency" and len(result.columns) > 1 else column
 
 
 def _dot(cell: CellResult) -> Dot:
@@ -75,7 +63,7 @@ def speed_figure(result: Result) -> Figure | None:
     for column in result.columns:
         found = milliseconds(result, column)
         if len(found) > 1:
-            panels.append(bar_chart(column, found, base_row(found), "time per epoch"))
+            panels.append(bar_chart(_named(result, column), found, base_row(found), "time per epoch"))
     return Figure("Speed", panels, note="Milliseconds per epoch are in the tips of the bars.") if panels else None
 
 
@@ -164,66 +152,12 @@ def mixing_curves(series: dict[str, list[float | None]]) -> list[Curve]:
     return curves
 
 
-def interaction_figure(result: Result) -> Figure | None:
-    """Score against the order of the interaction, a curve for each pooling, a panel for each size."""
-    groups: dict[str, dict[str, list[tuple[float, CellResult]]]] = {}
-    for cell in result.cells:
-        pooling, size, order = order_and_size(cell)
-        if order is not None and cell.runs:
-            groups.setdefault(size, {}).setdefault(pooling, []).append((order, cell))
-    panels: list[Markup] = []
-    shown: list[Curve] = []
-    poolings = list(dict.fromkeys(pooling for group in groups.values() for pooling in group))
-    for size, group in groups.items():
-        curves = []
-        for pooling, points in group.items():
-            points.sort(key=lambda point: point[0])
-            found = [summary(cell) for _, cell in points]
-            style = poolings.index(pooling)
-            curves.append(
-                Curve(
-                    pooling,
-                    [order for order, _ in points],
-                    [s.mean if s else None for s in found],
-                    style,
-                    style,
-                    points=True,
-                    low=[s.low if s else None for s in found],
-                    high=[s.high if s else None for s in found],
-                )
-            )
-        shown += curves
-        metric = next(cell.metric for points in group.values() for _, cell in points)
-        panels.append(line_chart(size, curves, "order of the interaction", metric))
-    return Figure("Score against the order of the interaction", panels, legend(shown)) if panels else None
-
-
-def order_and_size(cell: CellResult) -> tuple[str, str, float | None]:
-    """Pooling, size and order of a cell: the order is the number beside the word, or the column's last one.
-
-    Example:
-        >>> order_and_size(CellResult("tgnn 64", "order 3", "accuracy"))
-        ('tgnn', 'size 64', 3.0)
-        >>> order_and_size(CellResult("sum", "64 wide, order 3", "accuracy"))
-        ('sum', '64 wide', 3.0)
-    """
-    named = re.search(r"order\s*[=:]?\s*(\d+)", cell.column)
-    if named is None:
-        named = next(iter(list(re.finditer(r"(\d+)", cell.column))[-1:]), None)
-    order = float(named.group(1)) if named else None
-    rest = (cell.column[: named.start()] + cell.column[named.end() :] if named else cell.column).strip(" ,;:/-")
-    words = cell.row.split()
-    if len(words) > 1 and re.fullmatch(r"\d+", words[-1]):
-        return " ".join(words[:-1]), f"size {words[-1]}", order
-    return cell.row, rest, order
-
-
 MAKERS: dict[str, Sequence[Callable[[Result], Figure | None]]] = {
     "table": (paper_figure, rank_figure, speed_figure),
     "efficiency": (paper_figure, speed_figure),
     "rank": (size_figure,),
     "mixing": (mixing_figure,),
-    "interactions": (interaction_figure,),
+    "interactions": (interaction_figure, parameters_figure),
     "theorems": (),
 }
 """Which figures a kind of result has."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
+from tgnn.paper import find_figure
 from tgnn.report.numbers import count, metric, p_value, rate, signed
 from tgnn.report.tables import Cell, Table
 from tgnn.reproduce.result import CellResult, Result
-from tgnn.reproduce.statistics import Summary, against, differs_from_paper
+from tgnn.reproduce.statistics import SIGNIFICANT, Summary, against, best_rows, costs, differs_from_paper, reference
 from tgnn.reproduce.statistics import summary as summarise
 from tgnn.training.task import HIGHER_IS_BETTER
 
-SIGNIFICANT = 0.05
-REFERENCE = "tgnn"
+_COMPARED = "≠ differs from the paper, ≈ does not (Welch's t test, p < 0.05; at least three runs)."
 
 
 @lru_cache(maxsize=4096)
@@ -31,16 +32,6 @@ def differs(cell: CellResult) -> bool:
     return p is not None and p < SIGNIFICANT
 
 
-def best_rows(result: Result, column: str) -> set[str]:
-    """Rows with the best mean of a column."""
-    means = {c.row: s.mean for c in result.cells if c.column == column and (s := summary(c)) is not None}
-    if len(means) < 2:
-        return set()
-    known = next(cell for cell in result.cells if cell.column == column and cell.row in means)
-    pick = max if HIGHER_IS_BETTER.get(known.metric, True) else min
-    return {row for row, mean in means.items() if mean == pick(means.values())}
-
-
 def score_table(result: Result, key: str) -> Table:
     """One cell for every row and column."""
     rows = []
@@ -54,7 +45,7 @@ def score_table(result: Result, key: str) -> Table:
     note = (
         "Mean ± standard deviation of the test score; runs, 95 % bootstrap interval; the paper's figure, our "
         "difference. ★ best of the column. "
-        "≠ differs from the paper, ≈ does not (two-sided t test, p < 0.05; at least three runs)."
+        f"{_COMPARED}"
     )
     return Table(key, headers, rows, note, frozenset(range(1, len(headers))))
 
@@ -106,8 +97,8 @@ def _tip(cell: CellResult) -> str:
 
 def speed(cell: CellResult | None) -> float | None:
     """Epochs per second over all runs of a cell."""
-    runs = [run for run in cell.runs if run.seconds > 0 and run.epochs > 0] if cell is not None else []
-    return sum(run.epochs for run in runs) / sum(run.seconds for run in runs) if runs else None
+    found = None if cell is None else costs(cell)
+    return None if found is None else found.rate
 
 
 def milliseconds(result: Result, column: str) -> dict[str, float]:
@@ -122,58 +113,56 @@ def base_row(rows: dict[str, float]) -> str:
 
 
 def efficiency_table(result: Result, key: str) -> Table:
-    """Parameters, seconds, epochs, epochs per second, score."""
+    """Parameters, seconds, epochs, epochs per second, score; the paper's under ours."""
     several = len(result.columns) > 1
     metrics = sorted({cell.metric for cell in result.cells if cell.metric})
-    headers = ["", *(["column"] if several else []), "parameters", "seconds", "epochs", "epochs/s"]
+    headers = ["", *(["neighbours"] if several else []), "parameters", "seconds", "epochs", "epochs/s"]
     headers.append(metrics[0] if len(metrics) == 1 else "score")
     best = {column: best_rows(result, column) for column in result.columns}
     rows = []
     for cell in result.cells:
         names = [Cell(cell.row, cell.row), *([Cell(cell.column, cell.column)] if several else [])]
-        rows.append([*names, *_costs(cell), score_cell(cell, cell.row in best[cell.column])])
+        rows.append([*names, *_costs(result, cell), score_cell(cell, cell.row in best[cell.column])])
     first = 2 if several else 1
-    note = "Means over runs; seconds are of training until it stopped by itself. ★ best of its column."
+    note = "Means over runs; seconds are of training until it stopped by itself, the paper's of its own machine. ★ best"
+    note += f" of {'those with as many neighbours' if several else 'all'}. {_COMPARED}"
     return Table(key, headers, rows, note, frozenset(range(first, len(headers))))
 
 
-def _costs(cell: CellResult) -> list[Cell]:
-    if not cell.runs:
-        return [Cell("")] * 4
-    parameters = max(run.parameters for run in cell.runs)
-    seconds = sum(run.seconds for run in cell.runs) / len(cell.runs)
-    epochs = sum(run.epochs for run in cell.runs) / len(cell.runs)
-    fast = speed(cell)
-    return [
-        Cell(count(parameters), parameters),
-        Cell(rate(seconds), seconds),
-        Cell(count(epochs), epochs),
-        Cell(rate(fast), fast),
-    ]
+def _costs(result: Result, cell: CellResult) -> list[Cell]:
+    found = costs(cell)
+    values = [None] * 4 if found is None else [found.parameters, found.seconds, found.epochs, found.rate]
+    shown = zip(values, (count, rate, count, rate), ("parameters", "seconds", "epochs", "epochs-per-second"))
+    return [Cell(show(value), value, _paper_line(result, cell, what, show)) for value, show, what in shown]
+
+
+def _paper_line(result: Result, cell: CellResult, what: str, show: Callable[[float | None], str]) -> tuple[str, ...]:
+    figure = find_figure(f"{result.name}/{what}", cell.row, cell.column)
+    return () if figure is None else (f"paper {show(figure.value)}",)
 
 
 # ---- tests -----------------------------------------------------------------------------------------------------
 
 
 def against_table(result: Result, key: str) -> Table | None:
-    """Corrected p-values of every row against tgnn; ``None`` where nothing could be asked."""
-    found = {column: against(result, column, REFERENCE) for column in result.columns}
+    """Corrected p-values of every row against the reference; ``None`` where nothing could be asked."""
+    base = reference(result)
+    found = {column: against(result, column) for column in result.columns}
     rows = [row for row in result.rows if any(row in by for by in found.values())]
-    if not rows:
+    if base is None or not rows:
         return None
-    body = [[Cell(row, row), *(_p_cell(result, row, column, found[column]) for column in found)] for row in rows]
+    body = [[Cell(row, row), *(_p_cell(result, base, row, column, found[column]) for column in found)] for row in rows]
     note = (
-        f"Wilcoxon's signed-rank test of each row against {REFERENCE} over the same splits, "
-        "Holm-corrected in each column; "
-        f"▲ {REFERENCE} is better, ▼ worse, = not told apart (p ≥ 0.05)."
+        f"Wilcoxon's signed-rank test of each row against {base} over the same splits, Holm-corrected in each column; "
+        f"▲ {base} is better, ▼ worse, = not told apart (p ≥ 0.05; five runs can give no less than 0.0625)."
     )
     return Table(key, ["", *result.columns], body, note, frozenset(range(1, len(result.columns) + 1)))
 
 
-def _p_cell(result: Result, row: str, column: str, found: dict[str, float]) -> Cell:
+def _p_cell(result: Result, base: str, row: str, column: str, found: dict[str, float]) -> Cell:
     if row not in found:
         return Cell("")
-    p, mine, yours = found[row], summary(result.cell(REFERENCE, column)), summary(result.cell(row, column))
+    p, mine, yours = found[row], summary(result.cell(base, column)), summary(result.cell(row, column))
     if p >= SIGNIFICANT or mine is None or yours is None:
         return Cell(f"{p_value(p)} =", p)
     cell = result.cell(row, column)

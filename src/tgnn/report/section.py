@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tgnn.report.figures import MAKERS, Figure
+from tgnn.report.figure import Figure
+from tgnn.report.figures import MAKERS
 from tgnn.report.scores import against_table, efficiency_table, score_table
 from tgnn.report.tables import Cell, Table
-from tgnn.reproduce.result import Result
+from tgnn.reproduce.result import CellResult, Result
+from tgnn.reproduce.statistics import reference
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def make_section(result: Result, number: int) -> Section:
     figures = [found for make in MAKERS.get(result.kind, MAKERS["table"]) if (found := make(result)) is not None]
     tables: list[tuple[str, Table]] = []
     if result.kind == "theorems":
-        tables.append(("", _notes_table(result, f"{key}-notes")))
+        tables.append(("", _theorems_table(result, f"{key}-theorems")))
     elif result.kind == "efficiency":
         tables.append(("", efficiency_table(result, f"{key}-costs")))
     elif result.cells:
@@ -66,7 +68,7 @@ def make_section(result: Result, number: int) -> Section:
     if result.kind not in ("theorems", "mixing", "rank", "interactions"):
         tests = against_table(result, f"{key}-tests")
         if tests is not None:
-            tables.append(("Paired tests against tgnn", tests))
+            tables.append((f"Paired tests against {reference(result)}", tests))
     drawn = result.kind in ("rank", "mixing", "interactions") and bool(figures)
     title = result.title or result.name
     order = list(MAKERS).index(result.kind) if result.kind in MAKERS else len(MAKERS)
@@ -75,12 +77,16 @@ def make_section(result: Result, number: int) -> Section:
     )
 
 
-def _notes_table(result: Result, key: str) -> Table:
-    """Words, as they are."""
-    rows = []
-    for cell in result.cells:
-        said = Cell(cell.note, cell.note)
-        if cell.failed:
-            said = Cell(f"failed: {cell.failed}", cell.failed, (cell.note,) if cell.note else (), "failed")
-        rows.append([Cell(cell.row, cell.row), Cell(cell.column, cell.column), said])
-    return Table(key, ["", "case", "what was found"], rows)
+def _theorems_table(result: Result, key: str) -> Table:
+    """Each check: whether it holds, in a word, and what was checked."""
+    rows = [
+        [Cell(cell.row, cell.row), Cell(cell.column, cell.column), _holds(cell), Cell(cell.note, cell.note)]
+        for cell in result.cells
+    ]
+    return Table(key, ["theorem", "case", "holds", "what was checked"], rows)
+
+
+def _holds(cell: CellResult) -> Cell:
+    if cell.failed:
+        return Cell("✗ no", "no", (cell.failed,), "bad")
+    return Cell("✓ yes", "yes", tone="good")

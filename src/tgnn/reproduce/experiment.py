@@ -10,8 +10,8 @@ from typing import Any
 from tgnn.baselines.registry import count_hops
 from tgnn.data.catalog import CATALOG
 from tgnn.data.load import find_entry
-from tgnn.paper import Figure, figures
-from tgnn.reproduce.result import Result
+from tgnn.paper import Figure, find_figure
+from tgnn.reproduce.result import CellResult
 from tgnn.training.config import Config
 from tgnn.training.recipes import recipe_for, resolve
 
@@ -73,7 +73,8 @@ class Experiment:
         notes: Where the protocol differs from the paper's, and what that does.
         only_reported: Whether cells that the paper leaves empty stay empty.
         series: Of the history of the first run, the keys that begin so are kept.
-        measure: Does it all in another way, where there are no cells to train.
+        points: Rows and columns where nothing is trained by a recipe, and ``measure`` does it in its own way.
+        measure: One of those points: its row and column, how many runs, and where to keep what was measured.
     """
 
     name: str
@@ -85,24 +86,55 @@ class Experiment:
     notes: Sequence[str] = ()
     only_reported: bool = False
     series: Sequence[str] = ()
-    measure: Callable[[Ask, Path], Result] | None = None
+    points: Sequence[tuple[str, str]] = ()
+    measure: Callable[[str, str, int, Path], CellResult] | None = None
 
     def cells(self, ask: Ask) -> list[Cell]:
         """The cells that are asked for, row by row."""
         self._check(ask)
-        columns = self._columns(ask)
         return [
             Cell(row, column, _config(model, data, {**own, **more, **ask.changes}))
+            for (row, model, own), (column, (data, more)) in self._places(ask)
+        ]
+
+    @property
+    def size(self) -> int:
+        """How many cells or points there are in all."""
+        return len(self.points) or len(self._places(Ask()))
+
+    def _places(self, ask: Ask) -> list[tuple[Row, tuple[str, tuple[str, Mapping[str, Any]]]]]:
+        return [
+            ((row, model, own), column)
             for row, model, own in self.rows
             if self._wanted(row, model, ask)
-            for column, (data, more) in columns.items()
-            if not self.only_reported or column not in self.columns or self.figure(row, column) is not None
+            for column in self._columns(ask).items()
+            if not self.only_reported or column[0] not in self.columns or self.figure(row, column[0]) is not None
+        ]
+
+    def measured(self, ask: Ask) -> list[tuple[str, str]]:
+        """The points that are asked for; of a row, its name without the size will do."""
+        rows = {row: row.rpartition(" ")[0] or row for row, _ in self.points}
+        self._check_points(ask, [*rows, *rows.values()], [column for _, column in self.points])
+        return [
+            (row, column)
+            for row, column in self.points
+            if self._wanted(row, rows[row], ask) and (ask.datasets is None or column in ask.datasets)
         ]
 
     def figure(self, row: str, column: str, what: str = "") -> Figure | None:
         """What the paper reports there; ``what`` is such as ``"parameters"``."""
         table = f"{self.name}/{what}" if what else self.name
-        return next((f for f in figures() if (f.table, f.row, f.column) == (table, row, column)), None)
+        return find_figure(table, row, column)
+
+    def _check_points(self, ask: Ask, rows: Sequence[str], columns: Sequence[str]) -> None:
+        for asked, known in ((ask.models or (), rows), (ask.datasets or (), columns)):
+            for name in asked:
+                if name not in known:
+                    there = ", ".join(dict.fromkeys(known))
+                    raise ValueError(f"there is no {name!r} in {self.name}; it has {there}")
+        settings = [key for key in ask.changes if not key.startswith("data.")]
+        if settings:
+            raise ValueError(f"{self.name} is no recipe: it has no setting {settings[0]}")
 
     def _wanted(self, row: str, model: str, ask: Ask) -> bool:
         size = row.split()[-1].partition("x")[0]

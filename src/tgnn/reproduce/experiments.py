@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tgnn.reproduce.experiment import Experiment, Row
-from tgnn.reproduce.interactions import measure_interactions
-from tgnn.reproduce.theorems import measure_theorems
+from tgnn.reproduce.interactions import NOTES, POINTS, measure_interaction
+from tgnn.reproduce.theorems import CHECKS, measure_theorem
 
 CITATION = ("cora", "citeseer", "pubmed")
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -187,13 +187,22 @@ _ALL = (
         series=("a_high/", "a_low/"),
         notes=("a_high + a_low = 1 in every layer; curves of the first run.",),
     ),
-    Experiment("theorems", "The paper's three theorems, checked", kind="theorems", measure=measure_theorems),
+    Experiment(
+        "theorems",
+        "The paper's three theorems, checked",
+        runs=1,
+        kind="theorems",
+        points=tuple(CHECKS),
+        measure=measure_theorem,
+    ),
     Experiment(
         "figure-interactions",
         "When high-order pooling is worth it: a label that is an interaction of 1 to 8 neighbours",
         kind="interactions",
         runs=3,
-        measure=measure_interactions,
+        notes=NOTES,
+        points=POINTS,
+        measure=measure_interaction,
     ),
 )
 

@@ -29,8 +29,7 @@ from torch_geometric.nn.aggr import (
 from torch_geometric.nn.models import MLP
 
 from tgnn.nn import CPAggregation
-from tgnn.reproduce.experiment import Ask
-from tgnn.reproduce.result import CellResult, Outcome, Result
+from tgnn.reproduce.result import CellResult, Outcome
 from tgnn.training.run import write_json
 
 MEMBERS, FEATURES = 8, 16
@@ -38,7 +37,7 @@ ORDERS = tuple(range(1, MEMBERS + 1))
 WIDTHS = (16, 64)
 POOLINGS = ("cp", "sum", "mean", "max", "attention", "pna")
 _TRAIN, _VAL, _TEST, _BATCH, _EPOCHS = 8000, 2000, 4000, 250, 60
-_NOTES = (
+NOTES = (
     "Sets of 8 members; 8,000 to learn from, 2,000 to choose the epoch, accuracy on 4,000 more; 0.5 is chance.",
     "Rows are a pooling and the width of its network; columns are the order of the interaction.",
 )
@@ -105,21 +104,14 @@ class SetNetwork(torch.nn.Module):
         return out
 
 
-def measure_interactions(ask: Ask, store: Path) -> Result:
-    """All poolings, widths and orders; what was measured before is found again in ``store``."""
-    for name in ask.models or ():
-        if name not in POOLINGS:
-            raise ValueError(f"there is no {name!r} in figure-interactions; it has {', '.join(POOLINGS)}")
-    poolings = [name for name in POOLINGS if ask.models is None or name in ask.models]
-    widths = [width for width in WIDTHS if ask.largest is None or width <= ask.largest]
-    cells = []
-    for pooling in poolings:
-        for width in widths:
-            for order in ORDERS:
-                runs = tuple(_remembered(pooling, width, order, seed, store) for seed in range(ask.runs or 3))
-                cells.append(CellResult(f"{pooling} {width}", str(order), "accuracy", runs=runs))
-    title = "When high-order pooling is worth it: a label that is an interaction of 1 to 8 neighbours"
-    return Result("figure-interactions", title, cells, notes=_NOTES, kind="interactions")
+POINTS = [(f"{pooling} {width}", str(order)) for pooling in POOLINGS for width in WIDTHS for order in ORDERS]
+
+
+def measure_interaction(row: str, column: str, runs: int, store: Path) -> CellResult:
+    """A pooling and width at one order; what was measured before is found again in ``store``."""
+    pooling, width = row.split()
+    found = tuple(_remembered(pooling, int(width), int(column), seed, store) for seed in range(runs))
+    return CellResult(row, column, "accuracy", runs=found)
 
 
 def _remembered(pooling: str, width: int, order: int, seed: int, store: Path) -> Outcome:

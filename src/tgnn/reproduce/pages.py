@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from tgnn.reproduce.as_markdown import markdown
 from tgnn.reproduce.experiments import EXPERIMENTS
 from tgnn.reproduce.result import Result, read_result
 from tgnn.reproduce.statistics import summary
-from tgnn.reproduce.write import markdown
 from tgnn.training.run import write_text
 
 BEGIN, END = "<!-- results: made by `make results`, not by hand -->", "<!-- end of results -->"

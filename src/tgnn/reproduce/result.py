@@ -61,6 +61,7 @@ class CellResult:
         failed: Why there is no outcome, or not all.
         note: What a reader must know of this cell.
         series: Curves, by name, such as ``a_high`` over epochs.
+        paper_runs: Of how many runs the paper's figure is the mean; ``None``: as many as ours.
     """
 
     row: str
@@ -73,6 +74,7 @@ class CellResult:
     failed: str = ""
     note: str = ""
     series: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    paper_runs: int | None = None
 
     @property
     def tests(self) -> list[float]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ from tgnn.data.about import content_hash
 from tgnn.data.load import load
 from tgnn.data.protocols import choose_split
 from tgnn.reproduce.experiment import Ask, Cell, Experiment
+from tgnn.reproduce.measure import measure_points
+from tgnn.reproduce.progress import CELLS, Key, Progress, Tell
 from tgnn.reproduce.result import CellResult, Outcome, Result
 from tgnn.training.config import Config
 from tgnn.training.history import NAME as HISTORY
@@ -20,32 +21,7 @@ from tgnn.training.prepare import with_features
 from tgnn.training.run import METRICS, WrongRun, environment, read_metrics
 from tgnn.training.side_by_side import train_all
 
-CELLS = "cells"
 logger = logging.getLogger("tgnn")
-
-Key = tuple[str, str, int]
-"""Row, column and seed of a run."""
-
-
-@dataclass
-class Progress:
-    """How far an experiment is.
-
-    Args:
-        total: Runs in all.
-        done: That are done, those found again included.
-        found: That were found again.
-        running: Under way.
-        failed: That cannot be run.
-        seconds: That each of those run here took.
-    """
-
-    total: int
-    done: int = 0
-    found: int = 0
-    running: set[Key] = field(default_factory=set)
-    failed: int = 0
-    seconds: list[float] = field(default_factory=list)
 
 
 def run_experiment(
@@ -53,7 +29,7 @@ def run_experiment(
     ask: Ask,
     folder: Path,
     command: str = "",
-    tell: Callable[[Progress, Result], None] = lambda progress, result: None,
+    tell: Tell = lambda progress, result: None,
 ) -> Result:
     """Runs what is asked for, and writes ``folder/<name>.json`` after every run.
 
@@ -67,10 +43,7 @@ def run_experiment(
     path, store = folder / f"{experiment.name}.json", folder / CELLS
     about: dict[str, Any] = {"command": command, "environment": _machine()}
     if experiment.measure is not None:
-        result = replace(experiment.measure(ask, store), **about)
-        result.write(path)
-        tell(Progress(len(result.cells), len(result.cells)), result)
-        return result
+        return measure_points(experiment, ask, folder, about, tell)
     cells, runs = experiment.cells(ask), ask.runs or experiment.runs
     plans = {
         (cell.row, cell.column, seed): _plan(cell.config, seed, store)
@@ -99,17 +72,22 @@ def run_experiment(
         progress.running.discard(key)
         progress.failed += 1
         logger.warning("%s on %s, seed %d, failed: %s", *key, failures[key])
-        tell(progress, now())
+        result = now()
+        result.write(path)
+        tell(progress, result)
 
     def began(key: Key) -> None:
         progress.running.add(key)
         tell(progress, now())
 
-    for key, metrics in _finished(plans).items():
-        outcomes[key] = metrics
-        progress.done += 1
-        progress.found += 1
-    left = {key: plan for key, plan in plans.items() if key not in outcomes}
+    for key, found in _finished(plans).items():
+        if isinstance(found, Exception):
+            failed(key, found)
+        else:
+            outcomes[key] = found
+            progress.done += 1
+            progress.found += 1
+    left = {key: plan for key, plan in plans.items() if key not in outcomes and key not in failures}
     tell(progress, now())
     if left:
         train_all(left, min(ask.jobs, len(left)), True, done, failed, began)
@@ -123,20 +101,30 @@ def _plan(config: Config, seed: int, store: Path) -> tuple[Config, Path]:
     return own, store / f"{own.data.name}-{own.model.name}-{own.hash}"
 
 
-def _finished(plans: dict[Key, tuple[Config, Path]]) -> dict[Key, dict[str, Any]]:
-    """Runs that were made before, of the same data and split. One of other data is refused: nothing is mixed up."""
-    found, hashes = {}, _Hashes()
+def _finished(plans: dict[Key, tuple[Config, Path]]) -> dict[Key, dict[str, Any] | Exception]:
+    """Runs that were made before, of the same data and split; or why one cannot be taken: nothing is mixed up."""
+    found: dict[Key, dict[str, Any] | Exception] = {}
+    hashes = _Hashes()
     for key, (config, folder) in plans.items():
-        if not (folder / METRICS).exists():
-            continue
-        metrics = read_metrics(folder)
-        if (metrics["data_hash"], metrics["split_hash"]) != hashes.of(config):
-            raise WrongRun(
-                f"{folder} is a run of other data than {config.data.name} is now (its hashes differ); "
-                f"remove that folder, or choose another with --out"
-            )
-        found[key] = metrics
+        if (folder / METRICS).exists():
+            try:
+                found[key] = _found_again(config, folder, hashes)
+            except (ValueError, OSError) as error:
+                found[key] = error
     return found
+
+
+def _found_again(config: Config, folder: Path, hashes: _Hashes) -> dict[str, Any]:
+    metrics = read_metrics(folder)
+    missing = [name for name in (*Outcome.__dataclass_fields__, "metric") if name not in metrics]
+    if missing:
+        raise WrongRun(f"{folder / METRICS} is damaged: it has no {missing[0]}; remove that folder")
+    if (metrics["data_hash"], metrics["split_hash"]) != hashes.of(config):
+        raise WrongRun(
+            f"{folder} is a run of other data than {config.data.name} is now (its hashes differ); "
+            f"remove that folder, or choose another with --out"
+        )
+    return metrics
 
 
 class _Hashes:
@@ -182,6 +170,7 @@ def _cell(
         paper_spread=None if paper is None else paper.spread,
         failed="; ".join(reasons),
         note=str(ended[0].get("differs") or "") if ended else "",
+        paper_runs=None if paper is None else experiment.runs,
         series=_series(first, experiment.series) if first is not None and experiment.series else {},
     )
 

@@ -11,6 +11,9 @@ import scipy.stats
 from tgnn.reproduce.result import CellResult, Result
 from tgnn.training.task import HIGHER_IS_BETTER
 
+SIGNIFICANT = 0.05
+"""What is rarer than this is more than chance."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -52,21 +55,35 @@ def summary(values: Sequence[float]) -> Summary | None:
 
 
 def differs_from_paper(cell: CellResult) -> float | None:
-    """p-value of a two-sided t test that our mean is the paper's figure; ``None`` where that cannot be asked."""
-    tests = [value for value in cell.tests if value == value]
-    if cell.paper is None or len(tests) < 3 or np.ptp(tests) == 0:
+    """p-value of Welch's t test that our mean and the paper's are the same; ``None`` where that cannot be asked.
+
+    The paper's figure is a mean of runs as well, and its spread counts; where it has none, it is taken as exact.
+    """
+    tests = _known(cell)
+    if cell.paper is None or len(tests) < 3 or not (np.ptp(tests) or cell.paper_spread):
         return None
-    return float(scipy.stats.ttest_1samp(tests, cell.paper).pvalue)
+    if not cell.paper_spread:
+        return float(scipy.stats.ttest_1samp(tests, cell.paper).pvalue)
+    theirs = (cell.paper, cell.paper_spread, cell.paper_runs or len(tests))
+    ours = (np.mean(tests), np.std(tests, ddof=1), len(tests))
+    return float(scipy.stats.ttest_ind_from_stats(*ours, *theirs, equal_var=False).pvalue)
+
+
+def _known(cell: CellResult) -> list[float]:
+    return [value for value in cell.tests if value == value]
 
 
 def paired(one: CellResult, other: CellResult) -> float | None:
-    """p-value of Wilcoxon's signed-rank test over the splits that both have; ``None`` for fewer than five."""
-    mine, yours = ({(r.seed, r.split_hash): r.test for r in cell.runs} for cell in (one, other))
-    common = sorted(set(mine) & set(yours))
-    differences = np.array([mine[key] - yours[key] for key in common])
-    if len(common) < 5 or not differences.any():
+    """p-value of Wilcoxon's signed-rank test over the splits that both have; ``None`` for fewer than five.
+
+    Five can give no less than 0.0625, six 0.031, ten 0.002. Scores are shares of few test nodes, so that equal
+    differences are frequent: they are rounded, lest the last digits of floats put them in an order.
+    """
+    mine, yours = ({(r.seed, r.split_hash): r.test for r in cell.runs if r.test == r.test} for cell in (one, other))
+    differences = np.array([mine[key] - yours[key] for key in sorted(set(mine) & set(yours))]).round(6)
+    if len(differences) < 5:
         return None
-    return float(scipy.stats.wilcoxon(differences).pvalue)
+    return float(scipy.stats.wilcoxon(differences).pvalue) if differences.any() else 1.0
 
 
 def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
@@ -84,15 +101,58 @@ def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
     return {name: corrected[name] for name in pvalues}
 
 
-def against(result: Result, column: str, reference: str = "tgnn") -> dict[str, float]:
-    """Corrected p-values of the paired tests of a column's rows against one of them."""
-    base = result.cell(reference, column)
+def reference(result: Result) -> str | None:
+    """The row that others are tested against: the only one of tgnn, or the whole of an ablation."""
+    ours = [row for row in result.rows if row.split()[:1] == ["tgnn"]]
+    return ours[0] if len(ours) == 1 else "cp+sum" if "cp+sum" in result.rows else None
+
+
+def against(result: Result, column: str) -> dict[str, float]:
+    """Corrected p-values of the paired tests of a column's rows against the :func:`reference`."""
+    base_row = reference(result)
+    base = None if base_row is None else result.cell(base_row, column)
     found: dict[str, float] = {}
     for row in result.rows if base is not None else []:
         cell = result.cell(row, column)
-        if row != reference and cell is not None and base is not None and (p := paired(cell, base)) is not None:
+        if row != base_row and cell is not None and base is not None and (p := paired(cell, base)) is not None:
             found[row] = p
     return holm(found)
+
+
+def best_rows(result: Result, column: str) -> set[str]:
+    """Rows with the best mean of a column, where there are several to choose from."""
+    known = [cell for cell in result.cells if cell.column == column]
+    means = {cell.row: (cell.metric, np.mean(tests)) for cell in known if (tests := _known(cell))}
+    better = {row: mean if HIGHER_IS_BETTER.get(metric, True) else -mean for row, (metric, mean) in means.items()}
+    return {row for row, mean in better.items() if mean == max(better.values())} if len(means) > 1 else set()
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of the runs of a cell.
+
+    Args:
+        parameters: Of the model; the most, where splits change their number.
+        seconds: Of training, their mean.
+        epochs: Their mean.
+        rate: Epochs per second over all runs; ``None`` where no time was measured.
+    """
+
+    parameters: int
+    seconds: float
+    epochs: float
+    rate: float | None
+
+
+def costs(cell: CellResult) -> Costs | None:
+    """What training took; ``None`` where there are no runs."""
+    runs = cell.runs
+    if not runs:
+        return None
+    timed = [run for run in runs if run.seconds > 0 and run.epochs > 0]
+    rate = sum(run.epochs for run in timed) / sum(run.seconds for run in timed) if timed else None
+    seconds, epochs = (float(np.mean([getattr(run, name) for run in runs])) for name in ("seconds", "epochs"))
+    return Costs(max(run.parameters for run in runs), seconds, epochs, rate)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from tgnn.nn import CPAggregation
-from tgnn.reproduce.experiment import Ask
-from tgnn.reproduce.result import CellResult, Result
+from tgnn.reproduce.result import CellResult
 from tgnn.theory import cp_from_polynomial, cp_mean, cp_sum, equal_sums_differ
 
 _POLYNOMIALS = ((2, 3), (3, 4), (4, 5), (10, 3))
@@ -19,16 +20,14 @@ _SETS = (3, 8, 20, 100)
 _LAYERS = 100
 
 Terms = dict[tuple[int, ...], Tensor]
+Check = tuple[bool, str]
+"""Whether it holds, and what was checked."""
 
 
-def measure_theorems(ask: Ask, store: Path) -> Result:
-    """All checks; nothing is trained, so that nothing of ``ask`` matters."""
-    cells = [
-        *(_theorem_1(features, k) for features, k in _POLYNOMIALS),
-        *(_theorem_2(k) for k in _SETS),
-        _theorem_3(),
-    ]
-    return Result("theorems", "The paper's three theorems, checked", cells, kind="theorems")
+def measure_theorem(row: str, column: str, runs: int, store: Path) -> CellResult:
+    """One check; nothing is trained, so that one run is enough and nothing is kept."""
+    good, words = CHECKS[row, column]()
+    return CellResult(row, column, "holds", failed="" if good else "it does not hold here", note=words)
 
 
 def random_polynomial(features: int, k: int) -> tuple[Terms, Tensor, Tensor]:
@@ -55,24 +54,24 @@ def _evaluate(terms: Terms, x: Tensor) -> Tensor:
     return left[()]
 
 
-def _theorem_1(features: int, k: int) -> CellResult:
+def _theorem_1(features: int, k: int) -> Check:
     terms, sets, truth = random_polynomial(features, k)
     layer = cp_from_polynomial(terms, in_channels=features, k=k)
     error = float((_on_sets(layer, sets) - truth).abs().max() / truth.abs().max())
     what = f"every symmetric multilinear polynomial of {k} vectors in R^{features} is a CP layer"
-    return _row("Theorem 1", f"F={features}, k={k}", error < 1e-6, f"{what}: rank {layer.rank}, error {error:.0e}")
+    return error < 1e-6, f"{what}: rank {layer.rank}, error {error:.0e}"
 
 
-def _theorem_2(k: int) -> CellResult:
+def _theorem_2(k: int) -> Check:
     x = torch.randn(20, k, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     layers = cp_sum(3, k), cp_mean(3, k)
     errors = [float((_on_sets(layer, x) - truth).abs().max()) for layer, truth in zip(layers, (x.sum(1), x.mean(1)))]
     what = f"sum and mean of {k} vectors in R^3 are CP layers of rank {layers[0].rank} (F k = {3 * k})"
     good = max(errors) < 1e-6 and layers[0].rank <= 3 * k
-    return _row("Theorem 2", f"k={k}", good, f"{what}: errors {errors[0]:.0e} and {errors[1]:.0e}")
+    return good, f"{what}: errors {errors[0]:.0e} and {errors[1]:.0e}"
 
 
-def _theorem_3() -> CellResult:
+def _theorem_3() -> Check:
     found = 0
     for seed in range(_LAYERS):
         with torch.random.fork_rng([]):
@@ -82,7 +81,7 @@ def _theorem_3() -> CellResult:
         same = torch.equal(pair.first.sum(0), pair.second.sum(0))
         found += same and not math.isclose(float((pair.first_output - pair.second_output).abs().max()), 0, abs_tol=1e-6)
     what = "two sets with the same sum and different outputs were found"
-    return _row("Theorem 3", f"{_LAYERS} random layers", found == _LAYERS, f"{what} for {found} of {_LAYERS} layers")
+    return found == _LAYERS, f"{what} for {found} of {_LAYERS} layers"
 
 
 @torch.no_grad()
@@ -91,5 +90,8 @@ def _on_sets(layer: CPAggregation, sets: Tensor) -> Tensor:
     return out
 
 
-def _row(theorem: str, case: str, good: bool, words: str) -> CellResult:
-    return CellResult(theorem, case, "holds", failed="" if good else "it does not hold here", note=words)
+CHECKS: dict[tuple[str, str], Callable[[], Check]] = {
+    **{("Theorem 1", f"F={features}, k={k}"): partial(_theorem_1, features, k) for features, k in _POLYNOMIALS},
+    **{("Theorem 2", f"k={k}"): partial(_theorem_2, k) for k in _SETS},
+    ("Theorem 3", f"{_LAYERS} random layers"): _theorem_3,
+}

@@ -67,6 +67,23 @@ def test_efficiency(tmp_path):
     assert ">50.0<" in page  # 100 epochs in 2 seconds
 
 
+def test_efficiency_beside_the_papers(tmp_path):
+    cells = [CellResult("tgnn 8", column, "accuracy", runs=outcomes(0.8, 0.9, 0.85)) for column in ("3", "10")]
+    table("table-efficiency", kind="efficiency", cells=cells).write(tmp_path / "x.json")
+    page = page_of(tmp_path)
+    assert ">neighbours</button>" in page
+    assert "<small>paper 58,128</small>" in page  # parameters, appendix
+    assert "<figcaption>3 neighbours</figcaption>" not in page  # nothing of the paper's there to be drawn
+
+
+def test_tests_against_the_whole_of_an_ablation(tmp_path):
+    cells = [CellResult(row, "cora", "accuracy", runs=around(m)) for row, m in (("cp", 0.8), ("cp+sum", 0.9))]
+    table(cells=cells).write(tmp_path / "x.json")
+    text = text_of(page_of(tmp_path))
+    assert "Paired tests against cp+sum" in text
+    assert "0.031 ▲" in text
+
+
 def figure_of(kind, cells, tmp_path):
     Result("figure", "A figure", cells, kind=kind).write(tmp_path / "x.json")
     page = page_of(tmp_path)
@@ -100,18 +117,23 @@ def test_curves_of_interactions(tmp_path):
         for order in (1, 2, 3)
     ]
     page, curves = figure_of("interactions", cells, tmp_path)
-    assert curves == ["cp", "sum", "cp", "sum"]
-    assert "<figcaption>size 16</figcaption>" in page
+    assert curves == ["cp", "sum"] * 5  # two sizes, and then three orders against parameters
+    for title in ("size 16", "size 64", "order 1", "order 3"):
+        assert f"<figcaption>{title}</figcaption>" in page
+    assert 'data-x-name="parameters"' in page
 
 
-def test_theorems_are_words(tmp_path):
+def test_theorems_hold_or_do_not(tmp_path):
     cells = [
         CellResult("Theorem 1", "n = 5", "", note="error 3e-12"),
         CellResult("Theorem 2", "", "", failed="too big"),
     ]
     page, _ = figure_of("theorems", cells, tmp_path)
+    assert ">holds</button>" in page
+    first, second = re.findall(r'data-value="(yes|no)"[^>]*><span class="main">(.*?)</td>', page)
+    assert first == ("yes", "✓ yes</span>")
+    assert second == ("no", "✗ no</span><small>too big</small>")
     assert "error 3e-12" in page
-    assert "failed: too big" in page
 
 
 @pytest.mark.parametrize("kind", ["table", "efficiency", "rank", "mixing", "interactions", "theorems", "something new"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import scipy.stats
 
@@ -17,11 +19,12 @@ from tgnn.reproduce.experiment import Ask, Experiment
 from tgnn.reproduce.experiments import EXPERIMENTS
 from tgnn.reproduce.interactions import draw_sets
 from tgnn.reproduce.pages import BEGIN, END, readme_table, results_page, with_table
+from tgnn.reproduce.progress import CELLS
 from tgnn.reproduce.result import CellResult, Outcome, Result, WrongResult, read_result
-from tgnn.reproduce.run import CELLS, run_experiment
-from tgnn.reproduce.statistics import against, differs_from_paper, holm, paired, ranking, summary
+from tgnn.reproduce.run import run_experiment
+from tgnn.reproduce.statistics import against, best_rows, differs_from_paper, holm, paired, ranking, summary
 from tgnn.reproduce.write import as_csv, latex, markdown, write_texts
-from tgnn.training.run import METRICS, WrongRun
+from tgnn.training.run import METRICS
 
 QUICK = {"train.epochs": 2, "train.patience": 2}
 KARATE = Experiment(
@@ -135,12 +138,34 @@ def test_cells_are_run_once(tmp_path):
     assert "root" not in first.cells[0].config["data"]
 
 
-def test_a_run_of_other_data_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda text: json.dumps(json.loads(text) | {"data_hash": "another"}), "run of other data"),
+        (lambda text: json.dumps(json.loads(text) | {"split_hash": "another"}), "run of other data"),
+        (lambda text: text[:20], "is damaged"),
+        (lambda text: "{}", "is damaged: it has no seed"),
+    ],
+)
+def test_a_run_that_cannot_be_taken_fails_alone(damage, reason, tmp_path, caplog):
     run_experiment(KARATE, Ask(changes=QUICK, runs=1), tmp_path)
-    path = next((tmp_path / CELLS).glob("*")) / METRICS
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"data_hash": "another"}))
-    with pytest.raises(WrongRun, match="run of other data"):
-        run_experiment(KARATE, Ask(changes=QUICK, runs=1), tmp_path)
+    path = next((tmp_path / CELLS).glob("karate-gcn-*")) / METRICS
+    path.write_text(damage(path.read_text()))
+    found = run_experiment(KARATE, Ask(changes=QUICK, runs=2), tmp_path)
+    assert reason in found.cells[0].failed
+    assert [len(one.runs) for one in found.cells] == [1, 2]  # the other seed, and the other row
+
+
+def test_what_failed_is_on_disk_before_the_rest_is_done(tmp_path, caplog):
+    broken = replace(KARATE, rows=[("gat", "gat", {"model.heads": 0}), *KARATE.rows])
+    seen = []
+
+    def tell(progress, now):
+        if progress.failed and not progress.done:
+            seen.append(read_result(tmp_path / "table-karate.json").cells[0].failed)
+
+    run_experiment(broken, Ask(changes=QUICK, runs=1), tmp_path, tell=tell)
+    assert "model.heads is 0" in seen[0]
 
 
 def test_a_cell_that_fails_does_not_stop_the_rest(tmp_path, caplog):
@@ -162,11 +187,57 @@ def test_statistics_are_scipys(result):
     ours, gcn = result.cell("tgnn", "cora"), result.cell("gcn", "cora")
     found = summary(ours.tests)
     assert found.low < found.mean < found.high
-    assert differs_from_paper(ours) == pytest.approx(scipy.stats.ttest_1samp(ours.tests, 0.8808).pvalue)
+    assert differs_from_paper(ours) == pytest.approx(scipy.stats.ttest_1samp(ours.tests, 0.8808).pvalue)  # no spread
     assert paired(gcn, ours) == pytest.approx(scipy.stats.wilcoxon(gcn.tests, ours.tests).pvalue)
     assert against(result, "cora") == {"gcn": pytest.approx(paired(gcn, ours))}
     assert summary([]) is None
     assert paired(cell("a", "b", [0.1] * 4), cell("a", "b", [0.2] * 4)) is None
+
+
+def test_the_papers_spread_counts():
+    """Our mean is off by more than our own spread explains, and well within the paper's."""
+    ours = cell("a", "d", [0.800, 0.801, 0.802, 0.803], paper=0.81, paper_spread=0.05, paper_runs=10)
+    assert differs_from_paper(replace(ours, paper_spread=None)) < 0.01
+    assert differs_from_paper(ours) > 0.5
+    theirs = [0.81 + 0.05 * z for z in scipy.stats.zscore(range(10), ddof=1)]
+    welch = scipy.stats.ttest_ind(ours.tests, theirs, equal_var=False).pvalue
+    assert differs_from_paper(ours) == pytest.approx(welch)
+    assert differs_from_paper(replace(ours, runs=ours.runs[:2])) is None
+    assert differs_from_paper(replace(ours, paper=None)) is None
+
+
+def test_equal_differences_are_ties_whatever_their_last_digits():
+    """Multiples of a 406th, as on Cora, kept as 32-bit floats."""
+    base = [350, 351, 352, 353, 354, 355, 356]
+    steps = [1, 1, 1, -1, 1, 1, 2]
+    one, other = ([float(np.float32(n / 406)) for n in counts] for counts in (np.add(base, steps), base))
+    assert paired(cell("a", "d", one), cell("b", "d", other)) == scipy.stats.wilcoxon(steps).pvalue
+
+
+def test_pairs_without_a_score_or_a_difference():
+    one = cell("a", "d", [0.1, 0.2, 0.3, 0.4, 0.5, float("nan")])
+    assert paired(one, one) == 1.0
+    assert paired(one, replace(one, runs=one.runs[1:])) is None  # four are left
+
+
+def test_the_row_that_others_are_tested_against():
+    tests = [0.8, 0.81, 0.82, 0.83, 0.84]
+
+    def tested(*rows: str) -> list[str]:
+        return list(against(Result("t", "t", [cell(row, "d", tests) for row in rows]), "d"))
+
+    assert tested("gcn", "tgnn") == ["gcn"]
+    assert tested("tgnn 8", "mean 32") == ["mean 32"]
+    assert tested("cp", "sum", "cp+sum") == ["cp", "sum"]
+    assert tested("tgnn 8", "tgnn 16", "gcn 8") == []
+    assert tested("gcn", "") == []
+
+
+def test_the_best_of_a_column():
+    cells = [cell("a", "d", [0.5]), cell("b", "d", [0.7]), cell("c", "d", [0.7]), cell("d", "d", [])]
+    assert best_rows(Result("t", "t", cells), "d") == {"b", "c"}
+    assert best_rows(Result("t", "t", [replace(one, metric="mae") for one in cells]), "d") == {"a"}
+    assert best_rows(Result("t", "t", cells[:1]), "d") == set()
 
 
 def test_runs_are_paired_by_split_and_not_by_place():
@@ -193,12 +264,60 @@ def test_ranks():
 def test_texts(result, tmp_path):
     assert [path.suffix for path in write_texts(result, tmp_path)] == [".md", ".csv", ".tex"]
     text = markdown(result)
-    assert "| tgnn | 0.8350 ± 0.0274 (6) [0.8808*] | failed: no data |" in text
+    found = summary(result.cell("tgnn", "cora").tests)
+    ours = f"0.8350 ± 0.0274 (6; {found.low:.4f} to {found.high:.4f}); paper 0.8808, -0.0458\\*"
+    assert f"| tgnn | {ours} | failed: no data |" in text
     assert "p of a difference from tgnn" in text
     rows = list(csv.DictReader(io.StringIO(as_csv(result))))
     assert float(rows[0]["difference"]) == pytest.approx(summary(result.cells[0].tests).mean - 0.8778)
     assert rows[3]["failed"] == "no data"
-    assert "tgnn & \\textbf{0.8350 $\\pm$ 0.0274} &  \\\\" in latex(result)
+    tex = latex(result)
+    assert r"\begin{tabular}{lrrrr}" in tex
+    assert r" & \multicolumn{2}{c}{cora} & \multicolumn{2}{c}{pubmed} \\" in tex
+    assert r"tgnn & \textbf{0.8350 $\pm$ 0.0274}$^{*}$ & 0.8808 & failed &  \\" in tex
+    assert r"$^{*}$ & 0.8778 $\pm$ 0.0096 &" in tex
+
+
+def test_one_run_has_no_spread():
+    one = Result("t", "t", [cell("gcn", "cora", [0.8])])
+    assert "| gcn | 0.8000 (1) |" in markdown(one)
+    assert "gcn & 0.8000 \\\\" in latex(one)
+    (row,) = csv.DictReader(io.StringIO(as_csv(one)))
+    assert (row["mean"], row["std"], row["low"], row["high"], row["runs"]) == ("0.8", "", "", "", "1")
+
+
+def test_cells_that_the_paper_leaves_empty_stay_empty():
+    cells = [cell("a", "x", [0.5], paper=0.5), cell("a", "y", [0.5]), cell("b", "y", [0.25], paper=0.5)]
+    found = Result("t", "t", cells)
+    assert "| b |  | 0.2500 (1); paper 0.5000, -0.2500 |" in markdown(found)
+    assert "b &  &  & 0.2500 & 0.5000 \\\\" in latex(found)
+    assert len(as_csv(found).splitlines()) == 4
+
+
+def test_names_stay_names():
+    nasty = "a|b<script> 50% x_y^2 {~} \\ & #$\nnew"
+    found = Result("t", nasty, [cell(nasty, nasty, [0.5, 0.6]), cell("b", nasty, [], failed=nasty)], notes=[nasty])
+    text = markdown(found)
+    assert "<script>" not in text
+    (row,) = [line for line in text.splitlines() if line.startswith("| a")]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 3
+    tex = latex(found)
+    assert len(tex.splitlines()) == 9
+    words = r"a\textbar{}b\textless{}script\textgreater{} 50\% x\_y\textasciicircum{}2 \{\textasciitilde{}\} "
+    assert words + r"\textbackslash{} \& \#\$ new" in tex
+    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert rows[0]["row"] == nasty
+    assert rows[1]["failed"] == nasty
+
+
+def test_texts_of_costs_and_theorems():
+    costly = Result("table-efficiency", "t", [cell("tgnn 8", "3", [0.8, 0.9, 0.85])], kind="efficiency")
+    assert "| tgnn 8 | 3 | 100 [58,128] | 2.0 [" in markdown(costly)
+    assert "tgnn 8 & 3 & 100 & 2.0 & 10 & 0.8500" in latex(costly)
+    holds = CellResult("Theorem 1", "k=3", "holds", note="error 0")
+    both = Result("theorems", "t", [holds, replace(holds, failed="it does not")], kind="theorems")
+    assert "| Theorem 1 | k=3 | no | it does not; error 0 |" in markdown(both)
+    assert "Theorem 1 & k=3 & yes" in latex(both)
 
 
 def test_pages(result):
@@ -235,12 +354,41 @@ def test_labels_of_planted_interactions():
 
 
 def test_interactions_and_theorems(tmp_path, monkeypatch):
-    for name, value in (("_TRAIN", 50), ("_VAL", 20), ("_TEST", 20), ("_EPOCHS", 1), ("WIDTHS", (4,))):
+    for name, value in (("_TRAIN", 50), ("_VAL", 20), ("_TEST", 20), ("_EPOCHS", 1)):
         monkeypatch.setattr(interactions, name, value)
-    found = run_experiment(EXPERIMENTS["figure-interactions"], Ask(runs=1), tmp_path)
+    small = Ask(runs=1, largest=16)
+    found = run_experiment(EXPERIMENTS["figure-interactions"], small, tmp_path)
     assert len(found.cells) == 6 * 8
-    again = run_experiment(EXPERIMENTS["figure-interactions"], Ask(runs=1), tmp_path)
+    assert "parameters" in markdown(found)
+    again = run_experiment(EXPERIMENTS["figure-interactions"], small, tmp_path)
     assert again.cells == found.cells
     checked = run_experiment(EXPERIMENTS["theorems"], Ask(), tmp_path)
     assert not any(one.failed for one in checked.cells)
     assert "holds" in markdown(checked)
+
+
+def test_points_that_are_measured():
+    points = EXPERIMENTS["figure-interactions"].measured(Ask(models=["cp", "sum 64"], datasets=["2"]))
+    assert points == [("cp 16", "2"), ("cp 64", "2"), ("sum 64", "2")]
+    with pytest.raises(ValueError, match="there is no 'cora' in theorems; it has F=2, k=3"):
+        EXPERIMENTS["theorems"].measured(Ask(datasets=["cora"]))
+    with pytest.raises(ValueError, match=r"it has no setting model\.rank"):
+        EXPERIMENTS["theorems"].measured(Ask(changes={"model.rank": 3, "data.root": "x"}))
+
+
+def test_a_point_that_fails_does_not_stop_the_rest(tmp_path):
+    def measure(row, column, runs, store):
+        if row == "b":
+            raise RuntimeError("too big")
+        return cell(row, column, [0.5] * runs)
+
+    told = []
+    points = replace(KARATE, rows=(), columns={}, points=[("a", "x"), ("b", "x"), ("c", "x")], measure=measure)
+    found = run_experiment(points, Ask(), tmp_path, tell=lambda now, _: told.append((now.done, now.failed, now.left)))
+    assert [(one.row, len(one.runs), one.failed) for one in found.cells] == [
+        ("a", 2, ""),
+        ("b", 0, "too big"),
+        ("c", 2, ""),
+    ]
+    assert told == [(0, 0, 3), (1, 0, 2), (1, 1, 1), (2, 1, 0)]
+    assert list(read_result(tmp_path / "table-karate.json").cells) == list(found.cells)

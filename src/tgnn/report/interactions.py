@@ -1,0 +1,94 @@
+"""The figures of planted interactions: score against their order, and against the size of the network."""
+
+from __future__ import annotations
+
+import re
+
+from markupsafe import Markup
+
+from tgnn.report.figure import Figure
+from tgnn.report.lines import Curve, legend, line_chart
+from tgnn.report.scores import summary
+from tgnn.reproduce.result import CellResult, Result
+from tgnn.reproduce.statistics import costs
+
+_APART = 0.07
+"""Between the curves at one order, so that their intervals do not hide each other."""
+
+
+def interaction_figure(result: Result) -> Figure | None:
+    """Score against the order of the interaction, a curve for each pooling, a panel for each size."""
+    groups: dict[str, dict[str, list[tuple[float, CellResult]]]] = {}
+    for cell in result.cells:
+        pooling, size, order = order_and_size(cell)
+        if order is not None and cell.runs:
+            groups.setdefault(size, {}).setdefault(pooling, []).append((order, cell))
+    panels: list[Markup] = []
+    shown: list[Curve] = []
+    poolings = list(dict.fromkeys(pooling for group in groups.values() for pooling in group))
+    for size, group in groups.items():
+        curves = []
+        for pooling, points in group.items():
+            points.sort(key=lambda point: point[0])
+            found = [summary(cell) for _, cell in points]
+            style = poolings.index(pooling)
+            curves.append(
+                Curve(
+                    pooling,
+                    [order + _APART * (style - (len(poolings) - 1) / 2) for order, _ in points],
+                    [s.mean if s else None for s in found],
+                    style,
+                    style,
+                    points=True,
+                    low=[s.low if s else None for s in found],
+                    high=[s.high if s else None for s in found],
+                )
+            )
+        shown += curves
+        metric = next(cell.metric for points in group.values() for _, cell in points)
+        panels.append(line_chart(size, curves, "order of the interaction", metric))
+    return Figure("Score against the order of the interaction", panels, legend(shown)) if panels else None
+
+
+def parameters_figure(result: Result) -> Figure | None:
+    """Score against the number of parameters, a curve for each pooling, a panel for each order."""
+    orders: dict[float, dict[str, list[tuple[float, CellResult]]]] = {}
+    for cell in result.cells:
+        pooling, _, order = order_and_size(cell)
+        found = costs(cell)
+        if order is not None and found is not None and found.parameters > 0:
+            orders.setdefault(order, {}).setdefault(pooling, []).append((found.parameters, cell))
+    panels: list[Markup] = []
+    shown: list[Curve] = []
+    poolings = list(dict.fromkeys(pooling for group in orders.values() for pooling in group))
+    for order, group in sorted(orders.items()):
+        curves = []
+        for pooling, points in group.items():
+            points.sort(key=lambda point: point[0])
+            means = [None if (s := summary(cell)) is None else s.mean for _, cell in points]
+            style = poolings.index(pooling)
+            curves.append(Curve(pooling, [size for size, _ in points], means, style, style, points=True))
+        shown += curves
+        metric = next(cell.metric for points in group.values() for _, cell in points)
+        panels.append(line_chart(f"order {order:g}", curves, "parameters", metric, log2=True, width=235, height=190))
+    return Figure("Score against parameters", panels, legend(shown)) if panels else None
+
+
+def order_and_size(cell: CellResult) -> tuple[str, str, float | None]:
+    """Pooling, size and order of a cell: the order is the number beside the word, or the column's last one.
+
+    Example:
+        >>> order_and_size(CellResult("tgnn 64", "order 3", "accuracy"))
+        ('tgnn', 'size 64', 3.0)
+        >>> order_and_size(CellResult("sum", "64 wide, order 3", "accuracy"))
+        ('sum', '64 wide', 3.0)
+    """
+    named = re.search(r"order\s*[=:]?\s*(\d+)", cell.column)
+    if named is None:
+        named = next(iter(list(re.finditer(r"(\d+)", cell.column))[-1:]), None)
+    order = float(named.group(1)) if named else None
+    rest = (cell.column[: named.start()] + cell.column[named.end() :] if named else cell.column).strip(" ,;:/-")
+    words = cell.row.split()
+    if len(words) > 1 and re.fullmatch(r"\d+", words[-1]):
+        return " ".join(words[:-1]), f"size {words[-1]}", order
+    return cell.row, rest, order

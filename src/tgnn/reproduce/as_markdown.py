@@ -1,0 +1,138 @@
+"""A result as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tgnn.paper import find_figure
+from tgnn.reproduce.result import CellResult, Result
+from tgnn.reproduce.statistics import (
+    SIGNIFICANT,
+    Costs,
+    against,
+    costs,
+    differs_from_paper,
+    ranking,
+    reference,
+    summary,
+)
+
+_KEY = "Ours: mean ± standard deviation (runs; 95 % bootstrap interval)."
+_PAPERS = "The paper's: its figure, and ours less it; * is more than chance (Welch's t test, p < 0.05)."
+
+
+def markdown(result: Result, level: int = 1) -> str:
+    """A table with the paper's figure beside ours, the tests, and the notes."""
+    lines = [f"{'#' * level} {_text(result.title)}", "", *_body(result), *_tests(result)]
+    notes = [f"- {_text(note)}" for note in (*result.notes, *_of_cells(result))]
+    lines += ["", *notes] if notes else []
+    if result.command:
+        lines += ["", f"Made with `{result.command}`."]
+    return "\n".join(lines) + "\n"
+
+
+def _body(result: Result) -> list[str]:
+    if result.kind == "theorems":
+        rows = [[cell.row, cell.column, "no" if cell.failed else "yes", _said(cell)] for cell in result.cells]
+        return _table(["theorem", "case", "holds", "what was checked"], rows)
+    if result.kind == "efficiency":
+        return _efficiency(result)
+    head, sized = ["", *result.columns], result.kind == "interactions"
+    rows = [[row, *(_words(result.cell(row, column)) for column in result.columns)] for row in result.rows]
+    if sized:
+        head = ["", "parameters", *result.columns]
+        rows = [[row[0], _parameters(result, row[0]), *row[1:]] for row in rows]
+    papers = any(cell.paper is not None for cell in result.cells)
+    return [*_table(head, rows), "", f"{_KEY} {_PAPERS}" if papers else _KEY]
+
+
+def _said(cell: CellResult) -> str:
+    return "; ".join(words for words in (cell.failed, cell.note) if words)
+
+
+def _parameters(result: Result, row: str) -> str:
+    found = next((cell for cell in result.cells if cell.row == row and cell.runs), None)
+    return "" if found is None else f"{found.runs[0].parameters:,}"
+
+
+def _words(cell: CellResult | None) -> str:
+    if cell is None:
+        return ""
+    parts = [ours] if (ours := _ours(cell)) else []
+    if cell.failed:
+        parts.append(f"failed: {cell.failed}")
+    return "; ".join([*parts, papers] if (papers := _papers(cell)) else parts)
+
+
+def _ours(cell: CellResult) -> str:
+    found = summary(cell.tests)
+    if found is None:
+        return ""
+    if found.runs == 1:
+        return f"{found.mean:.4f} (1)"
+    return f"{found.mean:.4f} ± {found.std:.4f} ({found.runs}; {found.low:.4f} to {found.high:.4f})"
+
+
+def _papers(cell: CellResult) -> str:
+    if cell.paper is None:
+        return ""
+    found, p = summary(cell.tests), differs_from_paper(cell)
+    star = "\\*" if p is not None and p < SIGNIFICANT else ""
+    return f"paper {cell.paper:.4f}" + ("" if found is None else f", {found.mean - cell.paper:+.4f}{star}")
+
+
+def _efficiency(result: Result) -> list[str]:
+    head = ["", "", "parameters", "seconds", "epochs", "epochs/s", "accuracy"]
+    rows = [[cell.row, cell.column, *_costs(result, cell), _words(cell)] for cell in result.cells]
+    words = "In brackets: the paper's, of its own machine."
+    return [*_table(head, rows), "", f"{_KEY} {_PAPERS} {words}"]
+
+
+def _costs(result: Result, cell: CellResult) -> list[str]:
+    found = costs(cell)
+    shown = ["", "", "", ""] if found is None else _shown(found)
+    for place, what in enumerate(("parameters", "seconds", "epochs", "epochs-per-second")):
+        figure = find_figure(f"{result.name}/{what}", cell.row, cell.column)
+        if figure is not None:
+            shown[place] += f" [{figure.value:,g}]" if figure.value < 1000 else f" [{figure.value:,.0f}]"
+    return [words.strip() for words in shown]
+
+
+def _shown(found: Costs) -> list[str]:
+    rate = "" if found.rate is None else f"{found.rate:.1f}"
+    return [f"{found.parameters:,}", f"{found.seconds:.1f}", f"{found.epochs:.0f}", rate]
+
+
+def _tests(result: Result) -> list[str]:
+    """In words: who differs from the reference on the same splits, and the average ranks."""
+    if result.kind not in ("table", "efficiency"):
+        return []
+    lines, base = [], reference(result)
+    for column in result.columns:
+        words = ", ".join(f"{_text(row)} {p:.3f}" for row, p in against(result, column).items())
+        if words:
+            lines.append(f"- {_text(column)}: p of a difference from {base} (same splits; Wilcoxon, Holm): {words}.")
+    ranks = ranking(result) if result.kind == "table" else None
+    if ranks is not None:
+        words = ", ".join(f"{_text(row)} {rank:.2f}" for row, rank in ranks.ranks.items())
+        apart = "" if ranks.critical is None else f"; those less than {ranks.critical:.2f} apart are not told apart"
+        lines.append(f"- Average ranks: {words}{apart}.")
+    return ["", *lines] if lines else []
+
+
+def _of_cells(result: Result) -> list[str]:
+    if result.kind == "theorems":
+        return []
+    return list(dict.fromkeys(f"{cell.column}: {cell.note}" for cell in result.cells if cell.note))
+
+
+def _text(words: str) -> str:
+    """Names and reasons are text, whatever is in them."""
+    return " ".join(words.split()).replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(_text(cell).replace("|", "\\|") for cell in cells) + " |"
+
+    return [line(head), line(["---"] * len(head)), *map(line, rows)]

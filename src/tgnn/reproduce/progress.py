@@ -1,0 +1,44 @@
+"""How far an experiment is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tgnn.reproduce.result import Result
+
+CELLS = "cells"
+"""Folder of what was run or measured, beside the result."""
+
+Key = tuple[str, str, int]
+"""Row, column and seed of a run."""
+
+
+@dataclass
+class Progress:
+    """How far an experiment is.
+
+    Args:
+        total: Runs in all.
+        done: That are done, those found again included.
+        found: That were found again.
+        running: Under way.
+        failed: That cannot be run.
+        seconds: That each of those run here took.
+    """
+
+    total: int
+    done: int = 0
+    found: int = 0
+    running: set[Key] = field(default_factory=set)
+    failed: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        """Neither done nor failed."""
+        return self.total - self.done - self.failed
+
+
+Tell = Callable[[Progress, Result], None]
+"""Called whenever something begins or ends, with what there is by then."""
