@@ -31,6 +31,7 @@ def bar_chart(title: str, values: Mapping[str, float], base: str, unit: str, wid
     for value in ticks(0, across.high, 4):
         parts.append(line(across(value), top, across(value), height - bottom, "grid"))
         parts.append(text(across(value), height - bottom + 15, tick_text(value), kind="tick"))
+    parts.append(line(across(1), top, across(1), height - bottom, "at", "4 3"))
     for place, (row, by) in enumerate(times.items()):
         y = top + _ROW * place
         parts.append(text(left - 8, y + 16, short(row, 18), "end", "label"))
@@ -46,7 +47,6 @@ def bar_chart(title: str, values: Mapping[str, float], base: str, unit: str, wid
             )
         )
         parts.append(text(across(by) + 5, y + 16, f"{by:.2f}\u00d7", "start", "label"))
-    parts.append(line(across(1), top, across(1), height - bottom, "at", "4 3"))
     parts.append(text((left + width - 50) / 2, height - 5, f"{unit}, in multiples of {short(base, 18)}", kind="name"))
     label = f"{title}: " + ", ".join(f"{row} {by:.2f} times {base}" for row, by in times.items())
     return Markup('<figure class="chart"><figcaption>{}</figcaption>{}</figure>').format(

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from tgnn.report.figure import Figure
 from tgnn.report.lines import Curve, legend, line_chart
 from tgnn.report.scores import summary
+from tgnn.report.svg import bounds
 from tgnn.reproduce.result import CellResult, Result
 from tgnn.reproduce.statistics import costs
 
@@ -61,6 +62,7 @@ def parameters_figure(result: Result) -> Figure | None:
     panels: list[Markup] = []
     shown: list[Curve] = []
     poolings = list(dict.fromkeys(pooling for group in orders.values() for pooling in group))
+    span = bounds(mean.mean for cell in result.cells if (mean := summary(cell)) is not None)
     for order, group in sorted(orders.items()):
         curves = []
         for pooling, points in group.items():
@@ -70,7 +72,9 @@ def parameters_figure(result: Result) -> Figure | None:
             curves.append(Curve(pooling, [size for size, _ in points], means, style, style, points=True))
         shown += curves
         metric = next(cell.metric for points in group.values() for _, cell in points)
-        panels.append(line_chart(f"order {order:g}", curves, "parameters", metric, log2=True, width=235, height=190))
+        panels.append(
+            line_chart(f"order {order:g}", curves, "parameters", metric, log2=True, width=235, height=190, span=span)
+        )
     return Figure("Score against parameters", panels, legend(shown)) if panels else None
 
 

@@ -66,6 +66,7 @@ def line_chart(
     most: int = POINTS,
     width: float = 300,
     height: float = 225,
+    span: tuple[float, float] | None = None,
 ) -> Markup:
     """A panel with its title.
 
@@ -80,6 +81,7 @@ def line_chart(
         most: Points of a curve that are drawn.
         width: In pixels.
         height: In pixels.
+        span: Of the left axis, where panels are to be compared.
     """
     left, right, top, bottom = 42.0, (38.0 if right_name else 12.0), 22.0, 38.0
     xs = [x for curve in curves for x in curve.xs]
@@ -88,6 +90,7 @@ def line_chart(
         low, high = max(low, 1e-9) / 1.15, high * 1.15
     across = Scale(low, high, left, width - right, log2)
     up = _axis([c for c in curves if not c.right], height - bottom, top)
+    up = up if span is None else Scale(*span, height - bottom, top)
     up_right = _axis([c for c in curves if c.right], height - bottom, top, from_zero=True)
     parts = [_left_axis(up, left, width - right, y_name)]
     if right_name:

@@ -55,8 +55,7 @@ def _header(result: Result, column: str) -> str:
     if len(metrics) != 1:
         return column
     (name,) = metrics
-    arrow = "↑" if HIGHER_IS_BETTER.get(name, True) else "↓"
-    return f"{column}, {name} {arrow}"
+    return f"{column}, {name}" + ("" if HIGHER_IS_BETTER.get(name, True) else " (lower is better)")
 
 
 def score_cell(cell: CellResult | None, best: bool = False) -> Cell:

@@ -95,11 +95,11 @@ def tick_text(value: float) -> str:
     """Short.
 
     Example:
-        >>> tick_text(0.85), tick_text(4096.0), tick_text(25000.0), tick_text(-2.0)
-        ('0.85', '4096', '25k', '−2')
+        >>> tick_text(0.85), tick_text(4096.0), tick_text(16384.0), tick_text(-2.0)
+        ('0.85', '4096', '16.4k', '−2')
     """
     size = abs(value)
-    text = f"{size / 1000:g}k" if size >= 10000 and size < 1e6 else f"{size:g}"
+    text = f"{size / 1000:.3g}k" if size >= 10000 and size < 1e6 else f"{size:g}"
     return ("\u2212" if value < 0 else "") + text
 
 

@@ -94,7 +94,7 @@ def _costs(result: Result, cell: CellResult) -> list[str]:
     for place, what in enumerate(("parameters", "seconds", "epochs", "epochs-per-second")):
         figure = find_figure(f"{result.name}/{what}", cell.row, cell.column)
         if figure is not None:
-            shown[place] += f" [{figure.value:,g}]" if figure.value < 1000 else f" [{figure.value:,.0f}]"
+            shown[place] += f" [{figure.value:,.0f}]" if figure.value >= 100 else f" [{figure.value:.3g}]"
     return [words.strip() for words in shown]
 
 

@@ -53,7 +53,7 @@ def test_lower_is_better_for_errors(tmp_path):
     cells = [CellResult(row, "zinc", "mae", runs=around(mean)) for row, mean in (("gcn", 0.5), ("tgnn", 0.3))]
     table(cells=cells).write(tmp_path / "x.json")
     page = page_of(tmp_path)
-    assert "zinc, mae ↓" in page
+    assert "zinc, mae (lower is better)" in page
     assert re.search(r'best number"[^>]*><span class="badge"[^>]*>★</span> <span class="main">0\.3000', page)
 
 
