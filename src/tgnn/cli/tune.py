@@ -75,13 +75,16 @@ def tune(
     changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     changes = {key: value for key, value in changes.items() if value is not None}
     fixed = dict(key_and_value(text) for text in settings or [])
+    if "train.seed" in fixed:
+        raise typer.BadParameter("give --seed; the seeds of splits and weights are the same in all searches", None)
     config = resolve_config(name or (str(data.resolve()) if data else None), model, recipe, {**changes, **fixed})
     plan = _plan(config, search or [], fixed, trials, splits, seed, together)
     if dry_run:
         _show_space(plan, json)
         return
     place = folder or Path("runs") / "tune" / f"{Path(config.data.name).name}-{config.model.name}"
-    _run(plan, place, jobs or os.cpu_count() or 1, storage, study, _command(plan, search, fixed), json)
+    command = _command(plan, recipe, search or [], settings or [])
+    _run(plan, place, jobs or os.cpu_count() or 1, storage, study, command, json)
 
 
 def _plan(
@@ -89,13 +92,12 @@ def _plan(
 ) -> Plan:
     from tgnn.training.prepare import prepare_blind
     from tgnn.tuning.plan import Plan
-    from tgnn.tuning.space import space_of, usual_splits, with_defaults
+    from tgnn.tuning.space import check_search, space_of, usual_splits, with_defaults
 
+    own = dict(_key_and_values(text) for text in search)
     prepared = prepare_blind(config)
-    space = space_of(config.model.name, prepared)
-    for text in search:
-        key, values = _key_and_values(text)
-        space[key] = values
+    check_search(config, prepared.shape.level, own)
+    space = {**space_of(config.model.name, prepared), **own}
     space = {key: values for key, values in space.items() if values and key not in fixed}
     if not space:
         raise typer.BadParameter("nothing is left to search", param_hint="--search")
@@ -159,6 +161,10 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
             {"recipe": str(folder / RECIPE), "best": dataclasses.asdict(best), "study": dataclasses.asdict(result)}
         )
         return
+    failed = [trial for trial in result.trials if trial.state == "failed"]
+    if failed:
+        first = f"trial {failed[0].number}: {failed[0].reason}"
+        err.print(f"{len(failed)} failed, the first {first}", markup=False, highlight=False, soft_wrap=True)
     console.print_table(_table(result, 10))
     out.print(_sum_up(result), highlight=False, soft_wrap=True)
     recipe = folder / RECIPE
@@ -166,14 +172,18 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
     err.print(f"a page of the search: tgnn report {folder}", soft_wrap=True)
 
 
-def _command(plan: Plan, search: list[str] | None, fixed: dict[str, Any]) -> str:
+def _command(plan: Plan, recipe: Path | None, search: list[str], settings: list[str]) -> str:
     """What a reader can type to have the same; without what is private to a machine."""
-    words = ["tgnn", "tune", Path(plan.config.data.name).name, "--model", plan.config.model.name]
+    from tgnn.data.catalog import CATALOG
+
+    name = plan.config.data.name
+    words = ["tgnn", "tune", *([name] if name in CATALOG else ["--data", Path(name).name])]
+    words += ["--model", plan.config.model.name, *(["--recipe", recipe.name] if recipe else [])]
     words += ["--trials", str(plan.trials), "--splits", str(plan.splits)]
     words += ["--seed", str(plan.seed)] if plan.seed else []
     words += ["--together", str(plan.together)] if plan.together != 10 else []
-    words += [word for text in search or [] for word in ("--search", text)]
-    words += [word for key, value in fixed.items() for word in ("--set", f"{key}={_text(value)}")]
+    words += [word for text in search for word in ("--search", text)]
+    words += [word for text in settings for word in ("--set", text)]
     return shlex.join(words)
 
 
@@ -198,16 +208,16 @@ def _watch(plan: Plan, quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
 
             yield show
         return
-    said: set[int] = set()
+    said: set[int] | None = None
 
     def tell(result: StudyResult) -> None:
-        fresh = [trial for trial in result.trials if trial.state in ("complete", "pruned", "failed")]
-        fresh = [trial for trial in fresh if trial.number not in said]
-        first = not said and len(fresh) > 1
-        said.update(trial.number for trial in fresh)
-        if first:
+        nonlocal said
+        ended = [trial for trial in result.trials if trial.state != "running"]
+        if said is None and ended:
             err.print(f"going on with a study: {_sum_up(result)}", highlight=False, soft_wrap=True)
-            return
+            said = {trial.number for trial in ended}
+        fresh = [trial for trial in ended if trial.number not in (said or ())]
+        said = {trial.number for trial in ended}
         for trial in fresh:
             text = f"trial {trial.number}: {_score(trial)}; {_sum_up(result)}"
             err.print(text, markup=False, highlight=False, soft_wrap=True)

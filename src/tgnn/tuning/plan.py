@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tgnn.training.config import Config, make_config, with_changes
@@ -60,8 +61,9 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        """Tells studies apart: all but the number of trials, which may grow."""
-        about = [self.config.hash, self.space, self.splits, self.seed, self.together]
+        """Tells settings and ranges apart. Where one's own data lies does not count: machines differ in that."""
+        data = self.config.data.model_copy(update={"name": Path(self.config.data.name).name})
+        about = [self.config.model_copy(update={"data": data}).hash, self.space]
         return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
     def to_dict(self) -> dict[str, Any]:

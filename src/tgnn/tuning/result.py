@@ -15,15 +15,19 @@ from tgnn.training.run import write_json, write_text
 RESULT, RECIPE = "study.json", "best.yaml"
 
 
+class WrongResult(ValueError):
+    """A file that is no study, or was damaged; the text names it."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """One set of settings.
 
     Args:
         number: Its place in the search, from 0.
-        state: ``"complete"``, ``"pruned"`` (not finished: half of the earlier ones were better), ``"failed"``,
-            ``"running"`` or ``"waiting"``.
-        values: The settings, as ``section.key``.
+        state: ``"complete"``, ``"pruned"`` (not finished: half of the earlier ones were better), ``"failed"`` or
+            ``"running"``.
+        values: The settings, as ``section.key``; of one that runs they are not told.
         score: Mean validation metric over the splits.
         scores: On each split.
         seconds: It took.
@@ -99,13 +103,16 @@ class StudyResult:
 
     @classmethod
     def read(cls, path: Path) -> StudyResult:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(found, dict) or found.pop("kind", None) != "study":
-            raise ValueError(f"{path} is not a study")
         try:
-            return cls(**{**found, "trials": [Trial(**trial) for trial in found["trials"]]})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
+            found = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(found, dict) or found.pop("kind", None) != "study":
+                raise WrongResult(f"{path} is not a study")
+            trials = [Trial(**trial) for trial in found.pop("trials")]
+            if not all(isinstance(trial.score, float | int | None) for trial in trials):
+                raise TypeError("a score is not a number")
+            return cls(**found, trials=trials)
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+            raise WrongResult(f"{path} is damaged: {error}") from error
 
     def write_recipe(self, path: Path, recipe: Mapping[str, Any]) -> None:
         """The best settings, with where they come from.
@@ -123,4 +130,4 @@ class StudyResult:
             f"Study {self.name}, seed {self.seed}, trial {best.number}" + (f": {self.command}" if self.command else ""),
         ]
         text = yaml.safe_dump(dict(recipe), sort_keys=False, default_flow_style=None, width=1000)
-        write_text(path, "".join(f"# {line}\n" for line in about) + text)
+        write_text(path, "".join(f"# {' '.join(line.splitlines())}\n" for line in about) + text)

@@ -7,60 +7,38 @@ is stopped and continued.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import numpy as np
 import optuna
-from optuna.distributions import CategoricalDistribution
-from optuna.study import StudyDirection
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
 from tgnn.tuning.plan import Plan
 
-AGAIN = "again"
-"""Mark of a trial that does what another left undone; its value is the place of that one."""
-
-LIVE = (TrialState.RUNNING, TrialState.WAITING)
-ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
+PLACE = "place"
+"""Note of a trial: its place in the search, from 0. Optuna's numbers tell which ended first."""
 
 
-def place_of(trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> int:
-    """The place of a trial in the search. Trials that were begun again have the place they had."""
-    if AGAIN in trial.user_attrs:
-        return int(trial.user_attrs[AGAIN])
-    return trial.number - sum(AGAIN in other.user_attrs for other in trials if other.number < trial.number)
+def by_place(study: optuna.Study) -> dict[int, FrozenTrial]:
+    """The trials that have ended, in the order of the search."""
+    found: dict[int, FrozenTrial] = {}
+    for trial in study.get_trials(deepcopy=False):
+        if PLACE in trial.user_attrs:
+            found.setdefault(int(trial.user_attrs[PLACE]), trial)
+    return dict(sorted(found.items()))
 
 
-def latest(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """Of every place the trial that was begun last, by place."""
-    found = {place_of(trial, trials): trial for trial in sorted(trials, key=lambda trial: trial.number)}
-    return [found[place] for place in sorted(found)]
+def left_of_round(plan: Plan, ended: Mapping[int, FrozenTrial]) -> list[int]:
+    """Places that can be done now: those of the first round that has not ended."""
+    left = [place for place in range(plan.trials) if place not in ended]
+    return [place for place in left if place // plan.together == left[0] // plan.together]
 
 
-def before(place: int, plan: Plan, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """Trials of whole rounds before a place, in their order, whatever has become of them."""
-    first = place // plan.together * plan.together
-    return [trial for trial in latest(trials) if place_of(trial, trials) < first]
-
-
-class Given(optuna.samplers.BaseSampler):
-    """Suggests what was decided elsewhere.
-
-    Args:
-        values: By name.
-    """
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
-
-    def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
-        return {}
-
-    def sample_relative(self, study: Any, trial: Any, search_space: Any) -> dict[str, Any]:
-        return {}
-
-    def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
-        return self._values[param_name]
+def distributions(plan: Plan) -> dict[str, BaseDistribution]:
+    """The ranges, in Optuna's words."""
+    return {key: CategoricalDistribution(values) for key, values in plan.space.items()}
 
 
 class Round:
@@ -68,27 +46,33 @@ class Round:
 
     Args:
         plan: The search.
-        direction: Of the study.
+        higher_is_better: Sense of the metric.
         place: Of the trial.
-        earlier: Trials of the rounds before.
+        ended: Trials, by place; those of its own round do not count.
     """
 
-    def __init__(self, plan: Plan, direction: StudyDirection, place: int, earlier: Sequence[FrozenTrial]) -> None:
-        seed = int(np.random.SeedSequence([plan.seed, place]).generate_state(1)[0])
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=plan.together, constant_liar=False)
-        pruner = optuna.pruners.MedianPruner(n_startup_trials=plan.together // 2)
-        self._study = optuna.create_study(direction=direction, sampler=sampler, pruner=pruner)
-        self._study.add_trials([trial for trial in earlier if trial.state in ENDED])
-        if place == 0:
-            self._study.enqueue_trial(dict(plan.start))
-        self._trial = self._study.ask({key: CategoricalDistribution(values) for key, values in plan.space.items()})
-
-    @property
-    def values(self) -> dict[str, Any]:
+    def __init__(self, plan: Plan, higher_is_better: bool, place: int, ended: Mapping[int, FrozenTrial]) -> None:
+        first = place // plan.together * plan.together
+        self._earlier = [trial for number, trial in sorted(ended.items()) if number < first]
+        self._sign, self._enough = 1 if higher_is_better else -1, max(1, plan.together // 2)
+        self.values: dict[str, Any] = dict(plan.start) if place == 0 else self._suggest(plan, place)
         """What to try."""
-        return dict(self._trial.params)
+
+    def _suggest(self, plan: Plan, place: int) -> dict[str, Any]:
+        seed = int(np.random.SeedSequence([plan.seed, place]).generate_state(1)[0])
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=plan.together)
+        study = as_study(self._earlier, self._sign > 0, sampler)
+        return dict(study.ask(distributions(plan)).params)
 
     def is_hopeless(self, score: float, step: int) -> bool:
-        """Whether half of the earlier trials were better at that step."""
-        self._trial.report(score, step)
-        return self._trial.should_prune()
+        """Whether half of the earlier trials that were finished were better at that step."""
+        known = [trial.intermediate_values for trial in self._earlier if trial.state == TrialState.COMPLETE]
+        there = [values[step] for values in known if step in values]
+        return len(there) >= self._enough and self._sign * score < self._sign * median(there)
+
+
+def as_study(trials: Sequence[FrozenTrial], higher_is_better: bool, sampler: Any = None) -> optuna.Study:
+    """A study in memory, for what Optuna can tell of some trials; it depends on their order."""
+    study = optuna.create_study(direction="maximize" if higher_is_better else "minimize", sampler=sampler)
+    study.add_trials(trials)
+    return study

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tgnn.baselines.ranges import search_space
 from tgnn.baselines.registry import find_model, settings_of
 from tgnn.data.protocols import STORED
-from tgnn.training.config import Config, make_config, with_changes
+from tgnn.training.check import check_model
+from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 from tgnn.training.prepare import Prepared
 
 _FEATURES = ("stored", "row-sum", "row-l2")
@@ -26,6 +27,29 @@ def space_of(model: str, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
     if shape.level == "node" and isinstance(shape.features, int):
         space["data.features"] = _FEATURES
     return space
+
+
+_NEVER = (
+    *("data.name", "data.root", "data.offline", "data.split", "model.name"),
+    *("train.seed", "train.threads", "train.device", "train.track", "train.save_every"),
+)
+
+
+def check_search(config: Config, level: str, space: Mapping[str, Iterable[Any]]) -> None:
+    """Raises where a key cannot be searched or a value cannot be.
+
+    Args:
+        config: Of a run.
+        level: ``"node"`` or ``"graph"``.
+        space: Settings and values.
+    """
+    build = find_model(config.model.name).builder(level)
+    own = [] if build is None else [f"model.{name}" for name in settings_of(build)]
+    for key, values in space.items():
+        if key in _NEVER:
+            raise WrongConfig(f"{key} cannot be searched: scores would not be of the same thing")
+        for value in values:
+            check_model(make_config(with_changes(config.model_dump(mode="json"), {key: value}, own)), level)
 
 
 def with_defaults(config: Config, level: str, keys: Iterable[str]) -> Config:

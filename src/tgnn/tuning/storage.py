@@ -2,84 +2,135 @@
 
 from __future__ import annotations
 
-import warnings
+import contextlib
+import random
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import optuna
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from optuna.exceptions import StorageInternalError
+from sqlalchemy import URL, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from tgnn.tuning.plan import Plan
-from tgnn.tuning.work import hand_on
-
-BEAT = 3
-"""Seconds between two signs of life of a worker."""
+from tgnn.tuning.claims import Claims
 
 Direction = Literal["maximize", "minimize"]
 
 _FACTS = "tgnn"
+_PATIENCE = 30
+"""Seconds to wait for others who write to the same file, or for a machine that does not answer."""
 
 
 class WrongStudy(ValueError):
     """A study that cannot be used, or a place where none can be kept; the text says why."""
 
 
-def open_study(url: str, name: str, plan: Plan, direction: Direction, data: str) -> optuna.Study:
-    """The study of that name, made if it is not there.
+class LostStorage(WrongStudy):
+    """The database went away in the middle."""
+
+    exit_code = 1  # of the command line: nothing is wrong with what was typed
+
+
+class Shared:
+    """A study as its workers share it, made if it is not there.
 
     Args:
         url: ``sqlite:///path`` or ``postgresql://...``.
         name: Of the study.
-        plan: The search; that of a study that exists must be the same, but for the number of trials.
         direction: ``"maximize"`` or ``"minimize"``.
-        data: Hash of the data.
+        facts: What must be the same for all who work on it, in words and values.
     """
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(storage=open_storage(url), study_name=name, direction=direction, load_if_exists=True)
-    facts = {"plan": plan.hash, "data": data, "splits": plan.splits, "seed": plan.seed, "together": plan.together}
-    found: dict[str, Any] = study.user_attrs.get(_FACTS) or {}
-    if not found:
-        study.set_user_attr(_FACTS, facts)
-    for what, then in found.items():
-        if then != facts[what] and what != "plan":
-            raise WrongStudy(_changed(name, what, then, facts[what]))
-    if found and found["plan"] != facts["plan"]:
-        raise WrongStudy(_changed(name, "settings or ranges", found["plan"], facts["plan"]))
-    return study
+
+    def __init__(self, url: str, name: str, direction: Direction, facts: Mapping[str, Any]) -> None:
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.name, self._facts = name, facts
+        storage, self.claims = _open(url, name)
+        with in_words(url, WrongStudy, "cannot be used"):
+            self.study = optuna.create_study(storage=storage, study_name=name, direction=direction, load_if_exists=True)
+            self.check()
+
+    def check(self) -> None:
+        """Refuses a study that was begun with something else."""
+        found = self.study.user_attrs.get(_FACTS)
+        if found is None:
+            if self.study.get_trials(deepcopy=False):
+                raise WrongStudy(f"the study {self.name} there is not of tgnn: begin another with --study")
+            self.study.set_user_attr(_FACTS, dict(self._facts))
+            return
+        for what, now in self._facts.items():
+            if (then := found.get(what)) != now:
+                raise WrongStudy(
+                    f"the study {self.name} was begun with other {what} ({then} then, {now} now): continue it with "
+                    "what it had, or begin another with --out or --study"
+                )
 
 
-def _changed(name: str, what: str, then: Any, now: Any) -> str:
-    return (
-        f"the study {name} was begun with other {what} ({then} then, {now} now): continue it with what it had, or "
-        "begin another with --out or --study"
-    )
-
-
-def open_storage(url: str) -> optuna.storages.RDBStorage:
-    """The database; one that cannot be used is an error that says why."""
+@contextlib.contextmanager
+def in_words(url: str, kind: type[WrongStudy] = LostStorage, what: str = "does not answer") -> Iterator[None]:
+    """Around what uses the database: errors of it say what happened, and no password."""
     try:
-        is_file = make_url(url).get_backend_name() == "sqlite"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Optuna calls signs of life experimental
-            return optuna.storages.RDBStorage(
-                url,
-                engine_kwargs={"connect_args": {"timeout": 60}} if is_file else {"pool_pre_ping": True},
-                heartbeat_interval=BEAT,
-                grace_period=4 * BEAT,
-                heartbeat_stale_trial_callback=hand_on,
+        yield
+    except (SQLAlchemyError, StorageInternalError) as error:
+        more = "; type the same line again to go on when it does" if kind is LostStorage else ""
+        raise kind(f"the storage {_shown(make_url(url))} {what}: {_reason(error)}{more}") from error
+
+
+def _open(url: str, name: str) -> tuple[optuna.storages.RDBStorage, Claims]:
+    """The database, with all tables; one that cannot be used is an error that says why."""
+    try:
+        parsed = make_url(url)
+        is_file = parsed.get_backend_name() == "sqlite"
+        known = is_file or parsed.get_backend_name() == "postgresql"
+        known = known and not (is_file and parsed.database in (None, "", ":memory:"))
+    except (ArgumentError, NoSuchModuleError, ValueError):  # their texts may have the password
+        known = False
+    if not known:
+        raise WrongStudy(
+            "the storage cannot be read: give sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME, "
+            "with %40 for @, %2F for / and %3A for : in the password"
+        ) from None
+    for attempt in range(6):
+        try:
+            storage = optuna.storages.RDBStorage(
+                url.replace("{", "{{").replace("}", "}}"), engine_kwargs=_file() if is_file else _server()
             )
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise WrongStudy(f"the storage {_safe(url)} cannot be read: give sqlite:///FILE or postgresql://...") from error
-    except ImportError as error:
-        raise ImportError(f"the storage needs {error.name}: pip install 'tgnn[postgres]'") from error
-    except OperationalError as error:
-        reason = str(error.orig).strip().splitlines()[0]
-        raise WrongStudy(f"the storage {_safe(url)} cannot be opened: {reason}") from error
+            if is_file:  # what is read is still so when it is written: SQLite locks rows for nobody
+                event.listen(storage.engine, "begin", _lock)
+            return storage, Claims(storage.engine, name)
+        except ImportError as error:
+            missing = getattr(error.__cause__, "name", None) or error.name or "a driver"
+            raise ImportError(f"the storage needs {missing}: pip install 'tgnn[postgres]'") from error
+        except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
+            reason = _reason(error)
+            both = "exists" in reason or "duplicate" in reason or "UNIQUE" in reason  # two make the tables at once
+            if not both or attempt == 5:
+                raise WrongStudy(f"the storage {_shown(parsed)} cannot be opened: {reason}") from error
+            time.sleep(random.random())
+    raise AssertionError
 
 
-def _safe(url: str) -> str:
-    """Without the password."""
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except ArgumentError:
-        return url if "@" not in url else f"...@{url.rpartition('@')[2]}"
+def _file() -> dict[str, Any]:
+    return {"connect_args": {"timeout": _PATIENCE, "isolation_level": None}}
+
+
+def _server() -> dict[str, Any]:
+    arguments = {"connect_timeout": _PATIENCE, "tcp_user_timeout": _PATIENCE * 1000}
+    return {"pool_pre_ping": True, "connect_args": arguments}
+
+
+def _lock(connection: Any) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _reason(error: BaseException) -> str:
+    """What the database says, in one line."""
+    if isinstance(error, StorageInternalError) and error.__cause__ is not None:
+        error = error.__cause__
+    text = str(error.orig if isinstance(error, DBAPIError) else error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _shown(url: URL) -> str:
+    """Without user, password and options."""
+    return URL.create(url.drivername, host=url.host, port=url.port, database=url.database).render_as_string()

@@ -2,155 +2,111 @@
 
 from __future__ import annotations
 
+import math
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import fmean
+from typing import Any
 
-import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from tgnn.training.loop import Epoch, Interrupted
+from tgnn.training.loop import Epoch
 from tgnn.tuning.plan import Plan
-from tgnn.tuning.rounds import AGAIN, ENDED, LIVE, Given, Round, before, latest, place_of
+from tgnn.tuning.rounds import PLACE, Round, by_place, distributions, left_of_round
 from tgnn.tuning.score import validation_score
+from tgnn.tuning.storage import Shared
 
-REASON, SCORES, LOST, SURPLUS = "reason", "scores", "lost", "surplus"
-"""Notes of a trial: why it failed, its score on each split, how often its worker was killed, that it is too many."""
+REASON, SCORES, SECONDS = "reason", "scores", "seconds"
+"""Notes of a trial: why it failed, its score on each split, how long it took."""
 
 _MOST_LOST = 2
 """A trial whose worker is killed more often is given up: it may be what kills them."""
 
 
-class _HandedBack(Exception):
-    """Somebody must do an earlier trial first."""
-
-
-class _TooMany(Exception):
-    """Another worker has the last one."""
-
-
-def work(study: optuna.Study, plan: Plan, tell: Callable[[], None] = lambda: None) -> None:
+def work(
+    shared: Shared, plan: Plan, check: Callable[[], None] = lambda: None, tell: Callable[[], Any] = lambda: None
+) -> None:
     """Does trials of a study until all have ended, those of workers that were killed among them.
 
     Args:
-        study: Shared with other workers, or not.
+        shared: The study.
         plan: The search.
-        tell: Called when a trial ends.
+        check: Called often; what it raises ends the work, and the trial that was begun is put back.
+        tell: Called between trials.
     """
-    while True:
-        state = _State(study.get_trials(deepcopy=False))
-        if state.ended >= plan.trials:
-            return
-        if not state.waiting and state.taken >= plan.trials:  # the rest is with others, who may have been killed
-            _find_killed(study)
-            if not state.live:
-                for trial in state.dropped:
-                    hand_on(study, trial)
+    while left := left_of_round(plan, by_place(shared.study)):
+        check()
+        tell()
+        shared.check()
+        taken = _take(shared, left)
+        if taken is None:  # the rest is with others, who may be killed
             time.sleep(0.5)
             continue
-        study.optimize(_Worker(study, plan).do, n_trials=1, catch=(_HandedBack, _TooMany))
-        tell()
+        place, lost = taken
+        with shared.claims.keeping(place):
+            ended = by_place(shared.study)
+            if place in ended:  # between the look and the claim
+                continue
+            higher_is_better = shared.study.direction == StudyDirection.MAXIMIZE
+            trial = _do(Round(plan, higher_is_better, place, ended), plan, lost, check)
+            trial.user_attrs[PLACE] = place
+            if shared.claims.keep(place):  # else this worker slept for so long that another does the trial
+                shared.study.add_trial(trial)
 
 
-def hand_on(study: optuna.Study, trial: FrozenTrial, lost: bool = True) -> None:
-    """Puts a trial that was not finished back for anybody to take.
-
-    Args:
-        study: Of the trial.
-        trial: It has failed.
-        lost: Whether its worker was killed.
-    """
-    times = int(trial.user_attrs.get(LOST, 0)) + lost
-    if times <= _MOST_LOST:
-        place = place_of(trial, study.get_trials(deepcopy=False))
-        study.enqueue_trial(trial.params, user_attrs={AGAIN: place, LOST: times})
+def _take(shared: Shared, places: list[int]) -> tuple[int, int] | None:
+    held = shared.claims.held()
+    for place in places:
+        if place not in held and (lost := shared.claims.take(place)) is not None:
+            return place, lost
+    return None
 
 
-class _Worker:
-    """One trial."""
-
-    def __init__(self, study: optuna.Study, plan: Plan) -> None:
-        self._study, self._plan = study, plan
-
-    def do(self, trial: optuna.Trial) -> float:
-        try:
-            return self._do(trial)
-        except KeyboardInterrupt:
-            hand_on(self._study, self._frozen(trial), lost=False)
-            raise Interrupted from None
-
-    def _do(self, trial: optuna.Trial) -> float:
-        plan = self._plan
-        place, earlier = self._wait_for_rounds(trial)
-        round_ = Round(plan, self._study.direction, place, earlier)
-        self._study.sampler = Given(round_.values)
-        values = {key: trial.suggest_categorical(key, choices) for key, choices in plan.space.items()}
-
-        def report(score: float, step: int) -> None:
-            trial.report(score, step)
-            if round_.is_hopeless(score, step):
-                raise optuna.TrialPruned
-
-        scores: list[float] = []
-        try:
-            for split in range(plan.splits):
-                config = plan.config_of(values, split)
-                every = max(1, config.train.epochs // 5)
-
-                def look(epoch: Epoch, every: int = every) -> None:
-                    if not scores and (epoch.number + 1) % every == 0:  # the other splits are judged at their ends
-                        report(epoch.best, epoch.number + 1)
-
-                scores.append(validation_score(config, look))
-                trial.set_user_attr(SCORES, scores)
-                if split + 1 < plan.splits:
-                    report(fmean(scores), config.train.epochs * (split + 2))
-        except (ValueError, RuntimeError, MemoryError) as error:
-            trial.set_user_attr(REASON, str(error) or type(error).__name__)
-            raise optuna.TrialPruned from error
-        return fmean(scores)
-
-    def _wait_for_rounds(self, trial: optuna.Trial) -> tuple[int, list[FrozenTrial]]:
-        """The place of the trial and the rounds before it, when all of these have ended."""
-        while True:
-            trials = self._study.get_trials(deepcopy=False)
-            mine = next(other for other in trials if other.number == trial.number)
-            place = place_of(mine, trials)
-            others = [other for other in trials if other.number < trial.number]
-            if AGAIN not in mine.user_attrs and _State(others).taken >= self._plan.trials:
-                trial.set_user_attr(SURPLUS, True)
-                raise _TooMany
-            earlier = before(place, self._plan, trials)
-            if not any(other.state in LIVE for other in earlier):
-                return place, earlier
-            _find_killed(self._study)
-            if any(other.state == TrialState.WAITING for other in earlier):
-                hand_on(self._study, mine, lost=False)
-                raise _HandedBack
-            time.sleep(0.2)
-
-    def _frozen(self, trial: optuna.Trial) -> FrozenTrial:
-        return next(other for other in self._study.get_trials(deepcopy=False) if other.number == trial.number)
+class _Pruned(Exception):
+    pass
 
 
-def _find_killed(study: optuna.Study) -> None:
-    """Trials whose workers give no sign of life are put back."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Optuna calls it experimental
-        optuna.storages.fail_stale_trials(study)
+def _do(round_: Round, plan: Plan, lost: int, check: Callable[[], None]) -> FrozenTrial:
+    """One trial, from its settings to what is kept of it."""
+    started, scores, reports, state = time.monotonic(), list[float](), dict[int, float](), TrialState.COMPLETE
+    notes: dict[str, Any] = {}
 
+    def report(score: float, step: int) -> None:
+        reports[step] = score
+        if round_.is_hopeless(score, step):
+            raise _Pruned
 
-class _State:
-    """How far a study is, place by place."""
+    try:
+        if lost > _MOST_LOST:
+            raise RuntimeError(f"its worker was killed, {lost} times")
+        for split in range(plan.splits):
+            config = plan.config_of(round_.values, split)
+            every = max(1, config.train.epochs // 5)
 
-    def __init__(self, trials: Sequence[FrozenTrial]) -> None:
-        now = [trial for trial in latest(trials) if SURPLUS not in trial.user_attrs]
-        failed = [trial for trial in now if trial.state == TrialState.FAIL]
-        given_up = [trial for trial in failed if int(trial.user_attrs.get(LOST, 0)) >= _MOST_LOST]
-        self.dropped = [trial for trial in failed if trial not in given_up]
-        """Failed, and about to be put back."""
-        self.live = any(trial.state in LIVE for trial in now)
-        self.waiting = any(trial.state == TrialState.WAITING for trial in now)
-        self.ended = sum(trial.state in ENDED for trial in now) + len(given_up)
-        self.taken = len(now)
+            def look(epoch: Epoch, every: int = every) -> None:
+                check()
+                if not scores and (epoch.number + 1) % every == 0:  # the other splits are judged at their ends
+                    report(epoch.best, epoch.number + 1)
+
+            score = validation_score(config, look)
+            if not math.isfinite(score):
+                raise ValueError("the validation metric is not a number")
+            scores.append(score)
+            if split + 1 < plan.splits:
+                report(fmean(scores), config.train.epochs * (split + 2))
+    except _Pruned:
+        state = TrialState.PRUNED
+    except OSError:  # of this machine, not of the settings
+        raise
+    except Exception as error:
+        state, reports = TrialState.PRUNED, {}  # Optuna learns nothing from trials that failed, but from these it does
+        notes[REASON] = str(error) or type(error).__name__
+    return create_trial(
+        state=state,
+        value=fmean(scores) if state == TrialState.COMPLETE else None,
+        params=round_.values,
+        distributions=distributions(plan),
+        intermediate_values=reports,
+        user_attrs={**notes, SCORES: scores, SECONDS: round(time.monotonic() - started, 2)},
+    )

@@ -1,0 +1,88 @@
+"""What a study says so far, and what is written of it."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from filelock import FileLock
+from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from tgnn.tuning.plan import Plan
+from tgnn.tuning.result import RECIPE, RESULT, StudyResult, Trial
+from tgnn.tuning.rounds import as_study, by_place, distributions
+from tgnn.tuning.storage import Shared
+from tgnn.tuning.work import REASON, SCORES, SECONDS
+
+
+def trials_of(shared: Shared) -> list[Trial]:
+    """All that have begun, by place."""
+    running = {place: Trial(place, "running", {}) for place in shared.claims.held()}
+    ended = {place: _trial(place, trial) for place, trial in by_place(shared.study).items()}
+    return [trial for _, trial in sorted({**running, **ended}.items())]
+
+
+def _trial(place: int, trial: FrozenTrial) -> Trial:
+    notes = trial.user_attrs
+    return Trial(
+        place,
+        "failed" if REASON in notes else trial.state.name.lower(),
+        dict(trial.params),
+        trial.value if trial.state == TrialState.COMPLETE else None,
+        tuple(notes.get(SCORES, ())),
+        notes.get(SECONDS),
+        str(notes.get(REASON, "")),
+    )
+
+
+def write_all(result: StudyResult, plan: Plan, folder: Path) -> None:
+    """``study.json``, and the best settings as ``best.yaml``.
+
+    Args:
+        result: Of the search.
+        plan: The search.
+        folder: Others may write to it at the same moment.
+    """
+    with FileLock(folder / ".lock"):
+        result.write(folder / RESULT)
+        if result.best is not None:
+            result.write_recipe(folder / RECIPE, _sections(plan, result.best))
+
+
+def importance_of(result: StudyResult, plan: Plan) -> dict[str, float]:
+    """Share of each setting in how scores differ; nothing where too few trials are complete.
+
+    Args:
+        result: Of the search.
+        plan: The search.
+    """
+    ranges = distributions(plan)
+    done = [
+        create_trial(value=trial.score, params=dict(trial.values), distributions=ranges)
+        for trial in result.trials
+        if trial.state == "complete"
+    ]
+    if len(done) < 2:
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        study = as_study(done, result.higher_is_better)
+        found = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
+    return {key: round(share, 4) for key, share in found.items()}
+
+
+_NOT_OF_A_RECIPE = {
+    "data": ("root", "offline"),
+    "train": ("seed", "threads", "device", "track", "save_every"),
+}
+"""What is the user's, or of this machine."""
+
+
+def _sections(plan: Plan, best: Trial) -> dict[str, dict[str, object]]:
+    """Whole, also where a setting is the default: another recipe may lie under it."""
+    plain = plan.config_of(best.values).model_dump(mode="json")
+    return {
+        name: {key: value for key, value in fields.items() if key not in _NOT_OF_A_RECIPE.get(name, ())}
+        for name, fields in plain.items()
+    }
