@@ -37,22 +37,38 @@ def _body(result: Result) -> list[str]:
         return _table(["theorem", "case", "holds", "what was checked"], rows)
     if result.kind == "efficiency":
         return _efficiency(result)
-    head, sized = ["", *result.columns], result.kind == "interactions"
+    if all(cell.paper is None for cell in result.cells):
+        return _brief(result)
     rows = [[row, *(_words(result.cell(row, column)) for column in result.columns)] for row in result.rows]
-    if sized:
-        head = ["", "parameters", *result.columns]
-        rows = [[row[0], _parameters(result, row[0]), *row[1:]] for row in rows]
-    papers = any(cell.paper is not None for cell in result.cells)
-    return [*_table(head, rows), "", f"{_KEY} {_PAPERS}" if papers else _KEY]
+    return [*_table(["", *result.columns], rows), "", f"{_KEY} {_PAPERS}"]
+
+
+def _brief(result: Result) -> list[str]:
+    """Many points and nothing of the paper's beside them: their intervals are in the page."""
+    sized = result.kind == "interactions"  # elsewhere columns are data sets, and inputs have their own sizes
+    rows = []
+    for row in result.rows:
+        cells = [result.cell(row, column) for column in result.columns]
+        rows.append([row, *([_parameters(cells)] if sized else []), *(_mean(cell) for cell in cells)])
+    runs = {len(cell.runs) for cell in result.cells if cell.runs} or {0}
+    words = str(min(runs)) if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
+    head = ["", *(["parameters"] if sized else []), *result.columns]
+    return [*_table(head, rows), "", f"Mean ± standard deviation; runs: {words}."]
+
+
+def _parameters(cells: Sequence[CellResult | None]) -> str:
+    found = next((cell for cell in cells if cell is not None and cell.runs), None)
+    return "" if found is None else f"{found.runs[0].parameters:,}"
+
+
+def _mean(cell: CellResult | None) -> str:
+    found = None if cell is None else summary(cell.tests)
+    words = "" if found is None else f"{found.mean:.3f}" + (f" ± {found.std:.3f}" if found.runs > 1 else "")
+    return words if cell is None or not cell.failed else f"{words} failed: {cell.failed}".strip()
 
 
 def _said(cell: CellResult) -> str:
     return "; ".join(words for words in (cell.failed, cell.note) if words)
-
-
-def _parameters(result: Result, row: str) -> str:
-    found = next((cell for cell in result.cells if cell.row == row and cell.runs), None)
-    return "" if found is None else f"{found.runs[0].parameters:,}"
 
 
 def _words(cell: CellResult | None) -> str:

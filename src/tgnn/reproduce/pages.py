@@ -9,8 +9,9 @@ from pathlib import Path
 from tgnn.reproduce.as_markdown import markdown
 from tgnn.reproduce.experiments import EXPERIMENTS
 from tgnn.reproduce.result import Result, read_result
-from tgnn.reproduce.statistics import summary
+from tgnn.reproduce.statistics import Summary, summary
 from tgnn.training.run import write_text
+from tgnn.training.task import HIGHER_IS_BETTER
 
 BEGIN, END = "<!-- results: made by `make results`, not by hand -->", "<!-- end of results -->"
 _README = ("table-1-citation", "table-tu")
@@ -18,7 +19,8 @@ _HEAD = """# Results
 
 Made by `make results` from the files in `results/`; the command that made each is below it. `tgnn report results` shows
 them as a page with intervals, curves and tests. Seconds are of the machine named, and mean something only beside others
-of the same table.
+of the same table. Our protocol is not the paper's in all:
+[how it differs, and what that does](reproduce.md#where-our-protocol-differs-from-the-papers).
 """
 
 
@@ -41,37 +43,50 @@ def _where(result: Result) -> str:
 
 
 def readme_table(results: Sequence[Result]) -> str:
-    """tGNN, GCN and the best of the others on every data set measured, beside the paper's figure."""
-    lines = [
-        "| data | metric | runs | tGNN | paper's tGNN | GCN (or GIN) | best other |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for result in results:
-        if result.name in _README:
-            lines += [line for column in result.columns if (line := _readme_line(result, column))]
-    return "\n".join(lines)
+    """tGNN, GCN and the best of the others on every data set measured, beside the paper's; and what else there is."""
+    found = [line for result in results if result.name in _README for line in _lines(result)]
+    parts = []
+    if found:
+        head = ["data", "runs", "tGNN", "95 % interval", "tGNN in the paper", "GCN (or GIN)", "best other"]
+        parts += ["\n".join([_line(head), _line(["---"] * len(head)), *found])]
+        parts += [
+            "Test accuracy, mean ± standard deviation; settings and epoch are chosen on validation. "
+            "[How that differs from the paper](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
+        ]
+    else:
+        parts += ["No table of accuracies has been measured yet: `tgnn reproduce table-1-citation` makes the first."]
+    titles = [result.title for result in results if result.name not in _README]
+    if titles:
+        parts += [f"Measured as well, in [docs/results.md](docs/results.md): {'; '.join(titles)}."]
+    return "\n\n".join(parts)
+
+
+def _lines(result: Result) -> list[str]:
+    return [line for column in result.columns if (line := _readme_line(result, column))]
 
 
 def _readme_line(result: Result, column: str) -> str:
-    means = {}
-    for row in result.rows:
-        cell = result.cell(row, column)
-        if cell is not None and (found := summary(cell.tests)) is not None:
-            means[row] = found
-    ours = result.cell("tgnn", column)
-    if ours is None or "tgnn" not in means:
+    cells = {cell.row: cell for cell in result.cells if cell.column == column}
+    means = {row: found for row, cell in cells.items() if (found := summary(cell.tests)) is not None}
+    if "tgnn" not in means:
         return ""
+    ours, cell = means["tgnn"], cells["tgnn"]
     plain = next((name for name in ("gcn", "gin") if name in means), None)
-    others = {row: found for row, found in means.items() if row not in ("tgnn", plain)}
-    best = max(others, key=lambda row: others[row].mean, default=None)
+    sign = 1 if HIGHER_IS_BETTER.get(cell.metric, True) else -1
+    others = {row: sign * found.mean for row, found in means.items() if row not in ("tgnn", plain)}
+    best = max(others, key=lambda row: others[row], default=None)
+    spread = f" ± {cell.paper_spread:.3f}" if cell.paper_spread else ""
+    paper = "" if cell.paper is None else f"{cell.paper:.3f}{spread}"
+    interval = f"{ours.low:.3f} to {ours.high:.3f}" if ours.runs > 1 else ""
+    rest = ["" if plain is None else _mean(means[plain]), "" if best is None else f"{best} {_mean(means[best])}"]
+    return _line([column, str(ours.runs), _mean(ours), interval, paper, *rest])
 
-    def words(name: str | None, with_name: bool = False) -> str:
-        if name is None:
-            return ""
-        return f"{name + ' ' if with_name else ''}{means[name].mean:.3f} ± {means[name].std:.3f}"
 
-    paper = "" if ours.paper is None else f"{ours.paper:.3f}"
-    cells = [column, ours.metric, str(means["tgnn"].runs), words("tgnn"), paper, words(plain), words(best, True)]
+def _mean(found: Summary) -> str:
+    return f"{found.mean:.3f}" + (f" ± {found.std:.3f}" if found.runs > 1 else "")
+
+
+def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 

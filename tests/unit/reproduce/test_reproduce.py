@@ -7,6 +7,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tgnn.reproduce import interactions
 from tgnn.reproduce.experiment import Ask, Experiment
 from tgnn.reproduce.experiments import EXPERIMENTS
 from tgnn.reproduce.interactions import draw_sets
-from tgnn.reproduce.pages import BEGIN, END, readme_table, results_page, with_table
+from tgnn.reproduce.pages import BEGIN, END, read_results, readme_table, results_page, with_table
 from tgnn.reproduce.progress import CELLS
 from tgnn.reproduce.result import CellResult, Outcome, Result, WrongResult, read_result
 from tgnn.reproduce.run import run_experiment
@@ -26,6 +27,7 @@ from tgnn.reproduce.statistics import against, best_rows, differs_from_paper, ho
 from tgnn.reproduce.write import as_csv, latex, markdown, write_texts
 from tgnn.training.run import METRICS
 
+ROOT = Path(__file__).parents[3]
 QUICK = {"train.epochs": 2, "train.patience": 2}
 KARATE = Experiment(
     "table-karate",
@@ -280,7 +282,10 @@ def test_texts(result, tmp_path):
 
 def test_one_run_has_no_spread():
     one = Result("t", "t", [cell("gcn", "cora", [0.8])])
-    assert "| gcn | 0.8000 (1) |" in markdown(one)
+    assert "| gcn | 0.800 |" in markdown(one)
+    assert "| gcn | 0.8000 (1); paper 0.9000, -0.1000 |" in markdown(
+        Result("t", "t", [replace(one.cells[0], paper=0.9)])
+    )
     assert "gcn & 0.8000 \\\\" in latex(one)
     (row,) = csv.DictReader(io.StringIO(as_csv(one)))
     assert (row["mean"], row["std"], row["low"], row["high"], row["runs"]) == ("0.8", "", "", "", "1")
@@ -323,14 +328,44 @@ def test_texts_of_costs_and_theorems():
 def test_pages(result):
     page = results_page([result])
     assert "tgnn reproduce x" in page
-    table = readme_table([result])
-    assert "| cora | accuracy | 6 | 0.835 ± 0.027 | 0.881 | 0.812 ± 0.026 |  |" in table
+    table = readme_table([result, replace(result, name="theorems", title="Three theorems")])
+    found = summary(result.cell("tgnn", "cora").tests)
+    ours = f"0.835 ± 0.027 | {found.low:.3f} to {found.high:.3f}"
+    assert f"| cora | 6 | {ours} | 0.881 | 0.812 ± 0.026 |  |" in table
+    assert "pubmed" not in table  # tgnn has no mean there
+    assert "docs/results.md): Three theorems." in table
     text = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", table)
     assert "old" not in text
     assert text.startswith("before")
     assert text.endswith("after\n")
+    assert with_table(text, table) == text
     with pytest.raises(ValueError, match="no place"):
         with_table("nothing", table)
+    assert "has been measured yet" in readme_table([])
+
+
+def test_the_best_other_model_has_the_lowest_error():
+    rows = (("tgnn", 0.3), ("gcn", 0.5), ("gat", 0.4), ("mlp", 0.7))
+    cells = [replace(cell(row, "zinc", [mean]), metric="mae") for row, mean in rows]
+    assert "| zinc | 1 | 0.300 |  |  | 0.500 | gat 0.400 |" in readme_table([Result("table-tu", "t", cells)])
+
+
+def test_pages_of_the_repository_are_generated():
+    """Change nothing there by hand: `make results`."""
+    results = read_results(ROOT / "results")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert (ROOT / "docs/results.md").read_text(encoding="utf-8") == results_page(results)
+    assert readme == with_table(readme, readme_table(results))
+
+
+def test_what_the_notes_say_of_our_recipes():
+    """`_OUR_TGNN`, beside the recipes."""
+    found = {one.column: one.config for one in EXPERIMENTS["table-1-citation"].cells(Ask(models=["tgnn"]))}
+    assert {config.model.arguments["rank"] for config in found.values()} == {8}
+    assert {config.model.arguments["low_order"] for config in found.values()} == {"gcn"}
+    assert {config.train.sample for config in found.values()} == {None}
+    assert [config.model.arguments.get("factors") for config in found.values()][:2] == ["weighted", "weighted"]
+    assert found["pubmed"].model.arguments["root_weight"]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"tgnn_result": 1}', '{"tgnn_result": 2, "cells": []}'])
