@@ -166,6 +166,16 @@ def test_nothing_makes_the_page_scroll_sideways(page, report, width):
     assert page.evaluate("document.getElementById('dialog').scrollWidth") <= width
 
 
+def test_all_columns_of_costs_are_seen_on_a_laptop(page, tmp_path):
+    cells = [replace(table().cells[0], row=f"tgnn {rank}", column=column) for rank in (8, 32) for column in ("3", "10")]
+    Result("table-efficiency", "Costs", cells, kind="efficiency").write(tmp_path / "x.json")
+    file = tmp_path / "report.html"
+    file.write_text(render(Reader([tmp_path]).read()), encoding="utf-8")
+    page.goto(file.as_uri())
+    assert page.locator("small", has_text="paper 58,128").first.is_visible()
+    assert page.evaluate("(box => box.scrollWidth - box.clientWidth)(document.querySelector('.scroll'))") == 0
+
+
 def test_text_of_charts_is_not_too_small(page, report):
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(report)
