@@ -169,7 +169,6 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
     out.print(_sum_up(result), highlight=False, soft_wrap=True)
     recipe = folder / RECIPE
     err.print(f"the best is saved as {recipe}\ntrain with it: tgnn train --recipe {recipe} --runs 10", soft_wrap=True)
-    err.print(f"a page of the search: tgnn report {folder}", soft_wrap=True)
 
 
 def _command(plan: Plan, recipe: Path | None, search: list[str], settings: list[str]) -> str:

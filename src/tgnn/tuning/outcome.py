@@ -51,7 +51,7 @@ def write_all(result: StudyResult, plan: Plan, folder: Path) -> None:
 
 
 def importance_of(result: StudyResult, plan: Plan) -> dict[str, float]:
-    """Share of each setting in how scores differ; nothing where too few trials are complete.
+    """Share of each setting in how scores differ; nothing where they do not differ.
 
     Args:
         result: Of the search.
@@ -63,7 +63,7 @@ def importance_of(result: StudyResult, plan: Plan) -> dict[str, float]:
         for trial in result.trials
         if trial.state == "complete"
     ]
-    if len(done) < 2:
+    if len({trial.value for trial in done}) < 2:
         return {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -45,10 +45,20 @@ class Shared:
     def __init__(self, url: str, name: str, direction: Direction, facts: Mapping[str, Any]) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.name, self._facts = name, facts
-        storage, self.claims = _open(url, name)
-        with in_words(url, WrongStudy, "cannot be used"):
-            self.study = optuna.create_study(storage=storage, study_name=name, direction=direction, load_if_exists=True)
-            self.check()
+        self._storage, self.claims = _open(url, name)
+        how: dict[str, Any] = {"study_name": name, "direction": direction, "load_if_exists": True}
+        try:
+            with in_words(url, WrongStudy, "cannot be used"):
+                self.study = optuna.create_study(storage=self._storage, **how)
+                self.check()
+        except WrongStudy:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """And all connections to it."""
+        self._storage.remove_session()
+        self._storage.engine.dispose()
 
     def check(self) -> None:
         """Refuses a study that was begun with something else."""
@@ -83,18 +93,20 @@ def _open(url: str, name: str) -> tuple[optuna.storages.RDBStorage, Claims]:
         is_file = parsed.get_backend_name() == "sqlite"
         known = is_file or parsed.get_backend_name() == "postgresql"
         known = known and not (is_file and parsed.database in (None, "", ":memory:"))
+        known = known and "@" not in (parsed.host or "")  # but in the password
+        if parsed.drivername == "postgresql":  # which driver that is depends on the version of SQLAlchemy
+            parsed = parsed.set(drivername="postgresql+psycopg2")
+        whole = parsed.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")  # Optuna formats it
     except (ArgumentError, NoSuchModuleError, ValueError):  # their texts may have the password
         known = False
     if not known:
         raise WrongStudy(
             "the storage cannot be read: give sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME, "
-            "with %40 for @, %2F for / and %3A for : in the password"
+            "with %40 for an @ in the password"
         ) from None
     for attempt in range(6):
         try:
-            storage = optuna.storages.RDBStorage(
-                url.replace("{", "{{").replace("}", "}}"), engine_kwargs=_file() if is_file else _server()
-            )
+            storage = optuna.storages.RDBStorage(whole, engine_kwargs=_file() if is_file else _server())
             if is_file:  # what is read is still so when it is written: SQLite locks rows for nobody
                 event.listen(storage.engine, "begin", _lock)
             return storage, Claims(storage.engine, name)
@@ -133,4 +145,4 @@ def _reason(error: BaseException) -> str:
 
 def _shown(url: URL) -> str:
     """Without user, password and options."""
-    return URL.create(url.drivername, host=url.host, port=url.port, database=url.database).render_as_string()
+    return URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database).render_as_string()

@@ -87,6 +87,7 @@ def tune(
         if result.trials:
             result = replace(result, importance=importance_of(result, plan))
             write_all(result, plan, folder)
+        shared.close()
     if result.best is None:
         reason = next((trial.reason for trial in result.trials if trial.reason), "all were pruned")
         raise WrongStudy(f"none of {len(result.trials)} trials could be finished; the first said: {reason}")

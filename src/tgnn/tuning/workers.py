@@ -105,8 +105,8 @@ def _work_in_process(opened: Opened, plan: dict[str, Any], said: Any) -> None:
     begin_worker(said)
     with asked_to_stop() as stop:
         try:
-            with in_words(opened[0]):
-                work(Shared(*opened), Plan.from_dict(plan), _check(stop.is_set))
+            with in_words(opened[0]), contextlib.closing(Shared(*opened)) as shared:
+                work(shared, Plan.from_dict(plan), _check(stop.is_set))
         except KeyboardInterrupt:
             return
         except LostStorage:  # which the first process sees, too

@@ -1,0 +1,224 @@
+"""``tgnn tune``, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tgnn.training.config import make_config
+
+pytest.importorskip("optuna")
+
+QUICK = (
+    "--model",
+    "gcn",
+    "--trials",
+    "5",
+    "--together",
+    "3",
+    "--splits",
+    "1",
+    "--jobs",
+    "1",
+    "--set",
+    "train.epochs=5",
+)
+
+
+def trials(folder: Path) -> list[dict[str, object]]:
+    found = json.loads((folder / "study.json").read_text())["trials"]
+    return [{key: value for key, value in trial.items() if key != "seconds"} for trial in found]
+
+
+def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("tune", "karate", *QUICK, "--search", "model.hidden=4,8")
+    assert code == 0, err
+    assert "5 of 5 trials done" in out
+    assert all(f"trial {number}: " in err for number in range(5))
+    assert "tgnn train --recipe runs/tune/karate-gcn/best.yaml --runs 10" in err
+    folder = tmp_path / "runs/tune/karate-gcn"
+    study = json.loads((folder / "study.json").read_text())
+    best = max((t for t in study["trials"] if t["score"] is not None), key=lambda t: (t["score"], -t["number"]))
+
+    text = (folder / "best.yaml").read_text()
+    assert f"# Best of 5 trials on validation: accuracy {best['score']:.4f}, mean over 1 splits (stratified)." in text
+    command = "tgnn tune karate --model gcn --trials 5 --splits 1 --together 3 --search model.hidden=4,8"
+    assert f"# Study karate-gcn, seed 0, trial {best['number']}: {command} --set train.epochs=5" in text
+
+    code, out, err = run("train", "--recipe", str(folder / "best.yaml"), "--dry-run", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found.pop("hash")
+    wanted = json.loads(json.dumps(study["config"]))
+    for key, value in best["values"].items():
+        section, _, field = key.partition(".")
+        wanted[section][field] = value
+    for config in (wanted, found):
+        config["data"].pop("root", None), config["data"].pop("offline", None)
+    assert found == wanted
+    make_config(found)
+
+    code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden=4,8")  # again: it is done
+    assert code == 0
+    assert "going on with a study: 5 of 5 trials done" in err
+    assert "trial 0: " not in err
+
+
+def test_a_recipe_goes_over_that_of_the_package(run, tmp_path):
+    """The packaged recipe of tgnn for cora sets ``optimizer.cp_lr``; the best of the search does not."""
+    from tgnn.training.recipes import recipe_for
+    from tgnn.tuning.outcome import write_all
+    from tgnn.tuning.plan import Plan
+    from tgnn.tuning.result import StudyResult, Trial
+
+    packaged = recipe_for("cora", "tgnn")
+    config = make_config({**packaged, "data": {**packaged.get("data", {}), "name": "cora"}})
+    plan = Plan(config, {"optimizer.cp_lr": (None, 0.3), "model.rank": (5,), "train.patience": (7,)})
+    values = {"optimizer.cp_lr": None, "model.rank": 5, "train.patience": 7}
+    names = ("cora-tgnn", "cora", "tgnn", "accuracy")
+    trial = Trial(0, "complete", values, 0.5, (0.5,))
+    write_all(StudyResult(*names, True, "per-class-quota", 1, [trial], 1, plan.space, {}), plan, tmp_path)
+    code, out, err = run("train", "--recipe", str(tmp_path / "best.yaml"), "--dry-run", "--json")
+    assert code == 0, err
+    wanted = plan.config_of(values).model_dump(mode="json")
+    wanted["train"] |= {"seed": 0, "threads": None}
+    assert {key: value for key, value in json.loads(out).items() if key != "hash"} == wanted
+
+
+def test_json_and_dry_run(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("tune", "karate", *QUICK, "--dry-run")
+    assert code == 0, err
+    assert "optimizer.lr" in out
+    assert "0.01" in out
+    assert "5 trials, each the mean validation score over 1 split\n" in out
+    code, out, err = run("tune", "karate", *QUICK, "--search", "optimizer.lr=", "--dry-run", "--json")
+    plan = json.loads(out)
+    assert "optimizer.lr" not in plan["space"]
+    assert plan["space"]["model.dropout"]
+    assert not (tmp_path / "runs").exists()
+    code, out, err = run("tune", "karate", *QUICK, "--out", "here", "--json")
+    assert code == 0
+    assert err == ""
+    found = json.loads(out)
+    assert found["recipe"] == "here/best.yaml"
+    assert len(found["study"]["trials"]) == 5
+    assert found["best"]["score"] == max(trial["score"] or 0 for trial in found["study"]["trials"])
+    assert str(tmp_path) not in out
+
+
+def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
+    from tests.cli.test_train import write_friends
+
+    monkeypatch.chdir(tmp_path)
+    write_friends(tmp_path / "friends")
+    (tmp_path / "mine.yaml").write_text("model: {hidden: 4}\n")
+    words = ("--data", "friends", "--recipe", "mine.yaml", "--set", "optimizer.clip=null", "--out", "study")
+    code, _, err = run("tune", *words, *QUICK)
+    assert code == 0, err
+    study = json.loads((tmp_path / "study/study.json").read_text())
+    assert study["command"].startswith("tgnn tune --data friends --model gcn --recipe mine.yaml --trials 5")
+    assert study["command"].endswith("--set train.epochs=5 --set optimizer.clip=null") or (
+        "--set optimizer.clip=null --set train.epochs=5" in study["command"]
+    )
+    assert "friends" in yaml.safe_load((tmp_path / "study/best.yaml").read_text())["data"]["name"]
+
+
+MISTAKES = {
+    "an unknown data set": (["kora"], "did you mean cora"),
+    "an unknown model": (["karate", "--model", "tgn"], "did you mean tgnn"),
+    "an unknown setting": (["karate", "--search", "optimizer.lrr=1,2"], "did you mean optimizer.lr"),
+    "an unknown setting of the model": (["karate", "--search", "model.rnak=1,2"], "did you mean model.rank"),
+    "an unknown section": (["karate", "--search", "optimiser.lr=1,2"], "there is no setting 'optimiser.lr'"),
+    "a value that cannot be": (["karate", "--search", "optimizer.lr=0.1,-1"], "optimizer.lr is -1"),
+    "a choice that is none": (["karate", "--search", "model.factors=plain,fancy"], "fancy"),
+    "values that are none": (["karate", "--search", "optimizer.lr=[1"], "is not a list of values"),
+    "no values": (["karate", "--search", "optimizer.lr"], "is not KEY=A,B,C"),
+    "the split": (["karate", "--search", "data.split=stratified"], "data.split cannot be searched"),
+    "seeds": (["karate", "--set", "train.seed=3"], "give --seed"),
+    "nothing to search": (
+        ["karate", "--model", "mlp", *(w for k in ("optimizer.lr", "optimizer.weight_decay", "model.dropout",
+         "model.input_dropout", "data.features") for w in ("--search", f"{k}="))],
+        "nothing is left to search",
+    ),
+    "two data sets": (["karate", "--data", "."], "give NAME or --data, not both"),
+    "no data": ([], "give a data set by name"),
+    "a bad address": (["karate", "--storage", "postgres://me:secret@host/x"], "give sqlite:///FILE or postgresql://"),
+    "nobody there": (["karate", "--storage", "postgresql://me:secret@127.0.0.1:9/x"], "cannot be opened"),
+    "a device": (["karate", "--set", "train.device=cuda:7"], "train.device is 'cuda:7'"),
+    "batches": (["karate", "--set", "train.batch_size=3"], "needs train.sample"),
+    "a file for a folder": (["karate", "--out", "file"], "file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_a_line_and_leaves_nothing_behind(run, tmp_path, monkeypatch, mistake):
+    words, message = MISTAKES[mistake]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    code, out, err = run("tune", *words)
+    assert code == 2, err
+    assert message in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
+    assert "secret" not in err
+    assert "Errno" not in err
+    assert out == ""
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["file"]
+
+
+def test_without_optuna(run, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("tgnn.tuning")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    code, _, err = run("tune", "karate", *QUICK, "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert "error: tgnn tune needs optuna: pip install 'tgnn[tune]'" in err
+    assert run("tune", "karate", *QUICK, "--dry-run")[0] == 0
+
+
+def test_reasons_of_failures_are_told(run, tmp_path, monkeypatch):
+    from tgnn.tuning import work
+
+    def score(config, tell):
+        if config.model.hidden == 8:
+            raise RuntimeError("hidden [b]eight[/b]")
+        return 0.5
+
+    monkeypatch.setattr(work, "validation_score", score)
+    code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden=8,16", "--out", str(tmp_path))
+    assert code == 0, err
+    assert re.search(r"trial \d: failed \(hidden \[b\]eight\[/b\]\); \d of 5 trials done \(1 failed\)", err)
+    assert re.search(r"\d failed, the first trial \d: hidden \[b\]eight\[/b\]", err)
+
+
+def test_ctrl_c_stops_all_and_nothing_is_lost(run, tmp_path):
+    words = ["tune", "digits", *QUICK, "--set", "train.epochs=60", "--set", "train.patience=60"]
+    program = [str(Path(sys.executable).with_name("tgnn")), *words, "--jobs", "2", "--out", str(tmp_path / "stopped")]
+    process = subprocess.Popen(
+        program, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    for line in process.stderr:
+        if line.startswith("trial"):
+            break
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "what was tried is kept: type the same line again to go on" in err
+    assert out == ""
+    with sqlite3.connect(tmp_path / "stopped/study.db") as database:
+        assert database.execute("select count(*) from tgnn_claims").fetchone() == (0,)
+    database.close()
+    assert 0 < len(trials(tmp_path / "stopped")) < 5
+    for name in ("stopped", "whole"):
+        assert run(*words, "--out", str(tmp_path / name))[0] == 0
+    assert trials(tmp_path / "stopped") == trials(tmp_path / "whole")

@@ -1,0 +1,72 @@
+"""A real PostgreSQL, for the time of some tests."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "open-sesame"
+
+
+class Server:
+    """Listens on a socket in its folder only."""
+
+    def __init__(self, folder: Path, before: list[str]) -> None:
+        self._folder, self._before = folder, before
+        self.url = f"postgresql://me:{PASSWORD}@/postgres?host={folder}"
+
+    def run(self, *words: str) -> None:
+        done = subprocess.run([*self._before, *words], cwd=self._folder, capture_output=True, text=True, timeout=60)
+        if done.returncode != 0:
+            pytest.skip(f"{words[0]}: {done.stderr.strip()}")
+
+    def start(self) -> None:
+        options = f"-c listen_addresses='' -c fsync=off -c max_connections=30 -k {self._folder}"
+        self.run("pg_ctl", "-D", "data", "-o", options, "-l", "log", "-w", "start")
+
+    def stop(self) -> None:
+        self.run("pg_ctl", "-D", "data", "-m", "immediate", "-w", "stop")
+
+
+@contextmanager
+def postgres() -> Iterator[Server]:
+    """Skips, with the reason, where there can be none."""
+    pytest.importorskip("psycopg2")
+    missing = [name for name in ("initdb", "pg_ctl") if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"{' and '.join(missing)} of PostgreSQL is not in PATH")
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))  # not pytest's: others may not look into that, and its name is long
+    try:
+        server = Server(folder, _as_somebody(folder))
+        (folder / "password").write_text(PASSWORD)
+        os.chmod(folder / "password", 0o644)
+        server.run("initdb", "-D", "data", "-U", "me", "-A", "scram-sha-256", "--pwfile", "password", "-N")
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
+def _as_somebody(folder: Path) -> list[str]:
+    """PostgreSQL does not run as root."""
+    if os.geteuid() != 0:
+        return []
+    if shutil.which("setpriv") is None:
+        pytest.skip("PostgreSQL does not run as root, and there is no setpriv to run it as somebody else")
+    users = {user.pw_name: user for user in pwd.getpwall()}
+    user = users.get("postgres") or users.get("nobody")
+    if user is None:
+        pytest.skip("PostgreSQL does not run as root, and there is no user postgres or nobody")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]

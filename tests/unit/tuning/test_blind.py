@@ -1,0 +1,55 @@
+"""A search cannot see test labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from tests.unit.tuning.small import small_plan, told
+from tgnn.data.load import load
+from tgnn.training.prepare import prepare, prepare_blind
+from tgnn.training.recipes import resolve
+from tgnn.tuning.tune import tune
+
+
+def write_groups(folder, wrong: bool) -> None:
+    """Two groups who know one another, with a split of their own; the labels of its test part are right or wrong."""
+    rng = np.random.default_rng(0)
+    group = np.arange(90) % 2
+    split = np.array(["train", "val", "test"])[np.arange(90) // 2 % 3]
+    label = np.where((split == "test") & wrong, 1 - group, group)
+    nodes = {"id": range(90), "height": group + rng.normal(0, 0.7, 90), "label": label, "split": split}
+    folder.mkdir()
+    pl.DataFrame(nodes).write_csv(folder / "nodes.csv")
+    ends = rng.integers(0, 90, (2, 300))
+    ends = ends[:, group[ends[0]] == group[ends[1]]]
+    pl.DataFrame({"source": ends[0], "target": ends[1]}).write_csv(folder / "edges.csv")
+
+
+def test_other_test_labels_change_no_score(tmp_path):
+    found = []
+    for name, wrong in (("right", False), ("wrong", True)):
+        write_groups(tmp_path / name, wrong)
+        found.append(tune(small_plan(str(tmp_path / name), splits=1, trials=6), tmp_path / f"of-{name}"))
+    right, wrong_ = found
+    assert right.split == "column"
+    assert right.data_hash != wrong_.data_hash
+    assert told(right) == told(wrong_)
+    assert len({trial.score for trial in right.trials}) > 1
+
+
+@pytest.mark.parametrize("data", ["karate", "digits-graphs"])
+def test_what_a_trial_sees_has_no_test_labels(data):
+    config = resolve(data, "gcn", "graph" if "graphs" in data else "node")
+    blind = prepare_blind(config)
+    test = blind.split.test
+    assert (blind.data.y[test] == -1).all()
+    with pytest.raises(RuntimeError, match="read already"):
+        blind.sealed.open()
+    assert not torch.is_tensor(getattr(blind.sealed, "_y", None))
+    whole = load(data)
+    rest = torch.cat([blind.split.train, blind.split.val])
+    assert torch.equal(blind.data.y[rest], whole.y[rest])
+    assert torch.equal(prepare(config).sealed.open(), whole.y[test])

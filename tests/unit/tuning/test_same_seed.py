@@ -1,0 +1,88 @@
+"""The same seed gives the same trials, however they are done."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.tuning.small import small_plan, told
+from tgnn.training.config import Config
+from tgnn.training.loop import Interrupted
+from tgnn.tuning.plan import Plan
+from tgnn.tuning.result import RESULT, StudyResult
+from tgnn.tuning.tune import tune
+
+
+@pytest.fixture(scope="module")
+def at_once(tmp_path_factory) -> StudyResult:
+    return tune(small_plan(), tmp_path_factory.mktemp("at-once"))
+
+
+def test_side_by_side(at_once, tmp_path):
+    found = tune(small_plan(), tmp_path, jobs=2)
+    assert told(found) == told(at_once)
+    assert found.importance == at_once.importance != {}
+
+
+def test_stopped_between_trials_and_continued(at_once, tmp_path):
+    def stop(result: StudyResult) -> None:
+        if result.count("complete", "pruned") == 5:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        tune(small_plan(), tmp_path, tell=stop)
+    assert StudyResult.read(tmp_path / RESULT).count("complete", "pruned") == 5
+    assert told(tune(small_plan(), tmp_path)) == told(at_once)
+
+
+def test_stopped_in_a_trial_by_a_signal_and_continued(at_once, tmp_path):
+    signals = iter([signal.SIGTERM])
+
+    def stop(result: StudyResult) -> None:
+        if len(result.trials) == 3:
+            for number in signals:
+                os.kill(os.getpid(), number)
+
+    with pytest.raises(Interrupted):
+        tune(small_plan(), tmp_path, tell=stop)
+    assert len(StudyResult.read(tmp_path / RESULT).trials) == 3
+    assert told(tune(small_plan(), tmp_path)) == told(at_once)
+
+
+def test_with_fewer_trials_at_first(at_once, tmp_path):
+    tune(small_plan(trials=3), tmp_path)
+    assert told(tune(small_plan(), tmp_path)) == told(at_once)
+    fewer = tune(small_plan(trials=2), tmp_path)  # nothing is lost when fewer are asked for
+    assert told(fewer) == told(at_once)
+    assert fewer.asked == 10
+
+
+def test_another_seed_gives_others(at_once, tmp_path):
+    other = tune(small_plan(seed=1), tmp_path)
+    assert told(other)[0] == told(at_once)[0]  # the recipe itself
+    assert [row[2] for row in told(other)[1:]] != [row[2] for row in told(at_once)[1:]]
+
+
+def test_the_first_trial_is_the_recipe(at_once):
+    plan = small_plan()
+    first = plan.config_of(at_once.trials[0].values)
+    for section in ("data", "model", "optimizer"):
+        assert getattr(first, section) == getattr(plan.config, section)
+    assert [plan.config_of(plan.start, split).train.seed for split in (0, 1)] == [1000, 1001]
+
+
+def with_name(config: Config, name: str) -> Config:
+    return config.model_copy(update={"data": config.data.model_copy(update={"name": name})})
+
+
+def test_a_plan_is_the_same_in_another_process_and_where_the_data_lies_elsewhere(tmp_path):
+    plan = small_plan(space={"optimizer.lr": (0.1,), "train.sample": ((5, 5), None)}, seed=3)
+    assert Plan.from_dict(plan.to_dict()) == plan
+    assert plan.config_of({"optimizer.lr": 0.1, "train.sample": "=[5, 5]"}).train.sample == (5, 5)
+    moved = [
+        replace(plan, config=with_name(plan.config, str(tmp_path / name))) for name in ("a/friends", "b/friends", "c")
+    ]
+    assert moved[0].hash == moved[1].hash != moved[2].hash

@@ -1,0 +1,119 @@
+"""Trials that are given up, that fail, and that win."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from tests.unit.tuning.small import small_plan, told
+from tgnn.tuning.result import RECIPE, RESULT, StudyResult, Trial, WrongResult
+from tgnn.tuning.storage import WrongStudy
+from tgnn.tuning.tune import tune
+
+
+def scored(monkeypatch, value):
+    """In place of training: a score for each config, told after each fifth of the epochs."""
+    from tgnn.training.loop import Epoch
+
+    def score(config, tell):
+        found = value(config)
+        for number in range(config.train.epochs):
+            tell(Epoch(number, 0.0, found, found, number, {}))
+        return found
+
+    monkeypatch.setattr("tgnn.tuning.work.validation_score", score)
+
+
+def test_what_is_worse_than_half_is_pruned_and_is_never_the_best(monkeypatch, tmp_path):
+    scored(monkeypatch, lambda config: config.optimizer.lr)
+    plan = small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=30, together=6)
+    result = tune(plan, tmp_path)
+    pruned = [trial for trial in result.trials if trial.state == "pruned"]
+    assert len(pruned) > 2
+    assert all(trial.number >= 6 and trial.score is None for trial in pruned)
+    assert result.best.score == max(trial.values["optimizer.lr"] for trial in result.trials)
+    assert result.best not in pruned
+    assert result.best.number == min(t.number for t in result.trials if t.score == result.best.score)
+
+
+def test_lower_may_be_better(monkeypatch, tmp_path):
+    scored(monkeypatch, lambda config: config.optimizer.lr)
+    monkeypatch.setitem(__import__("tgnn.tuning.tune", fromlist=["tune"]).HIGHER_IS_BETTER, "accuracy", False)
+    result = tune(small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3)}, trials=20), tmp_path)
+    assert result.best.score == 0.01
+    assert all(trial.values["optimizer.lr"] > 0.01 for trial in result.trials if trial.state == "pruned")
+
+
+def test_real_training_is_pruned_too(tmp_path):
+    space = {"optimizer.lr": (1e-5, 0.05), "model.hidden": (1, 32)}
+    result = tune(small_plan("digits", space=space, trials=12, epochs=10, splits=1), tmp_path)
+    pruned = [trial for trial in result.trials if trial.state == "pruned"]
+    assert pruned
+    assert result.best.score > 0.8
+    assert all(trial.values != result.best.values for trial in pruned)
+
+
+def test_a_trial_that_fails_tells_why_and_the_search_goes_on(monkeypatch, tmp_path):
+    def value(config):
+        if config.model.hidden == 4:
+            raise IndexError("too small")
+        return math.nan if config.model.hidden == 8 else 0.5
+
+    scored(monkeypatch, value)
+    result = tune(small_plan(trials=20), tmp_path)
+    assert result.best.values["model.hidden"] == 16
+    reasons = {trial.values["model.hidden"]: trial.reason for trial in result.trials}
+    assert reasons == {4: "too small", 8: "the validation metric is not a number", 16: ""}
+    assert result.count("failed") == sum(trial.values["model.hidden"] < 16 for trial in result.trials)
+    assert told(StudyResult.read(tmp_path / RESULT)) == told(result)
+
+
+def test_where_all_fail_the_first_reason_is_told(monkeypatch, tmp_path):
+    scored(monkeypatch, lambda config: 1 // 0)
+    with pytest.raises(WrongStudy, match="none of 3 trials could be finished; the first said: integer division"):
+        tune(small_plan(trials=3), tmp_path)
+    assert not (tmp_path / RECIPE).exists()
+
+
+def test_what_is_wrong_with_the_machine_is_no_trial(monkeypatch, tmp_path):
+    def full(config):
+        raise OSError(28, "No space left on device")
+
+    scored(monkeypatch, full)
+    with pytest.raises(OSError, match="No space"):
+        tune(small_plan(trials=3), tmp_path)
+    scored(monkeypatch, lambda config: 0.5)
+    assert tune(small_plan(trials=3), tmp_path).count("complete") == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is damaged"),
+        ("[]", "is not a study"),
+        ('{"kind": "run"}', "is not a study"),
+        ('{"kind": "study"}', "is damaged: 'trials'"),
+        ('{"kind": "study", "trials": [{"number": 1}]}', "is damaged"),
+        ('{"kind": "study", "trials": [3]}', "is damaged"),
+        ('{"kind": "study", "trials": []}', "is damaged"),
+        ('{"kind": "study", "trials": [{"number": 1, "state": "complete", "values": {}, "score": "x"}]}', "score"),
+        (b"\xff\xfe\x00", "is damaged"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, text, said):
+    path = tmp_path / RESULT
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(WrongResult, match=said) as found:
+        StudyResult.read(path)
+    assert str(path) in str(found.value)
+
+
+def test_a_file_tells_all(tmp_path):
+    trials = (Trial(0, "complete", {"model.rank": 8}, 0.5, (0.5,), 1.0), Trial(1, "running", {}))
+    names = ("name", "data", "model", "metric")
+    result = StudyResult(*names, True, "stratified", 1, trials, 2, {"model.rank": [8]}, {})
+    result.write(tmp_path / RESULT)
+    assert StudyResult.read(tmp_path / RESULT).best.score == 0.5
+    assert json.loads((tmp_path / RESULT).read_text())["trials"][1]["state"] == "running"
