@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tgnn.ops import native
 
 if sys.platform not in ("linux", "darwin"):
@@ -28,11 +30,16 @@ print(available_backends()["cpp"])
 """
 
 
-def use(cache: Path, script: str = USE, **environment: str | None) -> subprocess.CompletedProcess[str]:
+def use(
+    cache: Path, script: str = USE, cold: bool = False, **environment: str | None
+) -> subprocess.CompletedProcess[str]:
     """Uses the operator in a new process with its own cache folder; ``None`` takes a variable away."""
     variables = {**os.environ, "TGNN_CACHE_DIR": str(cache), **environment}
     variables = {name: value for name, value in variables.items() if value is not None}
-    return subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True, timeout=300)
+    if cold:
+        words = [sys.executable, "-c", script]
+        return subprocess.run(words, env=variables, capture_output=True, text=True, timeout=300)
+    return warm.run(script, environment=variables)
 
 
 def says_once(run: subprocess.CompletedProcess[str], words: str) -> bool:
@@ -53,6 +60,22 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cache
 
 
+@pytest.fixture
+def copier(built: Path, tmp_path: Path) -> Path:
+    """A quick compiler: it gives out what the real one has built, and notes with which words it was called."""
+    compiler = tmp_path / "c++"
+    (library,) = built.glob("*.so")
+    copy = f'for word; do case "$last" in -o) cp "{library}" "$word";; esac; last="$word"; done'
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/calls"\nsleep 0.1\n{copy}\n')
+    compiler.chmod(0o755)
+    return compiler
+
+
+def builds(compiler: Path) -> list[str]:
+    """The words of each build's last call."""
+    return [words for words in compiler.with_name("calls").read_text().splitlines() if "-shared" in words]
+
+
 def test_the_folder_is_the_users_alone(built):
     assert stat.S_IMODE(built.stat().st_mode) == 0o700
     (library,) = built.glob("*.so")
@@ -61,7 +84,7 @@ def test_the_folder_is_the_users_alone(built):
 
 
 def test_a_built_library_is_used_without_a_compiler(built):
-    run = use(built, PATH="", CXX=None)
+    run = use(built, PATH="", CXX=None, cold=True)  # nor does importing say anything
     assert run.stdout.strip() == "available", run.stderr
     assert run.stderr == ""
 
@@ -111,16 +134,17 @@ def test_a_read_only_cache(tmp_path):
     assert says_once(run, "cannot be written")
 
 
-def test_a_folder_that_others_can_write_is_refused(built, tmp_path):
+def test_a_folder_that_others_can_write_is_refused(copier, tmp_path):
     cache = tmp_path / "cache"
-    shutil.copytree(built, cache)
+    use(cache, CXX=str(copier))
     cache.chmod(0o777)
-    assert says_once(use(cache), "writable by others")
+    assert says_once(use(cache, CXX=str(copier)), "writable by others")
     cache.chmod(0o700)
     (library,) = cache.glob("*.so")
     library.chmod(0o777)
-    run = use(cache)  # a library that others can write is not loaded: it is built again
+    run = use(cache, CXX=str(copier))  # a library that others can write is not loaded: it is built again
     assert run.stdout.strip() == "available", run.stderr
+    assert len(builds(copier)) == 2
     (library,) = (path for path in cache.glob("*.so") if not path.stat().st_mode & stat.S_IWOTH)
 
 
@@ -144,11 +168,10 @@ def test_a_folder_that_others_can_replace_is_refused(tmp_path):
     assert says_once(use(tmp_path / "open" / "cache"), "others can replace")
 
 
-def test_a_compiler_of_several_words(tmp_path):
-    if shutil.which("g++") is None:
-        pytest.skip("no g++")
-    run = use(tmp_path / "cache", CXX="g++ -g0")
+def test_a_compiler_of_several_words(copier, tmp_path):
+    run = use(tmp_path / "cache", CXX=f"{copier} -g0")
     assert (run.stdout.strip(), run.stderr) == ("available", "")
+    assert builds(copier)[0].startswith("-g0 ")
 
 
 def test_no_home(tmp_path):
@@ -156,29 +179,24 @@ def test_no_home(tmp_path):
     assert says_once(use(tmp_path, script, TGNN_CACHE_DIR=None, XDG_CACHE_HOME=None), "no home")
 
 
-def test_a_damaged_library_is_built_again(built, tmp_path):
+def test_a_damaged_library_is_built_again(copier, tmp_path):
     cache = tmp_path / "cache"
-    shutil.copytree(built, cache)
+    use(cache, CXX=str(copier))
     (library,) = cache.glob("*.so")
     library.write_bytes(library.read_bytes()[:1000])
-    run = use(cache)
+    run = use(cache, CXX=str(copier))
     assert run.stdout.strip() == "available", run.stderr
+    assert len(builds(copier)) == 2
     assert len([path for path in cache.glob("*.so") if path.stat().st_size > 1000]) == 1
 
 
-def test_ten_processes_at_once(tmp_path):
-    if native._compiler() is None:
-        pytest.skip("no C++ compiler")
-    variables = {**os.environ, "TGNN_CACHE_DIR": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", USE], env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(10)
-    ]
-    for run in runs:
-        out, error = run.communicate(timeout=300)
-        assert (run.returncode, out.strip(), error) == (0, "available", "")
+def test_ten_processes_at_once(copier, tmp_path):
+    variables = {**os.environ, "TGNN_CACHE_DIR": str(tmp_path / "cache"), "CXX": str(copier), "OMP_NUM_THREADS": "1"}
+    with contextlib.ExitStack() as all_of_them:
+        runs = [all_of_them.enter_context(warm.Process(USE, environment=variables)) for _ in range(10)]
+        for run in runs:
+            assert (run.wait(), run.read("out").strip(), run.read("err")) == (0, "available", "")
+    assert len(builds(copier)) == 1
     assert len(list((tmp_path / "cache").glob("*.so"))) == 1
     assert not list((tmp_path / "cache").glob("build-*"))
 
@@ -188,7 +206,7 @@ def test_threads_of_torch_are_used(built):
     if sys.platform != "linux":
         pytest.skip("reads /proc")
     script = USE + "\nprint({line.split()[-1] for line in open('/proc/self/maps') if 'gomp' in line or 'iomp' in line})"
-    runtimes = eval(use(built, script).stdout.splitlines()[-1])
+    runtimes = eval(use(built, script, cold=True).stdout.splitlines()[-1])
     assert len([path for path in runtimes if "torch" in path]) == 1
     for path in native.cache_folder().glob("*.so"):
         needed = subprocess.run(["readelf", "-d", path], capture_output=True, text=True).stdout

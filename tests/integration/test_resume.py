@@ -6,67 +6,58 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tgnn.training.checkpoint import read_tensors
 from tgnn.training.history import read_history
 from tgnn.training.many import train_many
 from tgnn.training.recipes import resolve
 from tgnn.training.run import WrongRun, train
 
-WAYS = {
-    "whole graph": ["digits", "--set", "optimizer.schedule=plateau"],
+WAYS = {  # with steps so large that the schedule halves them on the way
+    "whole graph": ["digits", "--set", "optimizer.schedule=plateau", "--lr", "0.1"],
     "sampled": ["digits", "--sample", "4,4", "--batch-size", "256"],
-    "graphs": ["digits-graphs", "--batch-size", "256", "--set", "optimizer.schedule=cosine"],
+    "graphs": ["digits-graphs", "--batch-size", "256", "--set", "optimizer.schedule=cosine", "--hidden", "16"],
 }
-EPOCHS = {"whole graph": 150, "sampled": 25, "graphs": 8}
+EPOCHS = {"whole graph": 60, "sampled": 15, "graphs": 6}
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "tgnn", "train", *words]
-
-
-def start(*words: str) -> subprocess.Popen[bytes]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+def start(*words: str) -> warm.Process:
+    return warm.Process(warm.TGNN, "train", *words, environment=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
 def weights(folder: Path) -> dict[str, list[float]]:
     return {name: tensor.flatten().tolist() for name, tensor in read_tensors(folder / "model.safetensors")[0].items()}
 
 
-def wait_for_epoch(folder: Path, epoch: int, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(6000):
-        if len(read_history(folder)) > epoch:
-            return
-        if process.poll() is not None:
-            raise AssertionError(process.communicate()[1].decode())
+def wait_for_epoch(folder: Path, epoch: int, process: warm.Process) -> None:
+    end = time.monotonic() + 120
+    while len(read_history(folder)) <= epoch:
+        assert process.returncode is None, process.read("err")
+        assert time.monotonic() < end, "it never got there"
         time.sleep(0.005)
-    raise AssertionError("it never got there")
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_killed_and_resumed(tmp_path, way):
     fixed = ["--epochs", str(EPOCHS[way]), "--patience", "1000", "--set", "train.save_every=0"]
-    whole = start(*WAYS[way], *fixed, "--out", str(tmp_path / "whole"))
     chance = random.Random(way)
     broken = tmp_path / "broken"
-    process = start(*WAYS[way], *fixed, "--out", str(broken))
-    for share in (0.2, 0.6):
-        wait_for_epoch(broken, int(share * EPOCHS[way]), process)
-        time.sleep(chance.random() * 0.05)
-        process.kill()
-        process.communicate()
-        assert not (broken / "metrics.json").exists()
-        process = start("--resume", str(broken))
-    for finished in (process, whole):
-        _, said = finished.communicate(timeout=300)
-        assert finished.returncode == 0, said.decode()
+    words = [*WAYS[way], *fixed, "--out", str(broken)]
+    with start(*WAYS[way], *fixed, "--out", str(tmp_path / "whole")) as whole:
+        for share in (0.2, 0.6):
+            with start(*words) as process:  # killed where it ends
+                wait_for_epoch(broken, int(share * EPOCHS[way]), process)
+                time.sleep(chance.random() * 0.05)
+            assert not (broken / "metrics.json").exists()
+            words = ["--resume", str(broken)]
+        with start(*words) as process:
+            assert process.wait() == 0, process.read("err")
+        assert whole.wait() == 0, whole.read("err")
     assert weights(broken) == weights(tmp_path / "whole")
     lines = [[line["epoch"] for line in read_history(folder)] for folder in (broken, tmp_path / "whole")]
     assert lines[0] == lines[1] == list(range(EPOCHS[way]))
@@ -76,26 +67,25 @@ def test_killed_and_resumed(tmp_path, way):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_stop_it_saves_and_says_how_to_go_on(tmp_path, number):
-    process = start("digits", "--epochs", "100000", "--patience", "100000", "--out", str(tmp_path / "run"))
-    wait_for_epoch(tmp_path / "run", 3, process)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert f"go on with: tgnn train --resume {tmp_path / 'run'}" in said.decode()
-    assert b"Traceback" not in said
+    with start("digits", "--epochs", "100000", "--patience", "100000", "--out", str(tmp_path / "run")) as process:
+        wait_for_epoch(tmp_path / "run", 3, process)
+        process.send_signal(number)
+        assert process.wait() == 130
+        said = process.read("err")
+    assert f"go on with: tgnn train --resume {tmp_path / 'run'}" in said
+    assert "Traceback" not in said
     done = read_tensors(tmp_path / "run" / "checkpoint.safetensors")[1]["epoch"]
     assert done == len(read_history(tmp_path / "run"))
 
 
 def test_several_runs_stop_together_and_go_on(tmp_path):
     words = ["karate", "--epochs", "100000", "--patience", "100000", "--runs", "4", "--jobs", "2"]
-    process = start(*words, "--out", str(tmp_path / "runs"))
-    for seed in (0, 1):
-        wait_for_epoch(tmp_path / "runs" / f"seed-{seed}", 3, process)
-    process.terminate()
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said.decode()
-    assert b"go on with: tgnn train --resume" in said
+    with start(*words, "--out", str(tmp_path / "runs")) as process:
+        for seed in (0, 1):
+            wait_for_epoch(tmp_path / "runs" / f"seed-{seed}", 3, process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 130, process.read("err")
+        assert "go on with: tgnn train --resume" in process.read("err")
     assert sorted(path.name for path in (tmp_path / "runs").glob("seed-*")) == ["seed-0", "seed-1"]
     for seed in (0, 1):
         assert (tmp_path / "runs" / f"seed-{seed}" / "checkpoint.safetensors").exists()
