@@ -50,7 +50,7 @@ def _of_many(result: dict[str, Any]) -> list[tuple[str, str]]:
     low, high = result["interval"]
     return [
         (f"test {result['metric']}", f"{result['mean']:.4f} ± {result['std']:.4f} over {result['runs']} runs"),
-        ("", f"95 % interval {low:.4f} to {high:.4f}"),
+        ("", f"95 % interval {low:.4f} to {high:.4f} (Student's t)"),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -107,7 +108,7 @@ def train(
     if name is not None and data is not None:
         raise typer.BadParameter("give NAME or --data, not both", param_hint="NAME")
     if folder is not None:
-        _check_place(folder)
+        check_place(folder)
     flags = {
         "data.root": root and str(root),
         "data.offline": offline or None,
@@ -140,10 +141,13 @@ def train(
     _run(config, runs, place, jobs, False, json)
 
 
-def _check_place(folder: Path) -> None:
-    for part in (folder, *folder.parents):
-        if part.exists() and not part.is_dir():
-            raise typer.BadParameter(f"{part} is a file, and a run needs a folder; choose another", param_hint="--out")
+def check_place(folder: Path) -> None:
+    """Whether runs can be written there: said before anything is."""
+    there = next(part for part in (folder, *folder.parents) if part.exists())
+    if not there.is_dir():
+        raise typer.BadParameter(f"{there} is a file, and a run needs a folder; choose another", param_hint="--out")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise typer.BadParameter(f"{there} cannot be written to; choose another folder", param_hint="--out")
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -186,9 +190,9 @@ def _go_on(folder: Path, jobs: int | None, json: bool) -> None:
 
 def _run(config: Config, runs: int, folder: Path, jobs: int | None, resume: bool, json: bool) -> None:
     from tgnn.cli.progress import watch_many, watch_one
-    from tgnn.training.loop import Interrupted
     from tgnn.training.many import train_many
     from tgnn.training.run import train as train_one
+    from tgnn.training.stop import Interrupted
 
     try:
         if runs == 1:

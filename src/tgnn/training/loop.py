@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,16 +20,14 @@ from tgnn.training.config import Config
 from tgnn.training.history import History
 from tgnn.training.optimizer import Schedule, make_optimizer
 from tgnn.training.prepare import Prepared
+from tgnn.training.stop import Interrupted as Interrupted
+from tgnn.training.stop import asked_to_stop as asked_to_stop  # others import both from here
 from tgnn.training.task import Task
 from tgnn.training.vitals import advice, gradient_norms, mixing_weights, shares, watching
 
 logger = logging.getLogger("tgnn")
 
 _VITALS_EVERY = 20  # epochs; they cost a little
-
-
-class Interrupted(KeyboardInterrupt):
-    """Training was asked to stop, and has saved where it was."""
 
 
 class Diverged(ValueError):
@@ -92,6 +88,8 @@ def fit(
     warned, every = False, min(_VITALS_EVERY, max(1, config.train.epochs // 10))
 
     with asked_to_stop() as stop, contextlib.closing(history):
+        if stop.is_set():  # before it has begun
+            raise Interrupted
         while progress.epoch < config.train.epochs and progress.epoch - progress.best_epoch <= config.train.patience:
             epoch = progress.epoch
             _seed(config.train.seed * 1_000_003 + epoch, device)  # an epoch depends on nothing before but weights
@@ -239,24 +237,3 @@ class Precision:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         self._scaler.step(optimizer)
         self._scaler.update()
-
-
-@contextlib.contextmanager
-def asked_to_stop() -> Iterator[threading.Event]:
-    """Set by Ctrl-C or a polite kill: the epoch is finished and saved. A second one stops at once."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-
-    def note(number: int, frame: Any) -> None:
-        if event.is_set():
-            raise KeyboardInterrupt
-        event.set()
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield event
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

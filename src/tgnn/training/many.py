@@ -7,7 +7,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import scipy.stats
 from tgnn.training.config import Config, make_config
 from tgnn.training.run import CONFIG, PLAN, WrongRun, write_json
 from tgnn.training.side_by_side import train_all
+from tgnn.training.worker import Killed
 
 __all__ = ["PLAN", "SUMMARY", "read_plan", "summarise", "train_many"]
 
@@ -65,7 +65,7 @@ def train_many(
         if not resume and not any((folder / f"seed-{seed}").exists() for seed in seeds):
             _take_back(folder, new)
         raise
-    except BrokenProcessPool:
+    except Killed:
         raise WrongRun(f"a process of {folder} was killed; go on with: tgnn train --resume {folder}") from None
     summary = summarise([found[seed] for seed in seeds])
     write_json(folder / SUMMARY, summary)

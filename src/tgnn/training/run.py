@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -20,18 +21,21 @@ from tgnn import __version__
 from tgnn.baselines import build_model
 from tgnn.baselines.shape import Shape
 from tgnn.data.catalog import CATALOG
+from tgnn.ops import native
 from tgnn.training.batches import check_batches, make_batches
 from tgnn.training.checkpoint import CHECKPOINT, MODEL, Progress, read_tensors, restore, write_tensors
 from tgnn.training.config import Config, ModelConfig, WrongConfig, make_config
 from tgnn.training.history import without_nan
 from tgnn.training.loop import Epoch, Precision, fit, outputs_of
 from tgnn.training.prepare import Prepared, prepare
+from tgnn.training.stop import Interrupted, asked_to_stop
 from tgnn.training.task import Task
 from tgnn.training.trackers import make_trackers
 
 CONFIG, ENVIRONMENT, DATA, METRICS = "config.yaml", "environment.json", "data.json", "metrics.json"
 PLAN = "runs.json"
 """Of a folder with several runs."""
+_LOCK = ".lock"
 
 
 class WrongRun(ValueError):
@@ -60,8 +64,10 @@ def train(
     device = find_device(config.train.device)
     model = make_model(config, prepared.shape).to(device)
     trackers = make_trackers(config.train.track, config, folder)  # the last that may be a mistake of the user's
+    if device.type == "cpu":
+        native.load()  # it is built once on a machine, which is no part of the time of a run
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with _alone(folder), asked_to_stop() as stop:
         if resume and (folder / CONFIG).exists():
             _check_beginning(folder, config, prepared)
         elif (folder / CONFIG).exists():  # another process was faster
@@ -86,6 +92,8 @@ def train(
                 tracker.finish(metrics)
         write_json(folder / METRICS, metrics)
         (folder / CHECKPOINT).unlink(missing_ok=True)
+        if stop.is_set():  # while it was tested
+            raise Interrupted
     return metrics
 
 
@@ -244,8 +252,10 @@ def read_metrics(folder: Path) -> dict[str, Any]:
         raise WrongRun(f"{folder} is not finished: it has no {METRICS}; go on with `tgnn train --resume {folder}`")
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise WrongRun(f"{path} is damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise WrongRun(f"{path} is damaged: it holds no names and values")
     return found
 
 
@@ -295,15 +305,29 @@ def write_text(path: Path, text: str) -> None:
     try:
         part.write_text(text, encoding="utf-8")
         os.replace(part, path)
+    except OSError as error:  # named as it was asked for
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
 
 
-def _alone(folder: Path) -> FileLock:
+def _alone(folder: Path) -> contextlib.AbstractContextManager[object]:
     """One process in a folder at a time."""
-    lock = FileLock(str(folder / ".lock"))
     try:
-        lock.acquire(timeout=0)
+        return FileLock(str(folder / _LOCK)).acquire(timeout=1)  # others may look whether it is held
     except Timeout:
         raise WrongRun(f"another process is training in {folder}") from None
-    return lock
+
+
+def at_work(folder: Path) -> bool:
+    """Whether a process is training there now."""
+    if not (folder / _LOCK).exists():
+        return False
+    try:
+        with FileLock(str(folder / _LOCK), timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # it is not ours to lock, so that nobody can tell
+        return False

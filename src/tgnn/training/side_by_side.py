@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import sys
-from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tgnn.training.config import Config, make_config
-from tgnn.training.hearing import listening, speak_through
-from tgnn.training.loop import Interrupted, asked_to_stop
-from tgnn.training.run import WrongRun, train
+from tgnn.training.config import Config
+from tgnn.training.hearing import listening
+from tgnn.training.run import train
+from tgnn.training.stop import Interrupted, asked_to_stop
+from tgnn.training.worker import Killed, Worker
+from tgnn.training.worker import begin_worker as begin_worker  # others import it from here
 
 K = TypeVar("K")
 
@@ -45,48 +43,31 @@ def train_all(
             began(key)
             _told(partial(train, config, folder, resume), key, done, failed)
         return
-    waiting = dict(plans)
-    with asked_to_stop() as stop:
-        while waiting:
-            _with_one_pool(waiting, jobs, resume, done, failed, began, stop.is_set)
-
-
-def _with_one_pool(
-    waiting: dict[K, tuple[Config, Path]],
-    jobs: int,
-    resume: bool,
-    done: Callable[[K, dict[str, Any]], None],
-    failed: Callable[[K, Exception], None] | None,
-    began: Callable[[K], None],
-    asked: Callable[[], bool],
-) -> None:
-    """Until nothing waits, or a process was killed and the pool with it."""
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    running: dict[Future[dict[str, Any]], K] = {}
-    spawn = get_context("spawn")
-    with listening(spawn) as said, ProcessPoolExecutor(jobs, spawn, begin_worker, (said,)) as pool:
+    waiting, spawn, threads = dict(plans), get_context("spawn"), max(1, (os.cpu_count() or 1) // jobs)
+    idle: list[Worker] = []
+    busy: dict[Any, tuple[Worker, K]] = {}
+    at_once = False
+    with asked_to_stop() as stop, listening(spawn) as said:
         try:
-            while waiting or running:
-                while waiting and len(running) < jobs and not asked():
+            while waiting or busy:
+                while waiting and len(busy) < jobs and not stop.is_set():
                     key = next(iter(waiting))
-                    config, folder = waiting.pop(key)
-                    plan = config.model_dump(mode="json")
-                    running[pool.submit(_train_in_process, plan, str(folder), resume, threads)] = key
+                    worker = idle.pop() if idle else Worker(spawn, said, threads)
+                    busy[worker.answers] = worker, key
+                    worker.begin(*waiting.pop(key), resume)
                     began(key)
-                ended, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
-                for task in ended:
-                    _told(task.result, running.pop(task), done, failed)
-                if asked():
+                for answers in connection.wait(list(busy), timeout=0.5):
+                    worker, key = busy[answers]
+                    _told(partial(_result, worker, stop), key, done, failed)
+                    del busy[answers]
+                    idle += [] if worker.ended else [worker]
+                if stop.is_set():
                     raise Interrupted
-        except BrokenProcessPool:
-            if failed is None:
-                raise
-            for key in running.values():
-                failed(key, WrongRun("its process was killed, perhaps for want of memory"))
-            running.clear()
+        except KeyboardInterrupt as error:
+            at_once = not isinstance(error, Interrupted)  # Ctrl-C a second time
+            raise
         finally:
-            for process in list((pool._processes or {}).values()) if running else []:
-                process.terminate()  # asks: it saves where it is
+            _end(idle, [worker for worker, _ in busy.values()], at_once)
 
 
 def _told(
@@ -97,12 +78,7 @@ def _told(
 ) -> None:
     try:
         metrics = run()
-    except BrokenProcessPool:
-        if failed is None:
-            raise
-        failed(key, WrongRun("its process was killed, perhaps for want of memory"))
-        raise
-    except (ValueError, RuntimeError, OSError, MemoryError) as error:
+    except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
         if failed is None:
             raise
         failed(key, error)
@@ -110,14 +86,25 @@ def _told(
         done(key, metrics)
 
 
-def begin_worker(said: Any) -> None:
-    """A worker speaks through its parent. If that is killed it is asked to stop (on Linux): it does not go on alone."""
-    speak_through(said)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+def _result(worker: Worker, stop: threading.Event) -> dict[str, Any]:
+    try:
+        return worker.result()
+    except Killed:
+        if stop.is_set():  # it was asked to stop as well
+            raise Interrupted from None
+        raise
 
 
-def _train_in_process(settings: dict[str, Any], folder: str, resume: bool, threads: int) -> dict[str, Any]:
-    config = make_config(settings)
-    own = config.train.model_copy(update={"threads": config.train.threads or threads})
-    return train(config.model_copy(update={"train": own}), Path(folder), resume)
+def _end(idle: Sequence[Worker], busy: Sequence[Worker], at_once: bool) -> None:
+    """Asks those that train to save and stop, and waits for them; Ctrl-C once more waits for nothing."""
+    for worker in idle:
+        worker.dismiss()
+    try:
+        for worker in busy:
+            worker.kill() if at_once else worker.ask()
+        for worker in (*idle, *busy):
+            worker.wait()
+    except KeyboardInterrupt:
+        for worker in (*idle, *busy):
+            worker.kill()
+        raise

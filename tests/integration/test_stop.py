@@ -1,0 +1,97 @@
+"""Ctrl-C and polite kills reach every process of a terminal at once: all stop soon, and all have saved."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tgnn.training.checkpoint import read_tensors
+from tgnn.training.history import read_history
+from tgnn.training.stop import asked_to_stop
+
+FOREVER = ("--set", "train.epochs=1000000", "--set", "train.patience=1000000")
+WAYS = {
+    "reproduce": ("reproduce", "table-1-citation", "--datasets", "karate", "--models", "gcn,tgnn", "--runs", "2"),
+    "train": ("train", "karate", "--model", "gcn", "--runs", "4"),
+}
+
+
+def start(way: str, folder: Path) -> subprocess.Popen[str]:
+    """As a shell does: in a group of its own."""
+    words = [sys.executable, "-m", "tgnn", *WAYS[way], *FOREVER, "--jobs", "2", "--out", str(folder)]
+    quiet = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=quiet, start_new_session=True)
+
+
+def stop(process: subprocess.Popen[str], number: int, ready: Callable[[], bool]) -> str:
+    """Signals the group as soon as it is ready; what was said."""
+    for _ in range(12000):
+        if ready() or process.poll() is not None:
+            break
+        time.sleep(0.01)
+    os.killpg(process.pid, number)
+    try:
+        _, said = process.communicate(timeout=60)  # which is when nobody is left that could say something
+    finally:
+        process.kill()
+    assert "Traceback" not in said
+    assert "stopped" in said
+    assert "killed" not in said
+    assert process.returncode == 130
+    return said
+
+
+@pytest.mark.parametrize(
+    ("way", "number"), [("reproduce", signal.SIGINT), ("reproduce", signal.SIGTERM), ("train", signal.SIGINT)]
+)
+def test_all_runs_are_saved(way, number, tmp_path):
+    def both_learn() -> bool:
+        return sum(len(read_history(path.parent)) > 2 for path in tmp_path.rglob("history.jsonl")) == 2
+
+    stop(start(way, tmp_path), number, both_learn)
+    begun = [path.parent for path in tmp_path.rglob("history.jsonl")]
+    assert len(begun) == 2
+    for folder in begun:
+        assert read_tensors(folder / "checkpoint.safetensors")[1]["epoch"] == len(read_history(folder))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("wait", [0.0, 1.5])
+def test_while_workers_still_import(wait, tmp_path):
+    process = start("reproduce", tmp_path)
+    seen: list[float] = []
+
+    def workers() -> bool:
+        text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        found = [pid for pid in text.split() if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        seen.extend([time.monotonic()] if found else [])
+        return bool(seen) and time.monotonic() - seen[0] >= wait
+
+    stop(process, signal.SIGINT, workers)
+
+
+def test_once_more_is_not_twice():
+    """Programs that start others hand a signal on, so that it comes two times at once; kills are polite for ever."""
+    with asked_to_stop() as asked:
+        for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGTERM):
+            signal.raise_signal(number)
+        assert asked.is_set()
+        with asked_to_stop() as inner:
+            assert inner.is_set()
+    with asked_to_stop() as asked:
+        assert not asked.is_set()
+
+
+def test_ctrl_c_again_stops_at_once(monkeypatch):
+    monkeypatch.setattr("tgnn.training.stop._SAME", -1.0)
+    with asked_to_stop():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)

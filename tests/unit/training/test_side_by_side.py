@@ -1,0 +1,93 @@
+"""Runs in processes of their own, where something goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tgnn.training import run, side_by_side, worker
+from tgnn.training.recipes import resolve
+from tgnn.training.side_by_side import train_all
+from tgnn.training.worker import Killed
+
+
+def test_a_package_that_is_missing_fails_one_run(monkeypatch, tmp_path):
+    def train(config, folder, resume):
+        if folder.name == "b":
+            raise ImportError("no module of that name")
+        return {"test": 1.0}
+
+    monkeypatch.setattr(side_by_side, "train", train)
+    config = resolve("karate", "gcn", "node")
+    done, failed = [], {}
+    train_all(
+        {name: (config, tmp_path / name) for name in "abc"},
+        1,
+        False,
+        lambda key, metrics: done.append(key),
+        lambda key, error: failed.update({key: str(error)}),
+    )
+    assert (done, failed) == (["a", "c"], {"b": "no module of that name"})
+
+
+class Odd(Exception):
+    """Cannot be made again from what is sent of it."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def test_an_error_that_cannot_be_sent_says_the_same():
+    sent = worker._portable(Odd(1, 2))
+    assert (type(sent), str(sent)) == (RuntimeError, "Odd: 1 and 2")
+    same = ValueError("x")
+    assert worker._portable(same) is same
+
+
+def test_a_process_that_is_killed_fails_one_run(tmp_path):
+    forever = {"train.epochs": 10**6, "train.patience": 10**6}
+    plans = {
+        "long": (resolve("karate", "gcn", "node", changes=forever), tmp_path / "long"),
+        "short": (resolve("karate", "gcn", "node", changes={"train.epochs": 2}), tmp_path / "short"),
+        "next": (resolve("karate", "gcn", "node", changes={"train.epochs": 2}), tmp_path / "next"),
+    }
+    done, failed = [], {}
+
+    def end(key, metrics):
+        done.append(key)
+        if len(done) == 2:
+            _kill_the_other(os.getpid())
+
+    train_all(plans, 2, False, end, lambda key, error: failed.update({key: error}))
+    assert (sorted(done), list(failed)) == (["next", "short"], ["long"])
+    assert isinstance(failed["long"], Killed)
+    assert "for want of memory" in str(failed["long"])
+
+
+def _kill_the_other(parent: int) -> None:
+    """The child that works most."""
+    pids = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    spent = {int(pid): sum(map(int, Path(f"/proc/{pid}/stat").read_text().split()[13:15])) for pid in pids}
+    os.kill(max(spent, key=lambda pid: spent[pid]), signal.SIGKILL)
+
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
+
+
+def test_whether_somebody_trains_there(tmp_path):
+    seen = []
+    config = resolve("karate", "gcn", "node", changes={"train.epochs": 1})
+    run.train(config, tmp_path / "run", tell=lambda epoch: seen.append(run.at_work(tmp_path / "run")))
+    assert (seen, run.at_work(tmp_path / "run"), run.at_work(tmp_path)) == ([True], False, False)
+
+
+def test_what_is_built_once_is_no_part_of_a_runs_time(monkeypatch, tmp_path):
+    order = []
+    real = run.fit
+    monkeypatch.setattr(run.native, "load", lambda: order.append("load"))
+    monkeypatch.setattr(run, "fit", lambda *args: (order.append("clock"), real(*args))[1])
+    run.train(resolve("karate", "gcn", "node", changes={"train.epochs": 1}), tmp_path / "run")
+    assert order[:2] == ["load", "clock"]
