@@ -29,6 +29,7 @@ def test_a_part_of_a_table(run, tmp_path):
     code, text, said = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--jobs", "1", *place)
     assert code == 0
     assert "| gcn | 0." in text
+    assert said.startswith("0 of 4 runs done, 3 waiting; running: gcn on karate #0")
     assert "4 of 4 runs done" in said
     assert sorted(path.suffix for path in (tmp_path / "out").glob("table*")) == [".csv", ".json", ".md", ".tex"]
     code, text, said = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--json", *place)
@@ -36,6 +37,11 @@ def test_a_part_of_a_table(run, tmp_path):
     found = json.loads(text)
     assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
     assert str(tmp_path) not in text
+    tests = [outcome["test"] for outcome in found["cells"][0]["runs"]]
+    assert found["cells"][0]["mean"] == pytest.approx(sum(tests) / 2)
+    assert [found["cells"][0][name] for name in ("interval", "p", "p_rows")] == [None, None, None]  # of two runs
+    assert found["cells"][0]["std"] is not None
+    assert found["notes"][-1] == "Splits: stratified (karate); runs of a seed have the same in every row."
 
 
 @pytest.mark.parametrize(
@@ -51,16 +57,48 @@ def test_what_would_be_done(run, words, lines, last):
     assert code == 0
     assert (len(text.splitlines()), text.splitlines()[-1]) == (lines, last)
     code, text, _ = run("reproduce", *words, "--dry-run", "--json")
-    assert len(json.loads(text)) == lines
+    found = json.loads(text)
+    assert len(found) == lines
+    assert f"{found[-1]['row']} on {found[-1]['column']}, {found[-1]['runs']} run" in last
+    assert ("paper" in last) == (found[-1]["paper"] is not None)
 
 
 def test_a_cell_that_fails_is_shown_and_the_exit_code_says_so(run, tmp_path):
-    wrong = ("--set", "model.hidden=3", "--models", "gat,gcn", "--runs", "1", "--jobs", "1", "--out", str(tmp_path))
-    code, text, said = run("reproduce", *PART, "--set", "model.heads=0", *wrong)
+    few = ("--models", "gat,gcn", "--runs", "1", "--jobs", "1", "--out", str(tmp_path))
+    code, text, said = run("reproduce", *PART, "--datasets", "karate,cora", "--offline", *few)
     assert code == 1
-    assert "failed: model.heads is 0" in text
-    assert "there is no setting model.heads of gcn" in text
-    assert "0 of 2 runs done, 2 failed" in said
+    assert text.count("cora could not be had") == 3  # in two cells, and in full below
+    assert "gcn on cora, gat on cora failed:" in text
+    assert said.count("Three ways out") == 1
+    assert "2 of 4 runs done, 2 failed" in said
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"), [("model.ranks=4", "did you mean model.rank?"), ("train.epoch=3", "epochs")]
+)
+def test_a_setting_that_cannot_be_is_refused_before_anything_runs(run, tmp_path, setting, said):
+    code, _, error = run("reproduce", *PART, "--models", "tgnn", "--set", setting, "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert said in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_smaller_part_leaves_the_rest(run, tmp_path):
+    place = ("--jobs", "1", "--out", str(tmp_path))
+    run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", *place)
+    code, text, _ = run("reproduce", *PART, "--models", "tgnn", "--runs", "1", *place, "--json")
+    assert code == 0
+    found = json.loads(text)
+    assert [(cell["row"], len(cell["runs"])) for cell in found["cells"]] == [("gcn", 2), ("tgnn", 2)]
+    assert [command.split("--models ")[1][:8] for command in found["command"].split("; ")] == ["gcn,tgnn", "tgnn --d"]
+
+
+def test_a_place_that_cannot_be(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file/deeper"):
+        code, _, error = run("reproduce", *PART, "--models", "gcn", "--out", str(place))
+        assert code == 2
+        assert "is a file, and a run needs a folder" in " ".join(error.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
@@ -74,6 +112,12 @@ def test_a_cell_that_fails_is_shown_and_the_exit_code_says_so(run, tmp_path):
             ("reproduce", "figure-interactions", "--models", "gcn"),
             "no 'gcn' in figure-interactions; it has cp",
         ),
+        (
+            ("reproduce", "table-tu", "--models", ""),
+            "its rows are gin, gmt, soppool, tgnn; its columns mutag, proteins",
+        ),
+        (("reproduce", "figure-rank", "--largest", "4", "--dry-run"), "its rows are tgnn 8, tgnn 16"),
+        (("reproduce", "figure-interactions", "--datasets", ""), "its columns 1, 2, 3"),
         (("models", "gatt"), "there is no model 'gatt': did you mean gat?"),
     ],
 )
@@ -96,24 +140,26 @@ def test_one_model(run):
 
 
 def test_stopped_and_started_again(tmp_path):
-    """Ctrl-C in the middle, for real: what was done is found again."""
+    """Ctrl-C in the middle, for real and to all processes: what was done is found again."""
     program = str(Path(sys.executable).with_name("tgnn"))
     epochs = ("--set", "train.epochs=1500", "--set", "train.patience=1500")
     part = ("table-1-citation", "--datasets", "karate", "--set", "data.features=stored", *epochs)
     words = [program, "reproduce", *part, "--models", "gcn", "--runs", "2", "--jobs", "2", "--out", str(tmp_path)]
     quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=quiet)
+    process = subprocess.Popen(
+        words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=quiet, start_new_session=True
+    )
     cells = tmp_path / "cells"
-    for _ in range(600):
+    for _ in range(3000):
         if len(list(cells.glob("*/history.jsonl"))) == 2:
             break
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "type the same line again" in said
     begun = {path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")}
-    again = subprocess.run(words, capture_output=True, text=True, timeout=110, env=quiet)
+    again = subprocess.run(words, capture_output=True, text=True, timeout=600, env=quiet)
     assert again.returncode == 0, again.stderr
     assert begun == {
         path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")

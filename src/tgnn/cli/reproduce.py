@@ -13,12 +13,15 @@ import typer
 
 from tgnn.cli import console
 from tgnn.cli.console import err, out, print_json
-from tgnn.cli.train import key_and_value
+from tgnn.cli.train import check_place, key_and_value
 
 if TYPE_CHECKING:
     from tgnn.reproduce.experiment import Ask, Experiment
     from tgnn.reproduce.progress import Progress
     from tgnn.reproduce.result import Result
+
+_OFTEN = 15.0
+"""Seconds between two lines where there is no terminal."""
 
 
 def reproduce(
@@ -63,6 +66,7 @@ def reproduce(
     if dry_run:
         _show_cells(experiment, ask, json)
         return
+    check_place(folder)
     _run(experiment, ask, folder, json)
 
 
@@ -115,37 +119,38 @@ def _show_cells(experiment: Experiment, ask: Ask, json: bool) -> None:
     else:
         cells = experiment.cells(ask)
         rows = [{"row": c.row, "column": c.column, "config": c.config.model_dump(mode="json")} for c in cells]
+    for row in rows:
+        figure = experiment.figure(row["row"], row["column"])
+        row |= {"runs": ask.runs or experiment.runs, "paper": None if figure is None else figure.value}
     if json:
         print_json(rows)
         return
-    runs = ask.runs or experiment.runs
     for row in rows:
-        figure = experiment.figure(row["row"], row["column"])
-        known = "" if figure is None else f"  (paper {figure.value:.4g})"
-        words = f"{row['row']} on {row['column']}, {runs} run{'s' if runs > 1 else ''}{known}"
+        known = "" if row["paper"] is None else f"  (paper {row['paper']:.4g})"
+        words = f"{row['row']} on {row['column']}, {row['runs']} run{'s' if row['runs'] > 1 else ''}{known}"
         out.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
 def _run(experiment: Experiment, ask: Ask, folder: Path, json: bool) -> None:
+    from tgnn.reproduce.as_json import with_summaries
     from tgnn.reproduce.as_markdown import markdown
     from tgnn.reproduce.run import run_experiment
     from tgnn.reproduce.write import write_texts
-    from tgnn.training.loop import Interrupted
+    from tgnn.training.stop import killed_as_interrupted
 
     view = _View(json)
     command = _command(experiment, ask)
     try:
-        with view:
+        with killed_as_interrupted(), view:
             result = run_experiment(experiment, ask, folder, command, view.update)
-    except (Interrupted, KeyboardInterrupt):
+    except KeyboardInterrupt:
         err.print("stopped; type the same line again to go on")
         raise
     texts = write_texts(result, folder)
-    failed = [cell for cell in result.cells if cell.failed]
+    asked = {(cell.row, cell.column) for cell in (experiment.cells(ask) if experiment.rows else result.cells)}
+    failed = [cell for cell in result.cells if cell.failed and (cell.row, cell.column) in asked]
     if json:
-        import dataclasses
-
-        print_json(dataclasses.asdict(result))
+        print_json(with_summaries(result))
     else:
         out.print(markdown(result), markup=False, highlight=False, soft_wrap=True)
         paths = ", ".join(str(path) for path in [folder / f"{experiment.name}.json", *texts])
@@ -172,7 +177,7 @@ class _View:
 
     def __init__(self, json: bool) -> None:
         self._quiet = json or console.verbosity < 0
-        self._started, self._said = time.monotonic(), 0.0
+        self._said: float | None = None
         self._status: Any = None
 
     def __enter__(self) -> _View:
@@ -189,11 +194,15 @@ class _View:
         words = self._words(progress)
         if self._status is not None:
             self._status.update(words)
-        elif not self._quiet and (
-            time.monotonic() - self._said > 15 or progress.done + progress.failed == progress.total
-        ):
+        elif not self._quiet and (self._is_time(progress) or not progress.left):
             self._said = time.monotonic()
-            err.print(words, highlight=False)
+            err.print(words, markup=False, highlight=False, soft_wrap=True)
+
+    def _is_time(self, progress: Progress) -> bool:
+        """Once all that can run at once does, and then now and then."""
+        if self._said is None:
+            return len(progress.running) >= min(progress.jobs, progress.left)
+        return time.monotonic() - self._said > _OFTEN
 
     def _words(self, progress: Progress) -> str:
         left = progress.left
@@ -201,10 +210,8 @@ class _View:
         words += f" ({progress.found} found again)" if progress.found else ""
         words += f", {progress.failed} failed" if progress.failed else ""
         words += f", {left - len(progress.running)} waiting" if left > len(progress.running) else ""
-        if progress.seconds and left:
-            here = progress.done - progress.found
-            each = (time.monotonic() - self._started) / max(here, 1)
-            words += f", about {_duration(each * left)} to go"
+        if progress.to_go is not None:
+            words += f", about {_duration(progress.to_go)} to go"
         if progress.running:
             names = ", ".join(f"{row} on {column} #{seed}" for row, column, seed in sorted(progress.running))
             words += f"; running: {names}"

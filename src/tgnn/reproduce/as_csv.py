@@ -27,8 +27,7 @@ def _line(cell: CellResult) -> list[object]:
     found, cost = summary(cell.tests), costs(cell)
     ours: list[object] = [None, None, None, None, len(cell.runs)]
     if found is not None:
-        several = found.runs > 1
-        ours = [found.mean, *((x if several else None) for x in (found.std, found.low, found.high)), found.runs]
+        ours = [found.mean, found.std if found.runs > 1 else None, found.low, found.high, found.runs]
     difference = None if found is None or cell.paper is None else found.mean - cell.paper
     sizes = [None] * 3 if cost is None else [cost.parameters, cost.seconds, cost.epochs]
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tgnn.paper import find_figure
+from tgnn.reproduce.failures import in_full, in_short
 from tgnn.reproduce.result import CellResult, Result
 from tgnn.reproduce.statistics import (
     SIGNIFICANT,
@@ -17,13 +18,15 @@ from tgnn.reproduce.statistics import (
     summary,
 )
 
-_KEY = "Ours: mean ± standard deviation (runs; 95 % bootstrap interval)."
+_KEY = "Ours: mean ± standard deviation (runs; 95 % bootstrap interval from five runs on)."
 _PAPERS = "The paper's: its figure, and ours less it; * is more than chance (Welch's t test, p < 0.05)."
 
 
 def markdown(result: Result, level: int = 1) -> str:
     """A table with the paper's figure beside ours, the tests, and the notes."""
     lines = [f"{'#' * level} {_text(result.title)}", "", *_body(result), *_tests(result)]
+    failures = [f"- {_text(places)} failed: {_text(reason)}" for places, reason in in_full(result)]
+    lines += ["", *failures] if failures and result.kind != "theorems" else []
     notes = [f"- {_text(note)}" for note in (*result.notes, *_of_cells(result))]
     lines += ["", *notes] if notes else []
     if result.command:
@@ -64,7 +67,7 @@ def _parameters(cells: Sequence[CellResult | None]) -> str:
 def _mean(cell: CellResult | None) -> str:
     found = None if cell is None else summary(cell.tests)
     words = "" if found is None else f"{found.mean:.3f}" + (f" ± {found.std:.3f}" if found.runs > 1 else "")
-    return words if cell is None or not cell.failed else f"{words} failed: {cell.failed}".strip()
+    return words if cell is None or not cell.failed else f"{words} failed: {in_short(cell.failed)}".strip()
 
 
 def _said(cell: CellResult) -> str:
@@ -76,7 +79,7 @@ def _words(cell: CellResult | None) -> str:
         return ""
     parts = [ours] if (ours := _ours(cell)) else []
     if cell.failed:
-        parts.append(f"failed: {cell.failed}")
+        parts.append(f"failed: {in_short(cell.failed)}")
     return "; ".join([*parts, papers] if (papers := _papers(cell)) else parts)
 
 
@@ -86,7 +89,8 @@ def _ours(cell: CellResult) -> str:
         return ""
     if found.runs == 1:
         return f"{found.mean:.4f} (1)"
-    return f"{found.mean:.4f} ± {found.std:.4f} ({found.runs}; {found.low:.4f} to {found.high:.4f})"
+    words = "" if found.interval is None else "; {:.4f} to {:.4f}".format(*found.interval)
+    return f"{found.mean:.4f} ± {found.std:.4f} ({found.runs}{words})"
 
 
 def _papers(cell: CellResult) -> str:
@@ -131,8 +135,8 @@ def _tests(result: Result) -> list[str]:
     ranks = ranking(result) if result.kind == "table" else None
     if ranks is not None:
         words = ", ".join(f"{_text(row)} {rank:.2f}" for row, rank in ranks.ranks.items())
-        apart = "" if ranks.critical is None else f"; those less than {ranks.critical:.2f} apart are not told apart"
-        lines.append(f"- Average ranks: {words}{apart}.")
+        apart = f"those less than {ranks.critical:.2f} apart are not told apart"
+        lines.append(f"- Average ranks: {words}; {apart}.")
     return ["", *lines] if lines else []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from tgnn.data.catalog import CATALOG
 from tgnn.data.load import find_entry
 from tgnn.paper import Figure, find_figure
 from tgnn.reproduce.result import CellResult
+from tgnn.training.check import check_model
 from tgnn.training.config import Config
 from tgnn.training.recipes import recipe_for, resolve
 
@@ -90,12 +91,17 @@ class Experiment:
     measure: Callable[[str, str, int, Path], CellResult] | None = None
 
     def cells(self, ask: Ask) -> list[Cell]:
-        """The cells that are asked for, row by row."""
+        """The cells that are asked for, row by row; settings that cannot be are an error."""
         self._check(ask)
-        return [
+        found = [
             Cell(row, column, _config(model, data, {**own, **more, **ask.changes}))
             for (row, model, own), (column, (data, more)) in self._places(ask)
         ]
+        if self.rows and not found:
+            raise self._nothing([row for row, _, _ in self.rows], self.columns)
+        if any(key.startswith("model.") for key in ask.changes):
+            _check_models(found)
+        return found
 
     @property
     def size(self) -> int:
@@ -115,16 +121,24 @@ class Experiment:
         """The points that are asked for; of a row, its name without the size will do."""
         rows = {row: row.rpartition(" ")[0] or row for row, _ in self.points}
         self._check_points(ask, [*rows, *rows.values()], [column for _, column in self.points])
-        return [
+        found = [
             (row, column)
             for row, column in self.points
             if self._wanted(row, rows[row], ask) and (ask.datasets is None or column in ask.datasets)
         ]
+        if not found:
+            raise self._nothing(rows, dict.fromkeys(column for _, column in self.points))
+        return found
 
     def figure(self, row: str, column: str, what: str = "") -> Figure | None:
         """What the paper reports there; ``what`` is such as ``"parameters"``."""
         table = f"{self.name}/{what}" if what else self.name
         return find_figure(table, row, column)
+
+    def _nothing(self, rows: Iterable[str], columns: Iterable[str]) -> ValueError:
+        return ValueError(
+            f"nothing of {self.name} is asked for: its rows are {', '.join(rows)}; its columns {', '.join(columns)}"
+        )
 
     def _check_points(self, ask: Ask, rows: Sequence[str], columns: Sequence[str]) -> None:
         for asked, known in ((ask.models or (), rows), (ask.datasets or (), columns)):
@@ -160,6 +174,13 @@ class Experiment:
         for name in ask.datasets or ():
             if name not in self.columns:
                 find_entry(name)
+
+
+def _check_models(cells: Sequence[Cell]) -> None:
+    """Makes each model once, so that a setting that it has not is told before anything runs."""
+    levels = [(CATALOG[cell.config.data.name].level, cell.config) for cell in cells]
+    for (level, _), config in {(level, config.model.model_dump_json()): config for level, config in levels}.items():
+        check_model(config, level)
 
 
 def _config(model: str, data: str, changes: Mapping[str, Any]) -> Config:

@@ -104,7 +104,7 @@ _ALL = (
             _SELECTION,
             _UNEQUAL,
             f"{_OUR_TGNN} 512.",
-            "Splits: per-class-quota 60/20/20, the paper's; each seed draws one, the same for all models.",
+            "The paper's split of its three networks is per-class-quota 60/20/20; each seed draws one.",
         ),
     ),
     Experiment(

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tgnn.reproduce.experiment import Ask, Experiment
 from tgnn.reproduce.progress import CELLS, Progress, Tell
-from tgnn.reproduce.result import CellResult, Result
+from tgnn.reproduce.result import CellResult, Result, WrongResult, read_result
+
+logger = logging.getLogger("tgnn")
 
 
 def measure_points(experiment: Experiment, ask: Ask, folder: Path, about: dict[str, Any], tell: Tell) -> Result:
     """Point after point; the result is written after each, and one that fails does not stop the rest."""
     assert experiment.measure is not None
     points = experiment.measured(ask)
+    path = folder / f"{experiment.name}.json"
+    (folder / CELLS).mkdir(parents=True, exist_ok=True)  # a place that cannot be is an error before anything runs
+    _tell_what_goes(path, points)
     progress = Progress(len(points))
     result = Result(experiment.name, experiment.title, (), notes=experiment.notes, kind=experiment.kind, **about)
     for row, column in points:
@@ -25,12 +32,24 @@ def measure_points(experiment: Experiment, ask: Ask, folder: Path, about: dict[s
         try:
             cell = experiment.measure(row, column, ask.runs or experiment.runs, folder / CELLS)
             progress.done += 1
-        except (ValueError, RuntimeError, OSError, MemoryError) as error:
+        except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
             cell = CellResult(row, column, "", failed=str(error) or type(error).__name__)
             progress.failed += 1
         progress.seconds.append(time.monotonic() - start)
         result = replace(result, cells=(*result.cells, cell))
-        result.write(folder / f"{experiment.name}.json")
+        result.write(path)
     progress.running = set()
     tell(progress, result)
     return result
+
+
+def _tell_what_goes(path: Path, points: Sequence[tuple[str, str]]) -> None:
+    """Nothing is merged here, for a point does not tell its settings; but what was measured is found again."""
+    try:
+        earlier = read_result(path)
+    except WrongResult:
+        return
+    gone = [f"{cell.row} on {cell.column}" for cell in earlier.cells if (cell.row, cell.column) not in points]
+    if gone:
+        names = ", ".join(gone[:5]) + (", ..." if len(gone) > 5 else "")
+        logger.warning("%s had more, which it has no more: %s; ask for all to have them again", path, names)

@@ -47,7 +47,7 @@ def readme_table(results: Sequence[Result]) -> str:
     found = [line for result in results if result.name in _README for line in _lines(result)]
     parts = []
     if found:
-        head = ["data", "runs", "tGNN", "95 % interval", "tGNN in the paper", "GCN (or GIN)", "best other"]
+        head = ["data", "runs", "tGNN", "95 % bootstrap interval", "tGNN in the paper", "GCN (or GIN)", "best other"]
         parts += ["\n".join([_line(head), _line(["---"] * len(head)), *found])]
         parts += [
             "Test accuracy, mean ± standard deviation; settings and epoch are chosen on validation. "
@@ -77,7 +77,7 @@ def _readme_line(result: Result, column: str) -> str:
     best = max(others, key=lambda row: others[row], default=None)
     spread = f" ± {cell.paper_spread:.3f}" if cell.paper_spread else ""
     paper = "" if cell.paper is None else f"{cell.paper:.3f}{spread}"
-    interval = f"{ours.low:.3f} to {ours.high:.3f}" if ours.runs > 1 else ""
+    interval = "" if ours.interval is None else "{:.3f} to {:.3f}".format(*ours.interval)
     rest = ["" if plain is None else _mean(means[plain]), "" if best is None else f"{best} {_mean(means[best])}"]
     return _line([column, str(ours.runs), _mean(ours), interval, paper, *rest])
 

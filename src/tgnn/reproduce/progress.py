@@ -25,6 +25,7 @@ class Progress:
         running: Under way.
         failed: That cannot be run.
         seconds: That each of those run here took.
+        jobs: Runs at once.
     """
 
     total: int
@@ -33,6 +34,14 @@ class Progress:
     running: set[Key] = field(default_factory=set)
     failed: int = 0
     seconds: list[float] = field(default_factory=list)
+    jobs: int = 1
+
+    @property
+    def to_go(self) -> float | None:
+        """Seconds, as those run so far took; ``None`` before the first is done."""
+        if not self.seconds or not self.left:
+            return None
+        return sum(self.seconds) / len(self.seconds) * self.left / min(self.jobs, self.left)
 
     @property
     def left(self) -> int:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tgnn.data.about import content_hash
+from tgnn.data.catalog import CATALOG
 from tgnn.data.load import load
 from tgnn.data.protocols import choose_split
 from tgnn.reproduce.experiment import Ask, Cell, Experiment
+from tgnn.reproduce.failures import in_short
 from tgnn.reproduce.measure import measure_points
+from tgnn.reproduce.merge import merge, read_earlier
 from tgnn.reproduce.progress import CELLS, Key, Progress, Tell
 from tgnn.reproduce.result import CellResult, Outcome, Result
 from tgnn.training.config import Config
@@ -50,13 +54,17 @@ def run_experiment(
         for seed in range(runs)  # first one run of every cell: a whole table soon, and then a better one
         for cell in cells
     }
+    store.mkdir(parents=True, exist_ok=True)  # a place that cannot be is an error before anything runs
+    earlier = read_earlier(path, experiment, ask)
     outcomes: dict[Key, dict[str, Any]] = {}
     failures: dict[Key, str] = {}
-    progress = Progress(len(plans))
+    progress = Progress(len(plans), jobs=ask.jobs)
 
     def now() -> Result:
         made = [_cell(experiment, cell, runs, outcomes, failures, plans) for cell in cells]
-        return Result(experiment.name, experiment.title, made, notes=experiment.notes, kind=experiment.kind, **about)
+        asked = Result(experiment.name, experiment.title, made, kind=experiment.kind, **about)
+        whole = merge(earlier, asked, experiment, range(runs))
+        return replace(whole, notes=(*experiment.notes, _splits(whole.cells)))
 
     def done(key: Key, metrics: dict[str, Any]) -> None:
         outcomes[key] = metrics
@@ -68,10 +76,12 @@ def run_experiment(
         tell(progress, result)
 
     def failed(key: Key, error: Exception) -> None:
-        failures[key] = str(error) or type(error).__name__
+        reason = str(error) or type(error).__name__
+        said = in_short(reason) if reason in failures.values() else reason
+        failures[key] = reason
         progress.running.discard(key)
         progress.failed += 1
-        logger.warning("%s on %s, seed %d, failed: %s", *key, failures[key])
+        logger.warning("%s on %s, seed %d, failed: %s", *key, said)
         result = now()
         result.write(path)
         tell(progress, result)
@@ -96,6 +106,16 @@ def run_experiment(
     return result
 
 
+def _splits(cells: Sequence[CellResult]) -> str:
+    """In words: how the data of each column is split."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        name, split = cell.config["data"]["name"], cell.config["data"]["split"]
+        found.setdefault(split or CATALOG[name].split, {})[name] = None
+    words = ", ".join(f"{split} ({', '.join(names)})" for split, names in found.items())
+    return f"Splits: {words}; runs of a seed have the same in every row."
+
+
 def _plan(config: Config, seed: int, store: Path) -> tuple[Config, Path]:
     own = config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})})
     return own, store / f"{own.data.name}-{own.model.name}-{own.hash}"
@@ -115,8 +135,11 @@ def _finished(plans: dict[Key, tuple[Config, Path]]) -> dict[Key, dict[str, Any]
 
 
 def _found_again(config: Config, folder: Path, hashes: _Hashes) -> dict[str, Any]:
-    metrics = read_metrics(folder)
-    missing = [name for name in (*Outcome.__dataclass_fields__, "metric") if name not in metrics]
+    try:
+        metrics = read_metrics(folder)
+    except WrongRun as error:
+        raise WrongRun(f"{error}; remove that folder") from error
+    missing = [name for name in (*Outcome.__dataclass_fields__, "metric") if metrics.get(name) is None]
     if missing:
         raise WrongRun(f"{folder / METRICS} is damaged: it has no {missing[0]}; remove that folder")
     if (metrics["data_hash"], metrics["split_hash"]) != hashes.of(config):

@@ -14,6 +14,9 @@ from tgnn.training.task import HIGHER_IS_BETTER
 SIGNIFICANT = 0.05
 """What is rarer than this is more than chance."""
 
+FEWEST = 5
+"""Runs below which there is no interval: a bootstrap of so few is far too narrow."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -22,16 +25,21 @@ class Summary:
     Args:
         mean: Of the test metric.
         std: Its standard deviation.
-        low: Lower end of the 95 % bootstrap interval of the mean.
+        low: Lower end of the 95 % bootstrap interval of the mean; ``None`` for fewer than five runs.
         high: Upper end.
         runs: How many.
     """
 
     mean: float
     std: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     runs: int
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Both ends, where there are any."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 def summary(values: Sequence[float]) -> Summary | None:
@@ -39,19 +47,22 @@ def summary(values: Sequence[float]) -> Summary | None:
 
     Example:
         >>> summary([0.8, 0.8, 0.8])
-        Summary(mean=0.8, std=0.0, low=0.8, high=0.8, runs=3)
+        Summary(mean=0.8, std=0.0, low=None, high=None, runs=3)
     """
     array = np.asarray([value for value in values if value == value], dtype=float)
     if not len(array):
         return None
     mean = float(np.round(array.mean(), 12))
-    if len(array) == 1 or np.ptp(array) == 0:
-        return Summary(mean, 0.0, mean, mean, len(array))
+    std = float(array.std(ddof=1)) if np.ptp(array) else 0.0
+    if len(array) < FEWEST:
+        return Summary(mean, std, None, None, len(array))
+    if not std:
+        return Summary(mean, std, mean, mean, len(array))
     found = scipy.stats.bootstrap(
         (array,), np.mean, n_resamples=9999, method="percentile", rng=np.random.default_rng(0)
     )
     interval = found.confidence_interval
-    return Summary(mean, float(array.std(ddof=1)), float(interval.low), float(interval.high), len(array))
+    return Summary(mean, std, float(interval.low), float(interval.high), len(array))
 
 
 def differs_from_paper(cell: CellResult) -> float | None:
@@ -161,17 +172,17 @@ class Ranking:
 
     Args:
         ranks: By row, best first.
-        critical: Ranks that differ by less are not told apart (Nemenyi, 5 %); ``None`` for too few rows or columns.
+        critical: Ranks that differ by less are not told apart (Nemenyi, 5 %).
         columns: Over which columns.
     """
 
     ranks: Mapping[str, float]
-    critical: float | None
+    critical: float
     columns: Sequence[str]
 
 
 def ranking(result: Result) -> Ranking | None:
-    """Ranks of the rows that have a mean in every column (Demšar 2006); ``None`` for fewer than two such rows."""
+    """Ranks of the rows that have a mean in every column (Demšar 2006); ``None`` for fewer than two rows or columns."""
     blocks: dict[str, dict[str, float]] = {}
     for cell in result.cells:
         found = summary(cell.tests)
@@ -179,13 +190,11 @@ def ranking(result: Result) -> Ranking | None:
             sign = -1.0 if HIGHER_IS_BETTER.get(cell.metric, True) else 1.0
             blocks.setdefault(cell.column, {})[cell.row] = sign * found.mean
     rows = [row for row in result.rows if all(row in block for block in blocks.values())] if blocks else []
-    if len(rows) < 2:
+    if len(rows) < 2 or len(blocks) < 2:
         return None
     table = np.array([scipy.stats.rankdata([block[row] for row in rows]) for block in blocks.values()])
     mean = dict(sorted(zip(rows, table.mean(0).tolist()), key=lambda pair: pair[1]))
     k, n = len(rows), len(blocks)
-    critical = None
-    if n > 1:
-        q = float(scipy.stats.studentized_range.ppf(0.95, k, np.inf)) / np.sqrt(2)
-        critical = float(q * np.sqrt(k * (k + 1) / (6 * n)))
+    q = float(scipy.stats.studentized_range.ppf(0.95, k, np.inf)) / np.sqrt(2)
+    critical = float(q * np.sqrt(k * (k + 1) / (6 * n)))
     return Ranking(mean, critical, list(blocks))

@@ -19,8 +19,9 @@ from tgnn.reproduce import interactions
 from tgnn.reproduce.experiment import Ask, Experiment
 from tgnn.reproduce.experiments import EXPERIMENTS
 from tgnn.reproduce.interactions import draw_sets
+from tgnn.reproduce.merge import merge
 from tgnn.reproduce.pages import BEGIN, END, read_results, readme_table, results_page, with_table
-from tgnn.reproduce.progress import CELLS
+from tgnn.reproduce.progress import CELLS, Progress
 from tgnn.reproduce.result import CellResult, Outcome, Result, WrongResult, read_result
 from tgnn.reproduce.run import run_experiment
 from tgnn.reproduce.statistics import against, best_rows, differs_from_paper, holm, paired, ranking, summary
@@ -146,6 +147,7 @@ def test_cells_are_run_once(tmp_path):
         (lambda text: json.dumps(json.loads(text) | {"data_hash": "another"}), "run of other data"),
         (lambda text: json.dumps(json.loads(text) | {"split_hash": "another"}), "run of other data"),
         (lambda text: text[:20], "is damaged"),
+        (lambda text: "[3]", "is damaged"),
         (lambda text: "{}", "is damaged: it has no seed"),
     ],
 )
@@ -155,6 +157,7 @@ def test_a_run_that_cannot_be_taken_fails_alone(damage, reason, tmp_path, caplog
     path.write_text(damage(path.read_text()))
     found = run_experiment(KARATE, Ask(changes=QUICK, runs=2), tmp_path)
     assert reason in found.cells[0].failed
+    assert "remove that folder" in found.cells[0].failed
     assert [len(one.runs) for one in found.cells] == [1, 2]  # the other seed, and the other row
 
 
@@ -183,6 +186,81 @@ def test_curves_of_the_first_run_are_kept(tmp_path):
     mixing = replace(KARATE, rows=[("tgnn", "tgnn", {"model.mix": "scalar"})], series=("a_high/",))
     found = run_experiment(mixing, Ask(changes=QUICK, runs=1), tmp_path)
     assert {len(curve) for curve in found.cells[0].series.values()} == {2}
+
+
+def test_cells_of_other_settings_are_not_kept(tmp_path, caplog):
+    run_experiment(KARATE, Ask(changes=QUICK, runs=1), tmp_path)
+    other = Ask(models=["gcn"], changes=QUICK | {"model.hidden": 4}, runs=1)
+    found = run_experiment(KARATE, other, tmp_path, "a line")
+    assert [(one.row, one.config["model"]["hidden"]) for one in found.cells] == [("gcn", 4)]
+    assert "had cells with other settings, which it has no more: gcn on karate, tgnn 4 on karate" in caplog.text
+    assert found.command == "a line"
+
+
+def test_what_is_merged():
+    """A cell is made of one data set, and a column of one split for each seed."""
+    experiment = replace(KARATE, rows=[(row, "gcn", {}) for row in "abc"])
+    then = Result("t", "t", [cell("a", "x", [0.1, 0.2, 0.3]), cell("c", "x", [0.6]), cell("c", "y", [0.7])], "first")
+    now = Result("t", "t", [cell("b", "x", [0.5]), cell("a", "x", [0.4])], "second")
+    found = merge(then, now, experiment, [0])
+    assert [(one.row, one.column, one.tests) for one in found.cells] == [
+        ("a", "x", [0.4, 0.2, 0.3]),
+        ("b", "x", [0.5]),
+        ("c", "x", [0.6]),
+        ("c", "y", [0.7]),
+    ]
+    assert found.command == "first; second"
+    assert merge(found, replace(now, command="first"), experiment, [0]).command == "first; second"
+    fresh = replace(
+        now, cells=[replace(one, runs=(replace(one.runs[0], data_hash="e", split_hash="o"),)) for one in now.cells]
+    )
+    found = merge(then, fresh, experiment, [0])
+    assert [(one.row, one.column, one.tests) for one in found.cells] == [
+        ("a", "x", [0.4]),
+        ("b", "x", [0.5]),
+        ("c", "y", [0.7]),
+    ]
+    assert merge(None, now, experiment, [0]) is now
+
+
+def test_points_that_go_are_told(tmp_path, caplog):
+    points = replace(
+        KARATE, rows=(), columns={}, points=[("a", "x"), ("b", "x")], measure=lambda row, *_: cell(row, "x", [0.5])
+    )
+    run_experiment(points, Ask(), tmp_path)
+    assert "no more" not in caplog.text
+    run_experiment(points, Ask(models=["a"]), tmp_path)
+    assert "which it has no more: b on x" in caplog.text
+
+
+def test_few_runs_have_no_interval():
+    assert summary([0.1, 0.2, 0.3, 0.4]).interval is None
+    low, high = summary([0.1, 0.2, 0.3, 0.4, 0.5]).interval
+    assert low < 0.3 < high
+    few = Result("t", "t", [cell("gcn", "cora", [0.1, 0.2, 0.3], paper=0.2)])
+    assert "| gcn | 0.2000 ± 0.1000 (3); paper" in markdown(few)
+
+
+def test_time_to_go_counts_runs_at_once():
+    progress = Progress(10, done=4, seconds=[10.0, 20.0], jobs=2)
+    assert progress.to_go == 45
+    assert replace(progress, jobs=100).to_go == 15
+    assert Progress(10).to_go is None
+
+
+def test_long_reasons_are_told_once():
+    reason = "cora could not be had. Looked in:\n  one place\n  another"
+    cells = [cell(row, "cora", [], failed=reason, paper=0.5) for row in ("gcn", "gat")] + [cell("a", "x", [0.5])]
+    text = markdown(Result("t", "t", cells))
+    assert "| gcn | failed: cora could not be had …; paper 0.5000 |" in text
+    assert text.count("another") == 1
+    assert "- gcn on cora, gat on cora failed: cora could not be had. Looked in: one place another" in text
+
+
+def test_ranks_of_one_column_are_no_average():
+    one = Result("t", "t", [cell(row, "x", [0.5]) for row in "ab"])
+    assert ranking(one) is None
+    assert "Average ranks" not in markdown(one)
 
 
 def test_statistics_are_scipys(result):
