@@ -42,6 +42,16 @@ def test_nothing_to_show(run, tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+def test_a_page_that_cannot_be_written(run, tmp_path):
+    write_run(tmp_path / "run")
+    (tmp_path / "file").write_text("")
+    for place, words in ((tmp_path / "run", "is a folder; give the page a name"), (tmp_path / "file/page", "file")):
+        code, _, err = run("report", str(tmp_path / "run"), "-o", str(place))
+        assert code == 2
+        assert words in " ".join(err.replace("│", " ").split())
+        assert ".part" not in err
+
+
 def test_a_port_that_is_taken(run, tmp_path):
     write_run(tmp_path / "run")
     with socket.socket() as other:

@@ -176,6 +176,20 @@ def test_all_columns_of_costs_are_seen_on_a_laptop(page, tmp_path):
     assert page.evaluate("(box => box.scrollWidth - box.clientWidth)(document.querySelector('.scroll'))") == 0
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_runs_of_long_names(page, tmp_path, width):
+    """No name runs under what is beside it, and on a laptop all columns are seen."""
+    write_run(tmp_path / "reproduce/cells/amazon-computers-graphsage-0123456789ab", "amazon-computers", "graphsage")
+    file = tmp_path / "report.html"
+    file.write_text(render(Reader([tmp_path / "reproduce"]).read()), encoding="utf-8")
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(file.as_uri())
+    over = "(b => b.getBoundingClientRect().right - b.parentElement.getBoundingClientRect().right)"
+    assert page.evaluate(f"{over}(document.querySelector('#runs-table .open'))") <= 0
+    beyond = page.evaluate("(box => box.scrollWidth - box.clientWidth)(document.querySelector('#runs-table .scroll'))")
+    assert width < 1280 or beyond == 0
+
+
 def test_text_of_charts_is_not_too_small(page, report):
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(report)

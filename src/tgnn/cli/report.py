@@ -42,6 +42,10 @@ def report(
     from tgnn.training.run import write_text
 
     file = file or Path("report.html")
+    if file.is_dir():
+        raise typer.BadParameter(
+            f"{file} is a folder; give the page a name, such as {file / 'report.html'}", param_hint="--out"
+        )
     contents = Reader(runs).read()
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, render(contents))

@@ -23,10 +23,12 @@ def bar_chart(title: str, values: Mapping[str, float], base: str, unit: str, wid
         width: In pixels.
     """
     times = {row: value / values[base] for row, value in values.items()}
+    labels = {row: f"{rate(by)}\u00d7" for row, by in times.items()}
+    right = 12 + 7.0 * max(len(label) for label in labels.values())
     left = 16 + 7.0 * max(min(len(row), 18) for row in values)
     top, bottom = 8.0, 36.0
     height = top + _ROW * len(values) + bottom
-    across = Scale(0, max(times.values()) * 1.02, left, width - 50)
+    across = Scale(0, max(times.values()) * 1.02, left, width - right)
     parts = []
     for value in ticks(0, across.high, 4):
         parts.append(line(across(value), top, across(value), height - bottom, "grid"))
@@ -46,9 +48,11 @@ def bar_chart(title: str, values: Mapping[str, float], base: str, unit: str, wid
                 f"{row}: {rate(values[row])} {unit}",
             )
         )
-        parts.append(text(across(by) + 5, y + 16, f"{by:.2f}\u00d7", "start", "label"))
-    parts.append(text((left + width - 50) / 2, height - 5, f"{unit}, in multiples of {short(base, 18)}", kind="name"))
-    label = f"{title}: " + ", ".join(f"{row} {by:.2f} times {base}" for row, by in times.items())
+        parts.append(text(across(by) + 5, y + 16, labels[row], "start", "label"))
+    parts.append(
+        text((left + width - right) / 2, height - 5, f"{unit}, in multiples of {short(base, 18)}", kind="name")
+    )
+    label = f"{title}: " + ", ".join(f"{row} {rate(by)} times {base}" for row, by in times.items())
     return Markup('<figure class="chart"><figcaption>{}</figcaption>{}</figure>').format(
         title, picture(width, height, label, *parts)
     )

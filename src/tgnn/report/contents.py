@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,6 @@ class Reader:
         damaged += [(name, reason) for name, _, reason, _ in groups if reason]
         self._known = self._fresh  # what was not asked for is gone
         found = [run for _, run in runs]
-        states = "".join(run.state for run in found)  # a run that falls silent changes no file
         return Contents(
             sections,
             damaged,
@@ -89,7 +88,7 @@ class Reader:
             details,
             _machines([*(s.environment for s in sections), *(run.environment for run in found)]),
             _counts(sections, found, damaged),
-            hashlib.sha256(repr((stamps, states)).encode()).hexdigest()[:16],
+            hashlib.sha256(repr(stamps).encode()).hexdigest()[:16],
         )
 
     def _results(
@@ -97,18 +96,21 @@ class Reader:
     ) -> tuple[list[Section], list[tuple[str, str]]]:
         sections: list[Section] = []
         damaged: list[tuple[str, str]] = []
+        names: list[str] = []
         for place, stamp in zip(places, stamps):
             if place.kind == "result":
                 found = self._once(("result", len(sections), *stamp), _read_section, place.path, len(sections))
                 if isinstance(found, Section):
                     sections.append(found)
+                    names.append(place.name)
                 else:
                     damaged.append((place.name, found))
-        return sorted(sections, key=lambda section: section.order), damaged
+        titles = [section.title for section in sections]
+        told = [replace(s, where=name) if titles.count(s.title) > 1 else s for s, name in zip(sections, names)]
+        return sorted(told, key=lambda section: section.order), damaged
 
     def _once(self, key: tuple[object, ...], make: Callable[..., Any], *values: Any) -> Any:
-        going_on = isinstance(found := self._known.get(key), Run) and found.state == "running"  # time alone ends that
-        self._fresh[key] = make(*values) if key not in self._known or going_on else self._known[key]
+        self._fresh[key] = self._known[key] if key in self._known else make(*values)
         return self._fresh[key]
 
 

@@ -29,11 +29,11 @@ def cliques(ranks: Mapping[str, float], critical: float) -> list[tuple[float, fl
     return found
 
 
-def critical_difference(ranks: Mapping[str, float], critical: float | None, width: float = 640) -> Markup:
+def critical_difference(ranks: Mapping[str, float], critical: float, width: float = 640) -> Markup:
     """Average ranks on an axis, best at the left; a bar joins those that are not told apart."""
     order = sorted(ranks, key=lambda row: ranks[row])
     half = math.ceil(len(order) / 2)
-    groups = cliques(ranks, critical) if critical is not None else []
+    groups = cliques(ranks, critical)
     axis_y = 58.0
     across = Scale(1, max(2, math.ceil(max(ranks.values()))), _SIDE, width - _SIDE)
     first = axis_y + 22 + 9 * len(groups)
@@ -42,11 +42,10 @@ def critical_difference(ranks: Mapping[str, float], critical: float | None, widt
     for value in range(1, int(across.high) + 1):
         parts.append(line(across(value), axis_y - 6, across(value), axis_y, "axis strong"))
         parts.append(text(across(value), axis_y - 11, str(value), kind="tick"))
-    if critical is not None:
-        end = min(across(1 + critical), width - 4)
-        parts += [line(across(1), 16, end, 16, "axis strong"), line(across(1), 12, across(1), 20, "axis strong")]
-        parts += [line(end, 12, end, 20, "axis strong")] if across(1 + critical) <= width - 4 else []
-        parts.append(text(across(1), 32, f"critical difference {critical:.2f}", "start", "tick"))
+    end = min(across(1 + critical), width - 4)
+    parts += [line(across(1), 16, end, 16, "axis strong"), line(across(1), 12, across(1), 20, "axis strong")]
+    parts += [line(end, 12, end, 20, "axis strong")] if across(1 + critical) <= width - 4 else []
+    parts.append(text(across(1), 32, f"critical difference {critical:.2f}", "start", "tick"))
     for place, (low, high) in enumerate(groups):
         y = axis_y + 10 + 9 * place
         parts.append(line(across(low) - 4, y, across(high) + 4, y, "clique"))

@@ -44,7 +44,7 @@ def make_details(run: Run, place: int, points: int) -> Details:
 
 def curves_of(run: Run, points: int) -> list[Figure]:
     """Learning curves, mixing weights, and how alive the product branch is."""
-    best = None if run.best_epoch is None else float(run.best_epoch - 1)  # the history counts from 0
+    best = None if run.best_epoch is None else float(run.best_epoch)
     figures = []
     losses = [_curve(run, name, style) for style, name in enumerate(("loss", "val_loss"))]
     scores = [_curve(run, f"val_{run.metric}", 2, 0)] if run.metric else []
@@ -81,7 +81,7 @@ def _values(run: Run, name: str) -> list[float | None]:
 
 
 def _curve(run: Run, name: str, style: int, dash: int | None = None) -> Curve | None:
-    known = [(float(epoch), value) for epoch, value in enumerate(_values(run, name)) if value is not None]
+    known = [(float(epoch), value) for epoch, value in enumerate(_values(run, name), 1) if value is not None]
     if not known:
         return None
     return Curve(name, [x for x, _ in known], [y for _, y in known], style, style if dash is None else dash)

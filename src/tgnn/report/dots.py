@@ -62,9 +62,9 @@ def dot_legend() -> Markup:
     """What the signs stand for."""
     ours = join([line(1, 8, 29, 8, "whisker c0"), marker(15, 8, 0)])
     papers = join([line(1, 8, 29, 8, "whisker thin c1"), marker(15, 8, _PAPER, "hollow paper")])
+    sign = '<svg width="30" height="16" aria-hidden="true">{}</svg>'
     return Markup(
-        '<ul class="legend"><li><svg width="30" height="16" aria-hidden="true">{}</svg>ours, 95 % interval</li>'
-        '<li><svg width="30" height="16" aria-hidden="true">{}</svg>paper ± standard deviation</li>'
+        f'<ul class="legend"><li>{sign}ours, 95 % bootstrap interval</li><li>{sign}paper ± standard deviation</li>'
         "<li><b>≠</b>&nbsp;differs from the paper (p &lt; 0.05)</li></ul>"
     ).format(ours, papers)
 

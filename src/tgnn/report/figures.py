@@ -146,7 +146,7 @@ def mixing_curves(series: dict[str, list[float | None]]) -> list[Curve]:
     for name, values in series.items():
         dash = 0 if name.startswith("a_high") else 1 if name.startswith("a_low") else 2
         clean = [number(value) for value in values]
-        epochs = [float(epoch) for epoch in range(len(clean))]
+        epochs = [float(epoch) for epoch in range(1, len(clean) + 1)]
         if any(value is not None for value in clean):
             curves.append(Curve(name, epochs, clean, layers.index(name.partition("/")[2]), dash))
     return curves

@@ -10,7 +10,7 @@ from pathlib import Path
 from tgnn.report.runs import FILES
 from tgnn.training.history import NAME as HISTORY
 from tgnn.training.many import PLAN
-from tgnn.training.run import CONFIG, METRICS
+from tgnn.training.run import CONFIG, METRICS, at_work
 
 _MARKS = {CONFIG, METRICS, HISTORY}
 _HEAD = 4096
@@ -51,6 +51,8 @@ class Place:
                 found.append((about.st_mtime_ns, about.st_size, about.st_ino))
             except OSError:
                 found.append(None)
+        if self.kind == "run" and not (self.path / METRICS).exists():
+            found.append(at_work(self.path))
         return tuple(found)
 
 

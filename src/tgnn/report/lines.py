@@ -83,14 +83,15 @@ def line_chart(
         height: In pixels.
         span: Of the left axis, where panels are to be compared.
     """
-    left, right, top, bottom = 42.0, (38.0 if right_name else 12.0), 22.0, 38.0
+    right, top, bottom = (38.0 if right_name else 12.0), 22.0, 38.0
     xs = [x for curve in curves for x in curve.xs]
     low, high = (min(xs), max(xs)) if xs else (0.0, 1.0)
     if log2:
         low, high = max(low, 1e-9) / 1.15, high * 1.15
-    across = Scale(low, high, left, width - right, log2)
     up = _axis([c for c in curves if not c.right], height - bottom, top)
     up = up if span is None else Scale(*span, height - bottom, top)
+    left = max(42.0, 14 + 6.6 * max(len(tick_text(value)) for value in ticks(up.low, up.high)))
+    across = Scale(low, high, left, width - right, log2)
     up_right = _axis([c for c in curves if c.right], height - bottom, top, from_zero=True)
     parts = [_left_axis(up, left, width - right, y_name)]
     if right_name:

@@ -16,9 +16,9 @@ _TONES = {"running": "running", "unfinished": "running", "damaged": "damaged"}
 
 def runs_table(runs: Sequence[Run]) -> Table:
     """All runs; the name of each opens it."""
-    headers = ["run", "state", "data", "model", "metric", "val", "test", "epochs", "seconds", "parameters"]
+    headers = ["run", "state", "data", "model", "val", "test", "epochs", "seconds", "parameters"]
     rows = [_run_row(run, place) for place, run in enumerate(runs)]
-    return Table("runs-table", headers, rows, numbers=frozenset(range(5, 10)))
+    return Table("runs-table", headers, rows, numbers=frozenset(range(4, 9)))
 
 
 def _run_row(run: Run, place: int) -> list[Cell]:
@@ -29,9 +29,8 @@ def _run_row(run: Run, place: int) -> list[Cell]:
     return [
         Cell(run.name, run.name, small, opens=place),
         Cell(run.state, run.state, (), _TONES.get(run.state, "finished")),
-        Cell(run.data, run.data),
+        Cell(run.data, run.data, (run.metric,) if run.metric else ()),
         Cell(run.model, run.model),
-        Cell(run.metric, run.metric),
         Cell(metric(run.val), run.val),
         Cell(metric(run.test), run.test),
         Cell(epochs, run.epochs),
@@ -46,7 +45,7 @@ def several_table(groups: Sequence[tuple[str, int | None, str, Sequence[Run]]]) 
     Args:
         groups: Name of the folder, how many runs are planned, why it is damaged, and the runs.
     """
-    headers = ["folder", "data", "model", "metric", "mean ± std", "95 % interval", "paper", "runs"]
+    headers = ["folder", "data", "model", "metric", "mean ± std", "95 % interval (Student's t)", "paper", "runs"]
     rows = []
     for name, planned, reason, runs in groups:
         done = [run for run in runs if run.test is not None and run.state == "finished"]
@@ -64,8 +63,7 @@ def several_table(groups: Sequence[tuple[str, int | None, str, Sequence[Run]]]) 
                 Cell("damaged" if reason else state, len(done), (reason,) if reason else (), tone),
             ]
         )
-    note = "Intervals are Student's, as tgnn train --runs prints them."
-    return Table("several-table", headers, rows, note, frozenset(range(4, 8)))
+    return Table("several-table", headers, rows, numbers=frozenset(range(4, 8)))
 
 
 def _means(done: Sequence[Run], data: str, model: str) -> list[Cell]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +12,10 @@ import yaml
 
 from tgnn.report.numbers import number
 from tgnn.training.history import NAME as HISTORY
-from tgnn.training.run import CONFIG, DATA, ENVIRONMENT, METRICS
+from tgnn.training.run import CONFIG, DATA, ENVIRONMENT, METRICS, at_work
 from tgnn.training.task import HIGHER_IS_BETTER
 
 FILES = (CONFIG, ENVIRONMENT, DATA, METRICS, HISTORY)
-_RECENT = 120.0
-"""Seconds after which a run that writes nothing is no longer called running."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ def read_run(folder: Path, name: str) -> Run:
         reasons.append(f"{METRICS} has no test score")
     return Run(
         name=name,
-        state="damaged" if reasons else "finished" if finished else _going(folder),
+        state="damaged" if reasons else "finished" if finished else "running" if at_work(folder) else "unfinished",
         reason="; ".join(reasons),
         data=_text(metrics.get("data") or about.get("name") or _dict(config.get("data")).get("name")),
         model=_text(metrics.get("model") or settings.get("name")),
@@ -158,12 +155,6 @@ def _history(folder: Path, reasons: list[str]) -> list[Mapping[str, Any]]:
             reasons.append(f"line {place + 1} of {HISTORY} is damaged")
             break
     return lines
-
-
-def _going(folder: Path) -> str:
-    """Whether somebody seems to be at work there."""
-    times = [path.stat().st_mtime for name in FILES if (path := folder / name).exists()]
-    return "running" if times and time.time() - max(times) < _RECENT else "unfinished"
 
 
 def _best(history: Sequence[Mapping[str, Any]], metric: str) -> tuple[int | None, float | None]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from tgnn.paper import find_figure
 from tgnn.report.numbers import count, metric, p_value, rate, signed
 from tgnn.report.tables import Cell, Table
+from tgnn.reproduce.failures import in_short
 from tgnn.reproduce.result import CellResult, Result
 from tgnn.reproduce.statistics import SIGNIFICANT, Summary, against, best_rows, costs, differs_from_paper, reference
 from tgnn.reproduce.statistics import summary as summarise
@@ -42,10 +43,12 @@ def score_table(result: Result, key: str) -> Table:
             cells.append(score_cell(result.cell(row, column), row in best[column]))
         rows.append(cells)
     headers = ["", *(_header(result, column) for column in result.columns)]
-    note = (
-        "Mean ± standard deviation of the test score; runs, 95 % bootstrap interval; the paper's figure, our "
-        "difference. ★ best of the column. "
-        f"{_COMPARED}"
+    papers = any(cell.paper is not None for cell in result.cells)
+    note = "Mean ± standard deviation of the test score; runs, 95 % bootstrap interval from five runs on"
+    note += (
+        f"; the paper's figure, our difference. ★ best of the column. {_COMPARED}"
+        if papers
+        else ". ★ best of the column."
     )
     return Table(key, headers, rows, note, frozenset(range(1, len(headers))))
 
@@ -65,13 +68,13 @@ def score_cell(cell: CellResult | None, best: bool = False) -> Cell:
     found, small = summary(cell), []
     if found is not None:
         runs = f"{found.runs} runs" if found.runs > 1 else "1 run"
-        small.append(f"{runs}, {metric(found.low)} to {metric(found.high)}" if found.runs > 1 else runs)
+        small.append(runs if found.interval is None else f"{runs}, {metric(found.low)} to {metric(found.high)}")
     if cell.paper is not None:
         spread = f" ± {metric(cell.paper_spread)}" if cell.paper_spread is not None else ""
         difference = "" if found is None else f", {signed(found.mean - cell.paper)}{_sign(cell)}"
         small.append(f"paper {metric(cell.paper)}{spread}{difference}")
     if cell.failed:
-        small.append(cell.failed if found is None else f"failed in part: {cell.failed}")
+        small.append(in_short(cell.failed) if found is None else f"failed in part: {in_short(cell.failed)}")
     if cell.note:
         small.append(cell.note)
     if found is None:
@@ -124,7 +127,8 @@ def efficiency_table(result: Result, key: str) -> Table:
         rows.append([*names, *_costs(result, cell), score_cell(cell, cell.row in best[cell.column])])
     first = 2 if several else 1
     note = "Means over runs; seconds are of training until it stopped by itself, the paper's of its own machine. ★ best"
-    note += f" of {'those with as many neighbours' if several else 'all'}. {_COMPARED}"
+    note += f" of {'those with as many neighbours' if several else 'all'}. Under the score: runs, 95 % bootstrap "
+    note += f"interval from five runs on. {_COMPARED}"
     return Table(key, headers, rows, note, frozenset(range(first, len(headers))))
 
 

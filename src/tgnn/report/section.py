@@ -11,6 +11,7 @@ from tgnn.report.figure import Figure
 from tgnn.report.figures import MAKERS
 from tgnn.report.scores import against_table, efficiency_table, score_table
 from tgnn.report.tables import Cell, Table
+from tgnn.reproduce.failures import in_full
 from tgnn.reproduce.result import CellResult, Result
 from tgnn.reproduce.statistics import reference
 
@@ -30,6 +31,8 @@ class Section:
         environment: Versions and machine.
         drawn: Whether the figures are the result, and the tables only tell their numbers.
         order: Of its kind in the page.
+        failures: Whose they are and why, where a cell is too small to say it.
+        where: Its file, where others have the same title.
     """
 
     key: str
@@ -42,6 +45,8 @@ class Section:
     environment: Mapping[str, Any]
     drawn: bool
     order: int
+    failures: Sequence[tuple[str, str]] = ()
+    where: str = ""
 
 
 def slug(text: str) -> str:
@@ -72,9 +77,9 @@ def make_section(result: Result, number: int) -> Section:
     drawn = result.kind in ("rank", "mixing", "interactions") and bool(figures)
     title = result.title or result.name
     order = list(MAKERS).index(result.kind) if result.kind in MAKERS else len(MAKERS)
-    return Section(
-        key, title, result.name, result.command, result.notes, tables, figures, result.environment, drawn, order
-    )
+    about = (key, title, result.name, result.command, result.notes)
+    failures = [] if result.kind == "theorems" else in_full(result)
+    return Section(*about, tables, figures, result.environment, drawn, order, failures)
 
 
 def _theorems_table(result: Result, key: str) -> Table:

@@ -53,13 +53,25 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
 
+_LEAST = 0.01
+"""Of the size of its values an axis shows at least so much: the last digits are no difference."""
+
+
 def bounds(values: Iterable[float | None], margin: float = 0.06) -> tuple[float, float]:
-    """Lowest and highest, with some room; something sensible for one value or none."""
+    """Lowest and highest, with some room; something sensible for one value or none, and for nearly the same ones.
+
+    Example:
+        >>> [round(end, 4) for end in bounds([0.0, 1.0])], [round(end, 4) for end in bounds([0.99998, 1.0])]
+        ([-0.06, 1.06], [0.995, 1.005])
+    """
     known = [value for value in values if value is not None and math.isfinite(value)]
     if not known:
         return 0.0, 1.0
     low, high = min(known), max(known)
-    room = (high - low) * margin or abs(high) * 0.05 or 0.5
+    if low == high:
+        room = abs(high) * 0.05 or 0.5
+    else:
+        room = max((high - low) * margin, (_LEAST * max(abs(low), abs(high)) - (high - low)) / 2)
     return low - room, high + room
 
 
@@ -92,14 +104,17 @@ def powers(low: float, high: float, most: int = 10) -> list[float]:
 
 
 def tick_text(value: float) -> str:
-    """Short.
+    """Short: thousands as k, of powers of two 1024.
 
     Example:
-        >>> tick_text(0.85), tick_text(4096.0), tick_text(16384.0), tick_text(-2.0)
-        ('0.85', '4096', '16.4k', '−2')
+        >>> [tick_text(value) for value in (0.85, 512.0, 1024.0, 16384.0, 1500.0, 2e6, -2.0)]
+        ['0.85', '512', '1k', '16k', '1.5k', '2M', '−2']
     """
     size = abs(value)
-    text = f"{size / 1000:.3g}k" if size >= 10000 and size < 1e6 else f"{size:g}"
+    thousand = 1024 if size >= 1024 and math.log2(size).is_integer() else 1000
+    units = {thousand**3: "G", thousand**2: "M", thousand: "k"}
+    unit = next((unit for unit in units if size >= unit), 1)
+    text = f"{size:g}" if unit == 1 else f"{size / unit:.3g}{units[unit]}"
     return ("\u2212" if value < 0 else "") + text
 
 

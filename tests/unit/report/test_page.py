@@ -6,10 +6,13 @@ import re
 from dataclasses import replace
 
 import pytest
+from filelock import FileLock
 
 from tests.unit.report.make import NASTY, around, outcomes, table, write_run
+from tgnn.report.bars import bar_chart
 from tgnn.report.contents import Reader
 from tgnn.report.find import NothingFound, find
+from tgnn.report.lines import Curve, line_chart
 from tgnn.report.numbers import MINUS
 from tgnn.report.render import render, script_json
 from tgnn.reproduce.result import CellResult, Result
@@ -169,14 +172,71 @@ def test_a_run_and_its_curves(tmp_path):
     assert all(len(re.findall("[ML]", path)) <= 400 for path in curves)
 
 
+def test_a_run_that_was_stopped_is_not_running(tmp_path):
+    """Whether its files are old or new: the lock tells."""
+    folder = write_run(tmp_path / "run", test=None)
+    reader = Reader([tmp_path])
+    first = reader.read()
+    assert (first.counts["running"], first.counts["unfinished"]) == (0, 1)
+    with FileLock(folder / ".lock"):
+        assert reader.read().counts["running"] == 1
+    last = reader.read()
+    assert (last.counts["running"], last.counts["unfinished"]) == (0, 1)
+
+
+def test_epochs_count_from_one(tmp_path):
+    write_run(tmp_path / "run", epochs=30)
+    page = page_of(tmp_path)
+    assert set(re.findall(r'data-x="([\d.]+ [\d.]+) [^"]*" data-x-name="epoch"', page)) == {"1.0 30.0"}
+    ends = re.findall(r'data-x="\S+ \S+ \S+ (\S+) ', page)
+    (at,) = {float(x) for x in re.findall(r'<line x1="([\d.]+)"[^>]*class="at"', page)}
+    assert at == float(ends[0])  # the best epoch is the last
+
+
 def test_a_run_that_goes_on(tmp_path):
     folder = write_run(tmp_path / "run", test=None)
     with (folder / "history.jsonl").open("a") as file:
         file.write('{"epoch": 30, "lo')  # being written
-    contents = Reader([tmp_path]).read()
+    with FileLock(folder / ".lock"):
+        contents = Reader([tmp_path]).read()
     assert contents.counts["running"] == 1
     assert contents.details[0].run.val == pytest.approx(0.9 - 0.5 / 30)
     assert "30 of 50" in render(contents)
+
+
+def test_titles_that_stand_twice_tell_their_folder(tmp_path):
+    for folder in ("a", "b"):
+        table().write(tmp_path / folder / "x.json")
+    table(name="other", title="Another").write(tmp_path / "a/y.json")
+    contents = page_of(tmp_path).partition("<nav")[2].partition("</nav")[0]
+    assert re.findall(r">([^<]*?)(?: <small>[^<]*(./.\.json)</small>)?</a>", contents) == [
+        ("A table", "a/x.json"),
+        ("Another", ""),
+        ("A table", "b/x.json"),
+    ]
+
+
+def test_names_of_ticks_have_room():
+    flat = line_chart("", [Curve("c", [1, 2], [1e-5, 3e-5])], "epoch", "share")
+    ticks = re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="end" class="tick">([^<]*)<', flat)
+    assert ticks
+    assert all(float(x) - 6.6 * len(words) >= 0 for x, words in ticks)
+
+
+def test_names_of_bars_have_room():
+    bars = bar_chart("", {"gcn": 1.0, "tgnn": 336.82}, "gcn", "time")
+    ((x, words),) = re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="start" class="label">(337[^<]*)<', bars)
+    assert float(x) + 7 * len(words) <= 300
+
+
+def test_a_long_reason_is_told_once(tmp_path):
+    reason = "cora could not be had. Looked in:\n  one place\n  another"
+    cells = [CellResult(row, "cora", "accuracy", failed=reason) for row in ("gcn", "gat")]
+    table(cells=cells).write(tmp_path / "x.json")
+    page = page_of(tmp_path)
+    assert page.count("cora could not be had …") == 2
+    assert page.count("another") == 1
+    assert "differs from the paper" not in text_of(page)  # there is nothing of the paper's
 
 
 def test_several_runs(tmp_path):
@@ -240,7 +300,7 @@ def test_values_of_the_wrong_kind_do_no_harm(tmp_path):
     (folder / "data.json").write_text('{"about": 3, "task": [], "split": null}')
     (folder / "config.yaml").write_text("data: [1]\nmodel: 4\ntrain: {epochs: many}\n")
     (folder / "history.jsonl").write_text('{"loss": "x"}\n{"loss": null, "seconds": []}\n')
-    assert Reader([tmp_path]).read().details[0].run.state == "running"
+    assert Reader([tmp_path]).read().details[0].run.state == "unfinished"
 
 
 START = '{"tgnn_result": 1, "name": "x", "title": "", "cells": [{"row": "a", "column": "b", "metric": "c", '
