@@ -15,6 +15,8 @@ from tgnn.cli.console import out, print_json
 _EXTRAS = {  # what it is for, and the extra that brings it
     "rdkit": ("molecules from SMILES; ZINC and MolHIV from packages", "molecules"),
     "scikit-image": ("superpixels of MNIST and CIFAR10 from packages", "superpixels"),
+    "optuna": ("searching for settings, `tgnn tune`", "tune"),
+    "psycopg2-binary": ("searching with many machines on one PostgreSQL", "postgres"),
     "triton": ("the kernels on a GPU", "triton"),
     "tensorboard": ("watching runs in TensorBoard", "tensorboard"),
     "mlflow": ("watching runs in MLflow", "mlflow"),

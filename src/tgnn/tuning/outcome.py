@@ -69,7 +69,7 @@ def importance_of(result: StudyResult, plan: Plan) -> dict[str, float]:
         warnings.simplefilter("ignore")
         study = as_study(done, result.higher_is_better)
         found = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
-    return {key: round(share, 4) for key, share in found.items()}
+    return {key: round(float(share), 4) for key, share in found.items()}
 
 
 _NOT_OF_A_RECIPE = {

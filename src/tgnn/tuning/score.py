@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from tgnn.training.config import Config
@@ -11,15 +12,20 @@ from tgnn.training.run import find_device, make_model, set_threads
 
 
 def validation_score(config: Config, tell: Callable[[Epoch], None] = lambda epoch: None) -> float:
-    """Trains as configured and gives the best validation score; writes nothing.
+    """Trains as configured and gives the best validation score; writes and says nothing.
 
     Args:
         config: Of one run.
         tell: Called after every epoch; what it raises ends the training.
     """
-    set_threads(config)
-    prepared = prepare_blind(config)
-    model = make_model(config, prepared.shape).to(find_device(config.train.device))
-    _, progress = fit(model, prepared, config, None, tell=tell)
+    logger = logging.getLogger("tgnn")
+    before, logger.disabled = logger.disabled, True  # advice is for settings that somebody chose
+    try:
+        set_threads(config)
+        prepared = prepare_blind(config)
+        model = make_model(config, prepared.shape).to(find_device(config.train.device))
+        _, progress = fit(model, prepared, config, None, tell=tell)
+    finally:
+        logger.disabled = before
     assert progress.best_score is not None
     return progress.best_score

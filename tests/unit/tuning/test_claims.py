@@ -9,6 +9,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import text
 
 from tests.unit.tuning.small import small_plan
 from tgnn.tuning import claims, score
@@ -49,25 +50,33 @@ def test_a_place_is_put_back(workers):
     assert not first.keep(7)
 
 
-def test_the_place_of_one_who_gives_no_sign_of_life_is_taken(workers, monkeypatch):
-    monkeypatch.setattr(claims, "GRACE", 0)
+def sign_of_life(shared: Shared, before: int = 0) -> int:
+    """Of place 0, as the database has it; made to be so many seconds older."""
+    with shared._storage.engine.begin() as connection:
+        connection.execute(text("update tgnn_claims set beat = beat - :before"), {"before": before})
+        return int(connection.scalar(text("select max(beat) from tgnn_claims")))
+
+
+def test_the_place_of_one_who_gives_no_sign_of_life_is_taken(workers):
     first, second, third = (shared.claims for shared in workers)
     assert first.take(0) == 0
-    time.sleep(1.1)  # the clock of the database has whole seconds
+    sign_of_life(workers[0], claims.GRACE + 1)
+    assert first.held() == set()
     with ThreadPoolExecutor(2) as pool:
         taken = list(pool.map(lambda other: other.take(0), (second, third)))
     assert sorted(taken, key=str) == [1, None]
     assert not first.keep(0)
 
 
-def test_one_who_works_for_long_gives_signs_of_life(workers, monkeypatch):
-    monkeypatch.setattr(claims, "GRACE", 1)
-    monkeypatch.setattr(claims, "BEAT", 0.3)
-    first, second, _ = (shared.claims for shared in workers)
-    assert first.take(0) == 0
-    with first.keeping(0):
-        time.sleep(3)
-        assert second.take(0) is None
+def test_one_who_works_gives_signs_of_life(workers, monkeypatch):
+    monkeypatch.setattr(claims, "BEAT", 0.05)
+    workers[0].claims.take(0)
+    old = sign_of_life(workers[0], 10)
+    with workers[0].claims.keeping(0):
+        until = time.monotonic() + 30
+        while sign_of_life(workers[1]) < old + 10:
+            assert time.monotonic() < until
+            time.sleep(0.05)
 
 
 def test_one_who_slept_does_not_tell_what_another_does(workers, monkeypatch):
@@ -80,12 +89,12 @@ def test_one_who_slept_does_not_tell_what_another_does(workers, monkeypatch):
         return 0.5
 
     monkeypatch.setattr("tgnn.tuning.work.validation_score", slow)
-    monkeypatch.setattr(claims, "GRACE", 1)
     monkeypatch.setattr(claims, "BEAT", 100)  # no sign of life
     sleeper = threading.Thread(target=work, args=(first, plan))
     sleeper.start()
     while not first.claims.held():
         time.sleep(0.05)
+    sign_of_life(first, claims.GRACE + 1)
     work(second, plan)
     awake.set()
     sleeper.join()
@@ -93,12 +102,11 @@ def test_one_who_slept_does_not_tell_what_another_does(workers, monkeypatch):
     assert trials_of(second)[0].score == 0.5
 
 
-def test_a_trial_that_kills_is_given_up(workers, monkeypatch):
-    monkeypatch.setattr(claims, "GRACE", 0)
+def test_a_trial_that_kills_is_given_up(workers):
     plan = small_plan(trials=2, splits=1, epochs=1)
     for shared in workers:
         assert shared.claims.take(1) is not None
-        time.sleep(1.1)
+        sign_of_life(shared, claims.GRACE + 1)
     work(workers[0], plan)
     first, second = trials_of(workers[0])
     assert first.state == "complete"

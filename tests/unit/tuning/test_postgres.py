@@ -18,10 +18,10 @@ WORKER = """
 import sys
 from tgnn.cli.app import main
 from tgnn.tuning import claims
-claims.BEAT, claims.GRACE = 1, 4  # so that the test need not wait for long
+claims.BEAT, claims.GRACE = 1, 6  # so that the test need not wait for long
 main()
 """
-TRIALS = 8
+TRIALS = 6
 
 
 def start(url: str, folder: str, where) -> subprocess.Popen[str]:
@@ -39,7 +39,7 @@ def start(url: str, folder: str, where) -> subprocess.Popen[str]:
         "--jobs",
         "1",
     ]
-    words += ["--set", "train.epochs=60", "--set", "train.patience=60", "--search", "model.hidden=16,32"]
+    words += ["--set", "train.epochs=40", "--set", "train.patience=40", "--search", "model.hidden=16,32"]
     words += ["--jobs", "1", "--storage", url, "--study", "shared", "--out", folder]
     return subprocess.Popen(
         [sys.executable, "-c", WORKER, *words],
@@ -55,7 +55,7 @@ def test_no_trial_is_lost_or_done_twice_when_a_worker_is_killed(server, tmp_path
     engine = create_engine(server.url.replace("postgresql:", "postgresql+psycopg2:"))
     first, second = (start(server.url, name, tmp_path) for name in ("first", "second"))
     try:
-        until = time.monotonic() + 150
+        until = time.monotonic() + 400
         claims: list[int] = []
         while len(claims) < 2:  # both are in the middle of a trial
             assert time.monotonic() < until
@@ -68,7 +68,7 @@ def test_no_trial_is_lost_or_done_twice_when_a_worker_is_killed(server, tmp_path
                 )
                 claims = [row.place for row in found]
         first.send_signal(signal.SIGKILL)
-        _, said = second.communicate(timeout=150)
+        _, said = second.communicate(timeout=400)
     finally:
         for process in (first, second):
             process.kill()

@@ -51,7 +51,7 @@ def test_real_training_is_pruned_too(tmp_path):
     result = tune(small_plan("digits", space=space, trials=12, epochs=10, splits=1), tmp_path)
     pruned = [trial for trial in result.trials if trial.state == "pruned"]
     assert pruned
-    assert result.best.score > 0.8
+    assert result.best.score > 0.7
     assert all(trial.values != result.best.values for trial in pruned)
 
 
