@@ -45,7 +45,7 @@ def several_table(groups: Sequence[tuple[str, int | None, str, Sequence[Run]]]) 
     Args:
         groups: Name of the folder, how many runs are planned, why it is damaged, and the runs.
     """
-    headers = ["folder", "data", "model", "metric", "mean ± std", "95 % interval (Student's t)", "paper", "runs"]
+    headers = ["folder", "data", "model", "metric", "mean ± std", "95 % interval", "paper", "runs"]
     rows = []
     for name, planned, reason, runs in groups:
         done = [run for run in runs if run.test is not None and run.state == "finished"]
@@ -63,7 +63,8 @@ def several_table(groups: Sequence[tuple[str, int | None, str, Sequence[Run]]]) 
                 Cell("damaged" if reason else state, len(done), (reason,) if reason else (), tone),
             ]
         )
-    return Table("several-table", headers, rows, numbers=frozenset(range(4, 8)))
+    note = "Intervals are Student's t, as tgnn train --runs prints them; those of results are bootstrap."
+    return Table("several-table", headers, rows, note, frozenset(range(4, 8)))
 
 
 def _means(done: Sequence[Run], data: str, model: str) -> list[Cell]:

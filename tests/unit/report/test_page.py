@@ -237,6 +237,8 @@ def test_a_long_reason_is_told_once(tmp_path):
     assert page.count("cora could not be had …") == 2
     assert page.count("another") == 1
     assert "differs from the paper" not in text_of(page)  # there is nothing of the paper's
+    table(cells=cells, kind="rank").write(tmp_path / "x.json")
+    assert page_of(tmp_path).count("another") == 1
 
 
 def test_several_runs(tmp_path):
