@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from tgnn.training.hearing import listening
-from tgnn.training.loop import Interrupted, asked_to_stop
-from tgnn.training.side_by_side import begin_worker
+from tgnn.training.stop import Interrupted, asked_to_stop, ctrl_c_held
+from tgnn.training.worker import begin_worker
 from tgnn.tuning.plan import Plan
 from tgnn.tuning.storage import Direction, LostStorage, Shared, WrongStudy, in_words
 from tgnn.tuning.work import work
@@ -61,7 +60,7 @@ def work_side_by_side(opened: Opened, plan: Plan, jobs: int, now: Callable[[], N
         about = (opened, plan.to_dict(), said)
         workers = [spawn.Process(target=_work_in_process, args=about, daemon=True) for _ in range(jobs)]
         try:
-            with _ctrl_c_held():
+            with ctrl_c_held():
                 for worker in workers:
                     worker.start()
             while any(worker.is_alive() for worker in workers) and not stop.is_set():
@@ -80,19 +79,6 @@ def work_side_by_side(opened: Opened, plan: Plan, jobs: int, now: Callable[[], N
         raise WrongStudy("all workers ended before their time; type the same line again to go on")
     if early:
         logger.warning("%d of %d workers ended before their time", early, jobs)
-
-
-@contextlib.contextmanager
-def _ctrl_c_held() -> Iterator[None]:
-    """Processes that are begun in here never see Ctrl-C, which goes to all: this one asks them, once."""
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _wait(workers: Sequence[BaseProcess], asked: Callable[[], bool]) -> None:
