@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.report.make import NASTY, table, write_run
+from tests.unit.report.make import NASTY, study, table, write_run
 from tgnn.report.contents import Reader
 from tgnn.report.render import render
 from tgnn.report.serve import Server
@@ -64,6 +64,7 @@ def write_all(folder: Path) -> Path:
         for size in (8, 16, 1024)
     ]
     Result("rank", "Ranks", sizes, kind="rank").write(folder / "in/rank.json")
+    study(folder / "in/tune/cora-gcn")
     write_run(folder / "in/runs/digits-tgnn", data="digits", test=0.95)
     write_run(folder / "in/runs/cora-gcn", data="cora", model="gcn", test=0.81)
     write_run(folder / "in/runs/nasty", data=NASTY, test=0.5)
@@ -135,6 +136,35 @@ def test_a_curve_says_its_values(page, report):
     words = page.locator("#readout").inner_text()
     assert words.startswith("epoch  ")
     assert "val_loss" in words
+
+
+def test_a_study(page, report):
+    page.goto(report)
+    section = page.locator("section", has=page.get_by_role("heading", name="Search: gcn on cora, accuracy"))
+    history, shares = section.locator("figure svg").all()
+    assert history.get_attribute("aria-label") == "Validation accuracy of 6 trials, the best 0.8300 of trial 2"
+    assert shares.get_attribute("aria-label").endswith("lr 75 %, norm 25 %")
+    assert history.bounding_box()["y"] == pytest.approx(shares.bounding_box()["y"], abs=60)  # side by side
+    history.hover(position={"x": 380, "y": 100})
+    assert page.locator("#readout").inner_text() == "trial  5\nbest so far  0.83"
+    section.get_by_text("All 6 trials").click()
+    for order in (["2", "5", "0", "1", "3", "4"], ["0", "5", "2", "1", "3", "4"]):  # none is last
+        section.get_by_role("button", name="accuracy").click()
+        assert section.locator("tbody th").all_inner_texts() == order
+
+
+def test_the_best_settings_are_copied(page, report):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(report)
+    button = page.get_by_role("button", name="Copy")
+    button.click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == "# Best of 6 trials\noptimizer: {lr: 0.1}\n"
+    button.wait_for()  # its name is back
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('forbidden')); }")
+    button.click()
+    page.get_by_role("button", name="Selected").wait_for()
+    assert page.evaluate("getSelection().toString()").startswith("# Best of 6 trials")
 
 
 def test_light_and_dark(page, report):

@@ -130,9 +130,11 @@ def _show_space(plan: Plan, json: bool) -> None:
         return
     from rich.table import Table
 
+    from tgnn.tuning.result import in_words
+
     table = Table("setting", "starts at", "is searched over", box=None, pad_edge=False)
     for key, values in plan.space.items():
-        table.add_row(key, _text(plan.start[key]), ", ".join(map(_text, values)))
+        table.add_row(key, in_words(plan.start[key]), ", ".join(map(in_words, values)))
     console.print_table(table)
     count = f"{plan.trials} trial{'s' * (plan.trials > 1)}"
     out.print(f"{count}, each the mean validation score over {plan.splits} split{'s' * (plan.splits > 1)}")
@@ -245,18 +247,12 @@ def _table(result: StudyResult, rows: int) -> Table:
     """The best trials, with the settings in which they differ."""
     from rich.table import Table
 
+    from tgnn.tuning.result import in_words
+
     shown = result.ranking[:rows]
     keys = [key for key in result.space if len({str(trial.values.get(key)) for trial in shown}) > 1]
     keys = keys or list(result.space)
     table = Table("trial", result.metric, *(key.rpartition(".")[2] for key in keys), box=None, pad_edge=False)
     for trial in shown:
-        table.add_row(str(trial.number), _score(trial), *(_text(trial.values.get(key)) for key in keys))
+        table.add_row(str(trial.number), _score(trial), *(in_words(trial.values.get(key)) for key in keys))
     return table
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return "none" if value is None else str(value).lstrip("=")

@@ -15,6 +15,7 @@ from tgnn.report.lists import runs_table, several_table, within
 from tgnn.report.results import read_checked
 from tgnn.report.runs import Damaged, Run, read_mapping, read_run
 from tgnn.report.section import Section, make_section
+from tgnn.report.study import make_study, read_study
 from tgnn.report.tables import Table
 from tgnn.training.many import PLAN
 
@@ -27,8 +28,8 @@ class Contents:
     """What the page shows.
 
     Args:
-        sections: Of the results.
-        damaged: Names of results that cannot be read, and why.
+        sections: Of the results, then of the studies.
+        damaged: Names of files that cannot be read, and why.
         several: Folders of several runs, if there are any.
         runs: All runs, if there are any.
         details: Of each run, in the same order.
@@ -74,7 +75,10 @@ class Reader:
             self._once(("details", points, n, run.state, *place.stamp), make_details, run, n, points)
             for n, (place, run) in enumerate(runs)
         ]
-        sections, damaged = self._results(places, stamps)
+        results, damaged = self._sections("result", _read_result, places, stamps)
+        studies, wrong = self._sections("study", _read_study, places, stamps)
+        sections = [*results, *studies]
+        damaged += wrong
         several = [place for place in places if place.kind == "several"]
         groups = [_group(place, [(other.path, run) for other, run in runs]) for place in several]
         damaged += [(name, reason) for name, _, reason, _ in groups if reason]
@@ -87,19 +91,23 @@ class Reader:
             runs_table(found) if found else None,
             details,
             _machines([*(s.environment for s in sections), *(run.environment for run in found)]),
-            _counts(sections, found, damaged),
+            _counts(results, studies, found, damaged),
             hashlib.sha256(repr(stamps).encode()).hexdigest()[:16],
         )
 
-    def _results(
-        self, places: Sequence[Place], stamps: Sequence[tuple[object, ...]]
+    def _sections(
+        self,
+        kind: str,
+        read: Callable[[Path, int], Section],
+        places: Sequence[Place],
+        stamps: Sequence[tuple[object, ...]],
     ) -> tuple[list[Section], list[tuple[str, str]]]:
         sections: list[Section] = []
         damaged: list[tuple[str, str]] = []
         names: list[str] = []
         for place, stamp in zip(places, stamps):
-            if place.kind == "result":
-                found = self._once(("result", len(sections), *stamp), _read_section, place.path, len(sections))
+            if place.kind == kind:
+                found = self._once((kind, len(sections), *stamp), _section_or_why, read, place.path, len(sections))
                 if isinstance(found, Section):
                     sections.append(found)
                     names.append(place.name)
@@ -114,10 +122,18 @@ class Reader:
         return self._fresh[key]
 
 
-def _read_section(path: Path, number: int) -> Section | str:
+def _read_result(path: Path, number: int) -> Section:
+    return make_section(read_checked(path), number)
+
+
+def _read_study(path: Path, number: int) -> Section:
+    return make_study(*read_study(path), number)
+
+
+def _section_or_why(read: Callable[[Path, int], Section], path: Path, number: int) -> Section | str:
     """A part of the page, or why there is none."""
     try:
-        return make_section(read_checked(path), number)
+        return read(path, number)
     except (ValueError, OSError) as error:
         return str(error).removeprefix(f"{path} ")
 
@@ -143,10 +159,13 @@ def _machines(environments: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(found)
 
 
-def _counts(sections: Sequence[Section], runs: Sequence[Run], damaged: Sequence[Any]) -> dict[str, int]:
+def _counts(
+    results: Sequence[Section], studies: Sequence[Section], runs: Sequence[Run], damaged: Sequence[Any]
+) -> dict[str, int]:
     states = [run.state for run in runs]
     return {
-        "results": len(sections),
+        "results": len(results),
+        "studies": len(studies),
         "runs": len(runs),
         "running": states.count("running"),
         "unfinished": states.count("unfinished"),

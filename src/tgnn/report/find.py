@@ -1,4 +1,4 @@
-"""Where runs and results lie."""
+"""Where runs, results and studies lie."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tgnn.report.runs import FILES
 from tgnn.training.history import NAME as HISTORY
 from tgnn.training.many import PLAN
 from tgnn.training.run import CONFIG, METRICS, at_work
+from tgnn.tuning.result import RECIPE
+from tgnn.tuning.result import RESULT as STUDY
 
 _MARKS = {CONFIG, METRICS, HISTORY}
 _HEAD = 4096
@@ -25,7 +27,7 @@ class Place:
     """Something to read.
 
     Args:
-        kind: ``"run"``, ``"several"`` or ``"result"``.
+        kind: ``"run"``, ``"several"``, ``"result"`` or ``"study"``.
         path: Where it is.
         name: What the page calls it.
     """
@@ -39,6 +41,8 @@ class Place:
         """What it is read from."""
         if self.kind == "result":
             return [self.path]
+        if self.kind == "study":
+            return [self.path, self.path.with_name(RECIPE)]
         return [self.path / name for name in (FILES if self.kind == "run" else (PLAN,))]
 
     @property
@@ -57,12 +61,12 @@ class Place:
 
 
 def find(paths: Sequence[Path]) -> list[Place]:
-    """All runs, folders of several runs, and results in some files and folders, at any depth, each once."""
+    """All runs, folders of several runs, results and studies in some files and folders, at any depth, each once."""
     places: dict[tuple[str, Path], Place] = {}
     for path in paths:
         if not path.exists():
-            raise NothingFound(f"there is no {path}; give run folders of `tgnn train`, or results of `tgnn reproduce`")
-        found: Iterable[Place] = [Place("result", path, path.name)] if path.is_file() else _walk(path)
+            raise NothingFound(f"there is no {path}; give folders of `tgnn train`, `tgnn reproduce` or `tgnn tune`")
+        found: Iterable[Place] = [Place(_kind(path), path, path.name)] if path.is_file() else _walk(path)
         for place in found:
             places.setdefault((place.kind, place.path.resolve()), place)
     if not places:
@@ -84,8 +88,14 @@ def _walk(top: Path) -> Iterator[Place]:
         if _MARKS & set(files):
             yield Place("run", here, name)
         for file in sorted(files):
-            if file.endswith(".json") and not file.startswith(".") and file not in FILES and _is_result(here / file):
-                yield Place("result", here / file, str(Path(name) / file))
+            if not file.endswith(".json") or file.startswith(".") or file in FILES:
+                continue
+            if file == STUDY or _is_result(here / file):
+                yield Place(_kind(here / file), here / file, str(Path(name) / file))
+
+
+def _kind(path: Path) -> str:
+    return "study" if path.name == STUDY else "result"
 
 
 def _is_result(path: Path) -> bool:

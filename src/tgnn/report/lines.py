@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from markupsafe import Markup
 
@@ -26,6 +27,8 @@ from tgnn.report.svg import (
 
 POINTS = 400
 """At most so many of a curve are drawn."""
+_LANE = 18.0
+"""Height of the place for what has no y."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,25 @@ class Curve:
     high: Sequence[float | None] = field(default=())
 
 
+@dataclass(frozen=True)
+class Mark:
+    """A sign of its own.
+
+    Args:
+        x: Where.
+        y: ``None``: under the axis.
+        style: Colour and shape.
+        kind: Such as ``"hollow"``.
+        tip: What it says to a pointer.
+    """
+
+    x: float
+    y: float | None
+    style: int
+    kind: str = ""
+    tip: str = ""
+
+
 def line_chart(
     title: str,
     curves: Sequence[Curve],
@@ -67,6 +89,8 @@ def line_chart(
     width: float = 300,
     height: float = 225,
     span: tuple[float, float] | None = None,
+    marks: Sequence[Mark] = (),
+    label: str = "",
 ) -> Markup:
     """A panel with its title.
 
@@ -82,28 +106,38 @@ def line_chart(
         width: In pixels.
         height: In pixels.
         span: Of the left axis, where panels are to be compared.
+        marks: Drawn over the curves.
+        label: What those who do not see it are told; by default which curves there are.
     """
     right, top, bottom = (38.0 if right_name else 12.0), 22.0, 38.0
-    xs = [x for curve in curves for x in curve.xs]
+    xs = [*(x for curve in curves for x in curve.xs), *(mark.x for mark in marks)]
     low, high = (min(xs), max(xs)) if xs else (0.0, 1.0)
     if log2:
         low, high = max(low, 1e-9) / 1.15, high * 1.15
-    up = _axis([c for c in curves if not c.right], height - bottom, top)
-    up = up if span is None else Scale(*span, height - bottom, top)
+    floor = height - bottom - (_LANE if any(mark.y is None for mark in marks) else 0)
+    up = _axis([c for c in curves if not c.right], floor, top, more=[mark.y for mark in marks])
+    up = up if span is None else Scale(*span, floor, top)
     left = max(42.0, 14 + 6.6 * max(len(tick_text(value)) for value in ticks(up.low, up.high)))
     across = Scale(low, high, left, width - right, log2)
-    up_right = _axis([c for c in curves if c.right], height - bottom, top, from_zero=True)
+    up_right = _axis([c for c in curves if c.right], floor, top, from_zero=True)
     parts = [_left_axis(up, left, width - right, y_name)]
     if right_name:
         parts.append(_right_axis(up_right, width - right, width, right_name))
+    whole = all(float(x).is_integer() for x in xs)
     for value in powers(low, high, int(width / 60)) if log2 else ticks(low, high):
+        if whole and not float(value).is_integer():  # there is no half of an epoch
+            continue
         parts.append(text(across(value), height - bottom + 16, tick_text(value), kind="tick"))
         parts.append(line(across(value), height - bottom, across(value), height - bottom + 4, "axis"))
     parts.append(text((left + width - right) / 2, height - 5, x_name, kind="name"))
     if at is not None and low <= at <= high:
         parts.append(line(across(at), top, across(at), height - bottom, "at", "2 2"))
     parts += [_draw(curve, across, up_right if curve.right else up, most) for curve in curves]
-    label = f"{title}: {', '.join(curve.name for curve in curves)} against {x_name}"
+    parts += [
+        marker(across(mark.x), floor + _LANE / 2 if mark.y is None else up(mark.y), mark.style, mark.kind, mark.tip)
+        for mark in marks
+    ]
+    label = label or f"{title}: {', '.join(curve.name for curve in curves)} against {x_name}"
     data = Markup(' data-x="{} {} {} {} {}" data-x-name="{}"').format(
         across.low, across.high, across.start, across.end, int(log2), x_name
     )
@@ -111,12 +145,22 @@ def line_chart(
     return Markup('<figure class="chart">{}{}</figure>').format(head, picture(width, height, label, *parts, data=data))
 
 
-def legend(curves: Sequence[Curve]) -> Markup:
-    """What each colour, shape and dash stands for."""
+def legend(curves: Sequence[Curve], marks: Mapping[str, Mark] = MappingProxyType({})) -> Markup:
+    """What each colour, shape and dash stands for.
+
+    Args:
+        curves: Each once.
+        marks: Signs of their own, by what they mean.
+    """
     seen: dict[tuple[str, int, int, bool], Curve] = {}
     for curve in curves:
         seen.setdefault((curve.name, curve.style, curve.dash, curve.right), curve)
-    items = []
+    items = [
+        Markup('<li><svg width="16" height="16" aria-hidden="true">{}</svg>{}</li>').format(
+            marker(8, 8, mark.style, mark.kind), name
+        )
+        for name, mark in marks.items()
+    ]
     for curve in seen.values():
         hollow = "hollow" if curve.right else ""
         sign = line(1, 8, 29, 8, f"curve c{curve.style % COLOURS}", DASHES[curve.dash % len(DASHES)])
@@ -127,8 +171,10 @@ def legend(curves: Sequence[Curve]) -> Markup:
     return Markup('<ul class="legend">{}</ul>').format(join(items))
 
 
-def _axis(curves: Sequence[Curve], start: float, end: float, from_zero: bool = False) -> Scale:
-    values = [y for c in curves for part in (c.ys, c.low, c.high) for y in part]
+def _axis(
+    curves: Sequence[Curve], start: float, end: float, from_zero: bool = False, more: Sequence[float | None] = ()
+) -> Scale:
+    values = [*more, *(y for c in curves for part in (c.ys, c.low, c.high) for y in part)]
     low, high = bounds(values)
     return Scale(0.0 if from_zero else low, high, start, end)
 

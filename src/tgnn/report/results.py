@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from tgnn.reproduce.result import CellResult, Result, WrongResult, read_result
+
+T = TypeVar("T")
 
 
 def read_checked(path: Path) -> Result:
@@ -23,13 +26,18 @@ def read_checked(path: Path) -> Result:
         for run in cell["runs"]:
             for key in ("test", "val", "seconds"):
                 run[key] = math.nan if run[key] is None else run[key]
+    found = typed(Result, plain, path)
+    return replace(found, cells=tuple(_with_scores(cell) for cell in found.cells))
+
+
+def typed(kind: type[T], plain: Mapping[str, Any], path: Path) -> T:
+    """What a file holds, every field of its type."""
     try:
-        found = TypeAdapter(Result).validate_python(plain)
+        return TypeAdapter(kind).validate_python(plain)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise WrongResult(f"{path} is damaged: {where}: {first['msg']}") from error
-    return replace(found, cells=tuple(_with_scores(cell) for cell in found.cells))
 
 
 def _numbers(values: Any) -> Any:

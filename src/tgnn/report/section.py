@@ -18,7 +18,7 @@ from tgnn.reproduce.statistics import reference
 
 @dataclass(frozen=True)
 class Section:
-    """What is shown of a result.
+    """What is shown of a result, or of a study.
 
     Args:
         key: Its id in the page.
@@ -33,6 +33,9 @@ class Section:
         order: Of its kind in the page.
         failures: Whose they are and why, where a cell is too small to say it.
         where: Its file, where others have the same title.
+        summary: What opens the tables of one that is drawn.
+        recipe: Settings to copy: a heading, and the text.
+        lists: More about it, each with a heading.
     """
 
     key: str
@@ -47,6 +50,9 @@ class Section:
     order: int
     failures: Sequence[tuple[str, str]] = ()
     where: str = ""
+    summary: str = "The numbers"
+    recipe: tuple[str, str] | None = None
+    lists: Sequence[tuple[str, Mapping[str, str]]] = ()
 
 
 def slug(text: str) -> str:

@@ -33,7 +33,12 @@ def _trial(place: int, trial: FrozenTrial) -> Trial:
         tuple(notes.get(SCORES, ())),
         notes.get(SECONDS),
         str(notes.get(REASON, "")),
+        None if trial.state == TrialState.COMPLETE else _last(trial),
     )
+
+
+def _last(trial: FrozenTrial) -> float | None:
+    return None if trial.last_step is None else trial.intermediate_values[trial.last_step]
 
 
 def write_all(result: StudyResult, plan: Plan, folder: Path) -> None:

@@ -32,6 +32,7 @@ class Trial:
         scores: On each split.
         seconds: It took.
         reason: Why it failed.
+        last: What a pruned one had when it was given up.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Trial:
     scores: Sequence[float] = ()
     seconds: float | None = None
     reason: str = ""
+    last: float | None = None
 
 
 @dataclass(frozen=True)
@@ -131,3 +133,17 @@ class StudyResult:
         ]
         text = yaml.safe_dump(dict(recipe), sort_keys=False, default_flow_style=None, width=1000)
         write_text(path, "".join(f"# {' '.join(line.splitlines())}\n" for line in about) + text)
+
+
+def in_words(value: Any) -> str:
+    """A setting, as a reader wants it.
+
+    Example:
+        >>> in_words(True), in_words(0.0005), in_words(None), in_words("=[5, 5]")
+        ('yes', '0.0005', 'none', '[5, 5]')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else str(value).lstrip("=")

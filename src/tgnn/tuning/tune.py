@@ -32,6 +32,7 @@ def tune(
 ) -> StudyResult:
     """Searches until the study has all its trials; writes ``study.json`` and the recipe ``best.yaml`` into the folder.
 
+    Both are written whenever a trial has ended; the shares of the settings are told at the end.
     Started again, it goes on. Several of it, on one machine or many, share the trials of one storage.
 
     Args:
@@ -62,13 +63,17 @@ def tune(
         folder.mkdir(parents=True, exist_ok=True)
     url = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
     opened: Opened = (url, name, "maximize" if about.higher_is_better else "minimize", facts)
-    shared, result = Shared(*opened), about
+    shared, result, ended = Shared(*opened), about, 0
     folder.mkdir(parents=True, exist_ok=True)
 
     def now() -> None:
-        nonlocal result
+        nonlocal result, ended
         trials = trials_of(shared)
         result = replace(about, trials=trials, asked=max(plan.trials, len(trials)))
+        done = result.count("complete", "pruned", "failed")
+        if done > ended:  # for those who look on, and for a kill; shares take too long to be told each time
+            write_all(result, plan, folder)
+            ended = done
         tell(result)
 
     try:

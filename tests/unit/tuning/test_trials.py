@@ -38,6 +38,27 @@ def test_what_is_worse_than_half_is_pruned_and_is_never_the_best(monkeypatch, tm
     assert result.best.number == min(t.number for t in result.trials if t.score == result.best.score)
 
 
+def test_what_was_tried_is_written_whenever_a_trial_has_ended(monkeypatch, tmp_path):
+    seen = []
+
+    def value(config):
+        path = tmp_path / RESULT
+        seen.append(len(StudyResult.read(path).trials) if path.exists() else 0)
+        return config.optimizer.lr
+
+    scored(monkeypatch, value)
+    result = tune(small_plan(trials=4, splits=1), tmp_path)
+    assert seen == [0, 1, 2, 3]
+    assert StudyResult.read(tmp_path / RESULT).importance == result.importance
+
+
+def test_a_pruned_trial_tells_what_it_had(monkeypatch, tmp_path):
+    scored(monkeypatch, lambda config: config.optimizer.lr)
+    tune(small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=30, together=6), tmp_path)
+    for trial in StudyResult.read(tmp_path / RESULT).trials:
+        assert trial.last == (trial.values["optimizer.lr"] if trial.state == "pruned" else None)
+
+
 def test_lower_may_be_better(monkeypatch, tmp_path):
     scored(monkeypatch, lambda config: config.optimizer.lr)
     monkeypatch.setitem(__import__("tgnn.tuning.tune", fromlist=["tune"]).HIGHER_IS_BETTER, "accuracy", False)

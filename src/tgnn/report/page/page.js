@@ -53,11 +53,25 @@
     }
     const opener = event.target.closest("[data-opens]");
     if (opener) open(opener.dataset.opens, opener.textContent);
+    const copier = event.target.closest("[data-copies]");
+    if (copier) copy(copier, $(copier.dataset.copies));
   });
   document.addEventListener("input", (event) => {
     const box = event.target.closest(".table");
     if (box) filter(box);
   });
+
+  // ---- a text to take along
+  const copy = async (button, source) => {
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch { // it may be forbidden: then Ctrl-C does it
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  };
 
   // ---- one run
   const dialog = $("dialog");
@@ -91,7 +105,7 @@
     let nearest = null;
     const lines = [];
     for (const path of svg.querySelectorAll("path.curve")) {
-      const found = points(path).reduce((best, point) => (best === null || Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best), null);
+      const found = points(path).reduce((best, point) => (best === null || Math.abs(point[0] - at) <= Math.abs(best[0] - at) ? point : best), null);
       if (!found) continue;
       if (nearest === null || Math.abs(found[0] - at) < Math.abs(nearest - at)) nearest = found[0];
       const [yLow, yHigh, yStart, yEnd] = path.dataset.y.split(" ").map(Number);

@@ -1,0 +1,147 @@
+"""What the page says of a search."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.report.make import NASTY, study
+from tgnn.report.contents import Reader
+from tgnn.report.find import find
+from tgnn.report.render import render
+from tgnn.tuning.result import Trial
+
+
+def page_of(path) -> str:
+    return render(Reader([path]).read())
+
+
+def signs(page: str) -> dict[str, tuple[str, float]]:
+    """What each sign of the history says, its class, and how far down it stands."""
+    found = re.findall(r'<path class="mark ([^"]*)" transform="translate\(\S+ (\S+)\)"[^>]*><title>(trial[^<]*)<', page)
+    return {tip: (kind, float(y)) for kind, y, tip in found}
+
+
+def test_the_title_tells_what_was_searched(tmp_path):
+    page = page_of(study(tmp_path / "study"))
+    assert ">Search: gcn on cora, accuracy over 2 splits (per-class-quota)</h2>" in page
+    assert "6 of 8 trials have ended (2 pruned, 1 failed); the best, trial 2, has validation accuracy 0.8300" in page
+    for words in ("tgnn tune cora --model gcn", "ddd444", "0.001, 0.01, 0.05, 0.1, 1<", "4.5.0"):
+        assert words in page
+
+
+def test_history(tmp_path):
+    found = signs(page_of(study(tmp_path / "study")))
+    assert len(found) == 6  # the one that runs has nothing to show
+    best, pruned = found["trial 2: complete 0.8300"], found["trial 3: pruned 0.4200"]
+    assert best[1] < found["trial 0: complete 0.7100"][1] < pruned[1]
+    assert "hollow" in pruned[0]
+    assert "hollow" not in best[0]
+    (failed,) = (sign for tip, sign in found.items() if tip.startswith("trial 1: failed, "))
+    assert failed[1] == found["trial 4: pruned"][1] > pruned[1]  # below everything that has a score
+    assert "c7" in failed[0]
+
+
+@pytest.mark.parametrize(("higher", "heights"), [(True, [0.71, 0.71, 0.83]), (False, [0.71, 0.71])])
+def test_the_line_of_the_best_never_gets_worse(tmp_path, higher, heights):
+    page = page_of(study(tmp_path / "study", higher_is_better=higher))
+    ((path, axis),) = re.findall(r' d="([^"]*)" data-name="best so far" data-y="([^"]*)"', page)
+    low, high, start, end = map(float, axis.split())
+    ys = [float(pair.split()[1]) for pair in re.split("[ML]", path)[1:]]
+    values = [low + (y - start) / (end - start) * (high - low) for y in ys]
+    assert list(dict.fromkeys(round(value, 2) for value in values)) == list(dict.fromkeys(heights))
+    assert values == sorted(values, reverse=not higher)
+    assert len(values) == (7 if higher else 6)  # a step has two ends
+
+
+def test_shares_are_sorted(tmp_path):
+    page = page_of(study(tmp_path / "study"))
+    assert re.findall(r"<rect[^>]*><title>([^<]*)<", page) == ["lr: 75.0 %", "norm: 25.0 %"]
+
+
+def test_shares_that_are_not_known_yet(tmp_path):
+    page = page_of(study(tmp_path / "study", importance={}))
+    assert "<rect" not in page
+    assert "How much each setting matters is told when the search ends." in page
+
+
+def test_the_table_of_trials(tmp_path):
+    page = page_of(study(tmp_path / "study"))
+    headers = re.findall(r'id="study-0-cora-gcn-trials-sort-\d+">([^<]*)<', page)
+    assert headers == ["trial", "state", "accuracy", "seconds", "lr", "norm", "reason"]
+    rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2].partition("</tbody>")[0], flags=re.S)
+    cells = [re.sub(r"<[^>]*>", " ", row).split() for row in rows]
+    assert cells[2] == ["2", "complete", "★", "0.8300", "0.8200,", "0.8400", "1.25", "0.1", "yes"]
+    assert cells[1][:5] == ["1", "failed", "0.200", "1", "yes"]
+    assert len(cells) == 6
+
+
+def test_the_recipe_is_there_to_be_copied(tmp_path):
+    folder = study(tmp_path / "study")
+    assert ">Best settings (trial 2)</h3>" in page_of(folder)
+    assert "# Best of 6 trials\noptimizer: {lr: 0.1}" in page_of(folder)
+    (folder / "best.yaml").unlink()
+    assert "Best settings" not in page_of(folder)
+
+
+def test_a_study_without_a_score(tmp_path):
+    failed = [Trial(0, "failed", {}, reason="no memory"), Trial(1, "running", {})]
+    page = page_of(study(tmp_path / "study", trials=failed, importance={}))
+    assert "no memory" in page
+    assert page_of(study(tmp_path / "empty", trials=[], importance={}))
+
+
+def test_names_stay_text(tmp_path):
+    trial = Trial(0, "complete", {NASTY: NASTY}, 0.5, (0.5,), 1.0)
+    names = dict.fromkeys(("name", "data", "model", "metric", "split", "command", "data_hash"), NASTY)
+    more = {"trials": [trial], "space": {NASTY: [NASTY]}, "importance": {NASTY: 1.0}, "environment": {NASTY: NASTY}}
+    folder = study(tmp_path / "study", **names, **more)
+    (folder / "best.yaml").write_text(f"# {NASTY}\n")
+    page = page_of(folder)
+    assert "<script>alert" not in page
+    assert page.count("<script") == 3  # the page's own
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "is damaged: Expecting"),
+        ("[]", "is not a study"),
+        ("[" * 100000, "is damaged: "),
+        ({"splits": "many"}, "is damaged: splits: "),
+        ({"importance": {"a": "much"}}, "is damaged: importance.a: "),
+        ({"trials": [{"number": 0, "state": "complete", "values": {}, "scores": [None]}]}, "trials.0.scores.0"),
+        ({"space": {"a": 3}}, "is damaged: space.a"),
+    ],
+)
+def test_a_damaged_study_is_shown_as_such(content, reason, tmp_path):
+    path = study(tmp_path / "study") / "study.json"
+    whole = json.loads(path.read_text())
+    path.write_text(content if isinstance(content, str) else json.dumps({**whole, **content}))
+    contents = Reader([tmp_path]).read()
+    assert (contents.counts["studies"], contents.counts["damaged"]) == (0, 1)
+    ((name, why),) = contents.damaged
+    assert name.endswith("study/study.json")
+    assert reason in why
+    assert 'id="damaged"' in render(contents)
+
+
+def test_it_is_found_as_a_folder_and_as_a_file_and_read_again_when_it_changes(tmp_path):
+    folder = study(tmp_path / "a/study")
+    (place,) = find([tmp_path, folder, folder / "study.json"])
+    assert place.kind == "study"
+    reader = Reader([tmp_path])
+    first = reader.read()
+    assert first.counts["studies"] == 1
+    assert reader.read().sections[0] is first.sections[0]
+    (folder / "best.yaml").write_text("another: recipe\n")
+    assert "another: recipe" in render(reader.read())
+
+
+def test_it_needs_no_optuna():
+    code = "import sys, tgnn.report.contents; sys.exit(bool({'optuna', 'sqlalchemy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
