@@ -6,13 +6,17 @@ and done nothing with it: exit code, output, signals and files are those of a pr
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 TGNN = "from tgnn.cli.app import main\nmain()"  # what the installed command does
@@ -22,20 +26,25 @@ _forks.set_forkserver_preload(["tgnn.cli.app", "tgnn.training.many", "tgnn.train
 
 
 class Process:
-    """A Python script that runs; as much of ``subprocess.Popen`` as the tests need. After ``with``, it has ended."""
+    """A Python script that runs in a session of its own. After ``with``, it and all that it started have ended."""
 
     def __init__(
         self, script: str, *words: str, folder: Path | None = None, environment: dict[str, str] | None = None
     ) -> None:
         self._output = tempfile.TemporaryDirectory()
+        for name in ("out", "err"):
+            (Path(self._output.name) / name).touch()
         place = (str(folder or Path.cwd()), environment or dict(os.environ), self._output.name)
         self._process = _forks.Process(target=_become, args=(script, words, *place))
         self._process.start()
+        self.pid = int(self._process.pid or 0)
 
     def __enter__(self) -> Process:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # none is left
+            self.send_signal(signal.SIGKILL, to_all=True)
         self._process.kill()
         self._process.join()
         self._output.cleanup()
@@ -44,18 +53,38 @@ class Process:
     def returncode(self) -> int | None:
         return self._process.exitcode
 
-    def send_signal(self, number: int) -> None:
-        assert self._process.pid is not None
-        os.kill(self._process.pid, number)
+    def send_signal(self, number: int, to_all: bool = False) -> None:
+        """To the process, or as a terminal does, to those that it started too."""
+        (os.killpg if to_all else os.kill)(self.pid, number)
 
     def read(self, name: str) -> str:
         """What it has written so far: ``out`` or ``err``."""
         return (Path(self._output.name) / name).read_text()
 
+    def until(self, holds: Callable[[], bool], seconds: float = 120) -> None:
+        """Waits for something that must happen before the process ends."""
+        end = time.monotonic() + seconds
+        while not holds():
+            assert self.returncode is None, self.read("err")
+            assert time.monotonic() < end, f"it never happened; {self.read('err')}"
+            time.sleep(0.005)
+
     def wait(self, seconds: float = 300) -> int:
-        self._process.join(seconds)
-        assert self.returncode is not None, f"not done after {seconds} seconds: {self.read('err')}"
+        """Until nobody is left who could say something; its exit code."""
+        end = time.monotonic() + seconds
+        while self.returncode is None or self._somebody_writes():
+            assert time.monotonic() < end, f"not done after {seconds} seconds: {self.read('err')}"
+            self._process.join(0.01)
         return self.returncode
+
+    def _somebody_writes(self) -> bool:
+        """Whether a process still holds the file, and with it the lock, that all inherit."""
+        with open(Path(self._output.name) / "err") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
 
 def run(
@@ -68,8 +97,10 @@ def run(
 
 def _become(script: str, words: tuple[str, ...], folder: str, environment: dict[str, str], output: str) -> None:
     """Makes of this process what a new one would be."""
+    os.setsid()
     for number, name in ((1, "out"), (2, "err")):
-        file = os.open(Path(output) / name, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        file = os.open(Path(output) / name, os.O_WRONLY | os.O_APPEND)
+        fcntl.flock(file, fcntl.LOCK_EX)
         os.dup2(file, number)
         os.close(file)
     os.chdir(folder)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tgnn.cli import app
 
 Run = Callable[..., tuple[int, str, str]]
@@ -37,11 +38,14 @@ def run(capsys, monkeypatch, tmp_path) -> Run:
 
 @pytest.fixture
 def tgnn(tmp_path) -> Run:
-    """The installed command, in a folder of the test's own."""
+    """The command in a process and a folder of its own; ``installed``: the program that a user calls."""
 
-    def command(*words: str, folder: Path = tmp_path) -> tuple[int, str, str]:
-        program = str(Path(sys.executable).with_name("tgnn"))
-        found = subprocess.run([program, *words], capture_output=True, text=True, cwd=folder, timeout=120)
+    def command(*words: str, folder: Path = tmp_path, installed: bool = False) -> tuple[int, str, str]:
+        if installed:
+            program = str(Path(sys.executable).with_name("tgnn"))
+            found = subprocess.run([program, *words], capture_output=True, text=True, cwd=folder, timeout=300)
+        else:
+            found = warm.run(warm.TGNN, *words, folder=folder)
         return found.returncode, found.stdout, found.stderr
 
     return command

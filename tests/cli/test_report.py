@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
+from tests import warm
 from tests.unit.report.make import table, write_run
 
 
@@ -65,11 +63,10 @@ def test_a_port_that_is_taken(run, tmp_path):
 
 def test_interrupting_the_server_is_quiet(tmp_path):
     write_run(tmp_path / "run")
-    words = [str(Path(sys.executable).with_name("tgnn")), "report", str(tmp_path / "run"), "--serve", "--port", "0"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert "http://127.0.0.1:" in process.stderr.readline()
+    with warm.Process(warm.TGNN, "report", str(tmp_path / "run"), "--serve", "--port", "0") as process:
+        process.until(lambda: process.read("err").endswith("\n"))
+        said = process.read("err")
+        assert "http://127.0.0.1:" in said
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert out + err == ""
+        assert process.wait() == 130
+        assert (process.read("out"), process.read("err")) == ("", said)

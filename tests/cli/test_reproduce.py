@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
+
+from tests import warm
 
 PART = ("table-1-citation", "--datasets", "karate", "--set", "train.epochs=3", "--set", "data.features=stored")
 
@@ -141,27 +139,20 @@ def test_one_model(run):
 
 def test_stopped_and_started_again(tmp_path):
     """Ctrl-C in the middle, for real and to all processes: what was done is found again."""
-    program = str(Path(sys.executable).with_name("tgnn"))
-    epochs = ("--set", "train.epochs=1500", "--set", "train.patience=1500")
+    epochs = ("--set", "train.epochs=800", "--set", "train.patience=800")
     part = ("table-1-citation", "--datasets", "karate", "--set", "data.features=stored", *epochs)
-    words = [program, "reproduce", *part, "--models", "gcn", "--runs", "2", "--jobs", "2", "--out", str(tmp_path)]
+    words = ["reproduce", *part, "--models", "gcn", "--runs", "2", "--out", str(tmp_path)]
     quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=quiet, start_new_session=True
-    )
     cells = tmp_path / "cells"
-    for _ in range(3000):
-        if len(list(cells.glob("*/history.jsonl"))) == 2:
-            break
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "type the same line again" in said
+    with warm.Process(warm.TGNN, *words, "--jobs", "2", environment=quiet) as process:
+        process.until(lambda: len(list(cells.glob("*/history.jsonl"))) == 2)
+        process.send_signal(signal.SIGINT, to_all=True)
+        assert process.wait() == 130, process.read("err")
+        assert "type the same line again" in process.read("err")
     begun = {path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")}
-    again = subprocess.run(words, capture_output=True, text=True, timeout=600, env=quiet)
+    again = warm.run(warm.TGNN, *words, "--jobs", "1", environment=quiet)
     assert again.returncode == 0, again.stderr
     assert begun == {
         path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")
     }  # gone on with, not begun anew
-    assert [len(path.read_text().splitlines()) for path in cells.glob("*/history.jsonl")] == [1500, 1500]
+    assert [len(path.read_text().splitlines()) for path in cells.glob("*/history.jsonl")] == [800, 800]

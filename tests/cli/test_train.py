@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,8 @@ import polars as pl
 import pytest
 import torch
 import yaml
+
+from tests import warm
 
 QUICK = ("--epochs", "8")
 
@@ -42,7 +44,7 @@ def write_friends(folder: Path, people: int = 60, seed: int = 0, labels: bool = 
 
 
 def test_a_run_and_all_that_can_be_done_with_it(tgnn, tmp_path):
-    code, out, err = tgnn("train", "digits", "--epochs", "30", "--out", "run")
+    code, out, err = tgnn("train", "digits", "--epochs", "30", "--out", "run", installed=True)
     assert code == 0, err
     assert "test accuracy" in out
     assert "saved in" in out
@@ -113,7 +115,7 @@ def test_several_runs(run, tmp_path):
     assert found["std"] == pytest.approx(np.std(values, ddof=1))
     assert found["interval"][0] <= found["mean"] <= found["interval"][1]
     assert len({row["split_hash"] for row in found["each"]}) == 3
-    code, out, _ = run("train", "--resume", str(tmp_path / "runs"))
+    code, out, _ = run("train", "--resume", str(tmp_path / "runs"), "--jobs", "1")
     assert code == 0
     assert "over 3 runs" in out
     assert "karate (stratified split, one per seed)" in out
@@ -255,7 +257,7 @@ def test_tensorboard_gets_the_numbers(run, tmp_path):
     assert len(events.Scalars("test")) == 1
 
 
-# ---- mistakes, through the real command ------------------------------------------------------------------------
+# ---- mistakes, in processes of their own ------------------------------------------------------------------------
 
 MISTAKES = {
     "an unknown data set": (["train", "kora"], "did you mean cora"),
@@ -322,9 +324,7 @@ def workplace(tmp_path_factory) -> Path:
     write_friends(place / "typo")
     (place / "typo/schema.yaml").write_text("nodes:\n  features:\n    heigth: numeric\n")
     write_friends(place / "unlabelled", labels=False)
-    program = str(Path(sys.executable).with_name("tgnn"))
-    words = [program, "train", "karate", "--epochs", "2", "--out", "whole"]
-    subprocess.run(words, cwd=place, check=True, capture_output=True, timeout=120)
+    warm.run(warm.TGNN, "train", "karate", "--epochs", "2", "--out", "whole", folder=place).check_returncode()
     for name in ("half", "other", "damaged", "no_facts", "of_molecules", "of_tables"):
         shutil.copytree(place / "whole", place / name)
     (place / "half/model.safetensors").unlink()
@@ -405,13 +405,14 @@ def test_a_full_disk_is_said_and_what_was_saved_stays(tgnn, tmp_path):
 @pytest.mark.parametrize("verb", [[], ["train"], ["predict"], ["evaluate"], ["data"], ["doctor"], ["models"]])
 def test_help_is_quick_and_imports_nothing_heavy(verb):
     words = [sys.executable, "-X", "importtime", "-m", "tgnn", *verb, "--help"]
-    found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    before = os.times()
+    found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    after = os.times()
     imported = {line.rpartition("|")[2].strip() for line in found.stderr.splitlines()}
     assert not imported & {"torch", "numpy", "polars", "sklearn", "torch_geometric"}
     assert "--help" in found.stdout
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "tgnn", *verb, "--help"], capture_output=True, check=True, timeout=60)
-    assert time.perf_counter() - start < 5  # 0.3 s on an idle machine; this one may be busy
+    seconds = after.children_user - before.children_user + after.children_system - before.children_system
+    assert seconds < 2  # of its own, however busy the machine is; 0.3 s on an idle one
 
 
 def test_doctor(run):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests import warm
 from tgnn.baselines.ranges import search_space
 from tgnn.training.config import make_config
 
@@ -201,16 +200,11 @@ def test_reasons_of_failures_are_told(run, tmp_path, monkeypatch):
 
 def test_ctrl_c_stops_all_and_nothing_is_lost(run, tmp_path):
     words = ["tune", "digits", *QUICK, "--set", "train.epochs=40", "--set", "train.patience=40"]
-    program = [str(Path(sys.executable).with_name("tgnn")), *words, "--jobs", "2", "--out", str(tmp_path / "stopped")]
-    process = subprocess.Popen(
-        program, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    for line in process.stderr:
-        if line.startswith("trial"):
-            break
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 130, err
+    with warm.Process(warm.TGNN, *words, "--jobs", "2", "--out", str(tmp_path / "stopped")) as process:
+        process.until(lambda: re.search("^trial", process.read("err"), re.M) is not None)
+        process.send_signal(signal.SIGINT, to_all=True)
+        code, out, err = process.wait(), process.read("out"), process.read("err")
+    assert code == 130, err
     assert "Traceback" not in err
     assert "what was tried is kept: type the same line again to go on" in err
     assert out == ""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from tests import warm
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(name: str, *arguments: str) -> str:
-    command = [sys.executable, str(EXAMPLES / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    script = f"import runpy; runpy.run_path({str(EXAMPLES / name)!r}, run_name='__main__')"
+    done = warm.run(script, *arguments)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tgnn.training.checkpoint import read_tensors
 from tgnn.training.history import read_history
 from tgnn.training.stop import asked_to_stop
@@ -23,29 +23,20 @@ WAYS = {
 }
 
 
-def start(way: str, folder: Path) -> subprocess.Popen[str]:
-    """As a shell does: in a group of its own."""
-    words = [sys.executable, "-m", "tgnn", *WAYS[way], *FOREVER, "--jobs", "2", "--out", str(folder)]
-    quiet = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=quiet, start_new_session=True)
+def start(way: str, folder: Path) -> warm.Process:
+    words = [*WAYS[way], *FOREVER, "--jobs", "2", "--out", str(folder)]
+    return warm.Process(warm.TGNN, *words, environment=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
-def stop(process: subprocess.Popen[str], number: int, ready: Callable[[], bool]) -> str:
-    """Signals the group as soon as it is ready; what was said."""
-    for _ in range(12000):
-        if ready() or process.poll() is not None:
-            break
-        time.sleep(0.01)
-    os.killpg(process.pid, number)
-    try:
-        _, said = process.communicate(timeout=60)  # which is when nobody is left that could say something
-    finally:
-        process.kill()
+def stop(process: warm.Process, number: int, ready: Callable[[], bool]) -> None:
+    """Signals all as soon as they are ready."""
+    process.until(ready)
+    process.send_signal(number, to_all=True)
+    code, said = process.wait(60), process.read("err")
     assert "Traceback" not in said
     assert "stopped" in said
     assert "killed" not in said
-    assert process.returncode == 130
-    return said
+    assert code == 130
 
 
 @pytest.mark.parametrize(
@@ -55,7 +46,8 @@ def test_all_runs_are_saved(way, number, tmp_path):
     def both_learn() -> bool:
         return sum(len(read_history(path.parent)) > 2 for path in tmp_path.rglob("history.jsonl")) == 2
 
-    stop(start(way, tmp_path), number, both_learn)
+    with start(way, tmp_path) as process:
+        stop(process, number, both_learn)
     begun = [path.parent for path in tmp_path.rglob("history.jsonl")]
     assert len(begun) == 2
     for folder in begun:
@@ -65,7 +57,6 @@ def test_all_runs_are_saved(way, number, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("wait", [0.0, 1.5])
 def test_while_workers_still_import(wait, tmp_path):
-    process = start("reproduce", tmp_path)
     seen: list[float] = []
 
     def workers() -> bool:
@@ -74,7 +65,8 @@ def test_while_workers_still_import(wait, tmp_path):
         seen.extend([time.monotonic()] if found else [])
         return bool(seen) and time.monotonic() - seen[0] >= wait
 
-    stop(process, signal.SIGINT, workers)
+    with start("reproduce", tmp_path) as process:
+        stop(process, signal.SIGINT, workers)
 
 
 def test_once_more_is_not_twice():

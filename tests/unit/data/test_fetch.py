@@ -6,10 +6,8 @@ import hashlib
 import io
 import json
 import logging
-import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import tarfile
 import time
@@ -17,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests import warm
 from tests.unit.data.servers import Server
 
 from tgnn.data.catalog.entry import Entry, Form
@@ -414,7 +413,7 @@ def alive(pid: int) -> bool:
 
 
 def wait_until(holds) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -441,9 +440,10 @@ def test_the_program_ends_with_us(tmp_path, monkeypatch, how):
         "signal.signal(signal.SIGINT, signal.default_int_handler); "
         f"fetch_package({package!r}, Path({str(tmp_path / 'shelf')!r}))"
     )
-    with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as process:
+    with warm.Process(script) as process:
         wait_until((tmp_path / "pid").exists)
         process.send_signal(how)
+        process.wait()
     wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
 
 
@@ -684,9 +684,11 @@ def _obtain_in_a_process(url: str) -> str:
 
 def test_two_processes_fetch_once(cache):
     server = Server(CONTENT)
-    with server.running(), multiprocessing.get_context("spawn").Pool(2) as pool:
-        folders = pool.map(_obtain_in_a_process, [server.url] * 2)
-    assert folders[0] == folders[1]
+    with server.running():
+        script = f"from {__name__} import _obtain_in_a_process; print(_obtain_in_a_process({server.url!r}))"
+        with warm.Process(script) as one, warm.Process(script) as other:
+            assert [process.wait() for process in (one, other)] == [0, 0], one.read("err") + other.read("err")
+            assert one.read("out") == other.read("out")
     assert len(server.asked) == 1
 
 
