@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUNS...", help="Run folders, results, or folders that hold such at any depth."),
+        typer.Argument(metavar="RUNS...", help="Folders of runs, results and studies, at any depth."),
     ],
     file: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write; by default report.html.")] = None,
     serve: Annotated[
@@ -26,7 +26,7 @@ def report(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of --serve; 0: any that is free.")] = 8000,
     json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object and nothing else.")] = False,
 ) -> None:
-    """Show runs and results as one page: tables beside the paper's, figures, learning curves.
+    """Show runs, results and searches as one page: tables beside the paper's, figures, learning curves.
 
     Examples: `tgnn report runs`, `tgnn report runs results -o report.html`, `tgnn report runs --serve`.
     """
