@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -12,6 +13,15 @@ from tests.conftest import random_edges, random_factors
 from tgnn.ops import neighbor_product, use_backend
 
 EDGES = random_edges(3000, 3000, 40_000)
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    """Where tests run side by side, torch has one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 def bits(name: str, edge_terms: bool = False) -> list[torch.Tensor]:
@@ -34,17 +44,10 @@ def assert_identical(a: list[torch.Tensor], b: list[torch.Tensor]) -> None:
 @pytest.mark.parametrize("edge_terms", [False, True])
 @pytest.mark.parametrize("name", ["cpp", "torch"])
 def test_same_bits_for_one_and_two_threads_and_every_run(name, edge_terms):
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        expected = bits(name, edge_terms)
-        assert_identical(bits(name, edge_terms), expected)
-        torch.set_num_threads(1)
-        assert_identical(bits(name, edge_terms), expected)
-        torch.set_num_threads(5)
-        assert_identical(bits(name, edge_terms), expected)
-    finally:
+    expected = bits(name, edge_terms)
+    for threads in (2, 1, 5):
         torch.set_num_threads(threads)
+        assert_identical(bits(name, edge_terms), expected)
 
 
 def test_many_python_threads_at_once():
@@ -73,9 +76,9 @@ class Products(Dataset):
         return torch.cat([t.flatten()[:500] for t in bits("cpp")])
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_loader_workers(start):
+@pytest.mark.parametrize(("start", "workers"), [("fork", 2), ("spawn", 1)])  # one imports torch long enough
+def test_loader_workers(start, workers):
     expected = Products()[0]  # the parent has used the kernel and its threads before the workers start
-    for batch in DataLoader(Products(), num_workers=2, multiprocessing_context=start, batch_size=3):
+    for batch in DataLoader(Products(), num_workers=workers, multiprocessing_context=start, batch_size=3):
         for row in batch:
             assert torch.equal(row, expected)
