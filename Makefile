@@ -9,7 +9,7 @@ demo: $(READY)          ## train tGNN on Cora and print the result beside the pa
 	$(BIN)/python examples/demo.py
 
 test: $(READY) lint     ## the linters, then the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,15 @@ from tgnn.ops import available_backends
 ALL = ["reference", "torch", "cpp"]
 if available_backends()["triton"] == "available":  # a GPU, or the interpreter in which test_triton.py runs these tests
     ALL.append("triton")
+
+
+def pytest_configure() -> None:
+    """Workers that run side by side share the cores, and so do the processes that their tests start."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        threads = max(1, (os.cpu_count() or 1) // workers)
+        torch.set_num_threads(threads)
+        os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
 def _available(name: str) -> str:
