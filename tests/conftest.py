@@ -35,14 +35,15 @@ def _available(name: str) -> str:
 
 @pytest.fixture(autouse=True)
 def logger_as_it_was() -> Iterator[None]:
-    """The command sets up the logger for its process; the next test wants it as it was."""
+    """The command sets up the logger for its process, searches turn it off; the next test wants it as it was."""
     yield
     logger = logging.getLogger("tgnn")
     for handler in list(logger.handlers):  # they write to what pytest has captured, and closes now
         logger.removeHandler(handler)
         handler.close()
     logger.filters.clear()
-    logger.propagate = True
+    logger.setLevel(logging.NOTSET)
+    logger.propagate, logger.disabled = True, False
 
 
 @pytest.fixture(params=ALL)
