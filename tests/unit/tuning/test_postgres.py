@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import time
 
 import optuna
 from sqlalchemy import create_engine, text
 
+from tests import warm
 from tests.unit.tuning.postgres import PASSWORD
 from tgnn.tuning.result import RESULT, StudyResult
 
@@ -24,7 +22,7 @@ main()
 TRIALS = 6
 
 
-def start(url: str, folder: str, where) -> subprocess.Popen[str]:
+def start(url: str, folder: str, where) -> warm.Process:
     words = [
         "tune",
         "digits",
@@ -41,39 +39,23 @@ def start(url: str, folder: str, where) -> subprocess.Popen[str]:
     ]
     words += ["--set", "train.epochs=40", "--set", "train.patience=40", "--search", "model.hidden=16,32"]
     words += ["--jobs", "1", "--storage", url, "--study", "shared", "--out", folder]
-    return subprocess.Popen(
-        [sys.executable, "-c", WORKER, *words],
-        cwd=where,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+    return warm.Process(WORKER, *words, folder=where, environment=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
 def test_no_trial_is_lost_or_done_twice_when_a_worker_is_killed(server, tmp_path):
     engine = create_engine(server.url.replace("postgresql:", "postgresql+psycopg2:"))
-    first, second = (start(server.url, name, tmp_path) for name in ("first", "second"))
-    try:
-        until = time.monotonic() + 400
-        claims: list[int] = []
-        while len(claims) < 2:  # both are in the middle of a trial
-            assert time.monotonic() < until
-            assert first.poll() is None, first.communicate()
-            time.sleep(0.1)
-            with engine.connect() as connection:
-                there = connection.scalar(text("select to_regclass('tgnn_claims')"))
-                found = (
-                    connection.execute(text("select place from tgnn_claims where study = 'shared'")) if there else ()
-                )
-                claims = [row.place for row in found]
+
+    def both_are_in_a_trial() -> bool:
+        with engine.connect() as connection:
+            if connection.scalar(text("select to_regclass('tgnn_claims')")) is None:
+                return False
+            return connection.scalar(text("select count(*) from tgnn_claims where study = 'shared'")) >= 2
+
+    with start(server.url, "first", tmp_path) as first, start(server.url, "second", tmp_path) as second:
+        first.until(both_are_in_a_trial)
         first.send_signal(signal.SIGKILL)
-        _, said = second.communicate(timeout=400)
-    finally:
-        for process in (first, second):
-            process.kill()
-            process.communicate()
-    assert second.returncode == 0, said
+        code, said = second.wait(), second.read("err")
+    assert code == 0, said
     assert PASSWORD not in said
     with engine.connect() as connection:
         assert connection.scalar(text("select count(*) from tgnn_claims where study = 'shared'")) == 0
