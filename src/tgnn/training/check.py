@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
 import torch
 
 from tgnn.baselines import build_model, find_model
 from tgnn.baselines.shape import Shape
 from tgnn.training.config import Config, ModelConfig
+from tgnn.training.hearing import quietly
 
 _ANY = {
     "node": Shape("node", 4, None, 2, positions=2, nodes=4, degrees=(1, 1, 1, 1)),
@@ -34,15 +33,8 @@ def build_quietly(settings: ModelConfig, shape: Shape) -> torch.nn.Module:
         settings: Of the model.
         shape: Of some data.
     """
-    logger = logging.getLogger("tgnn")
-    before, logger.disabled = logger.disabled, True
-    try:
-        with torch.random.fork_rng([]):
-            return build_model(
-                settings.name, shape, settings.hidden, settings.layers, settings.dropout, settings.arguments
-            )
-    finally:
-        logger.disabled = before
+    with quietly(), torch.random.fork_rng([]):
+        return build_model(settings.name, shape, settings.hidden, settings.layers, settings.dropout, settings.arguments)
 
 
 def lacks(settings: ModelConfig, learned: Shape, found: Shape) -> str | None:

@@ -1,4 +1,4 @@
-"""What runs in other processes say, told by the one that the user looks at."""
+"""Who may say something: other processes through the one that the user looks at, and trials nothing."""
 
 from __future__ import annotations
 
@@ -23,6 +23,21 @@ def listening(context: SpawnContext) -> Iterator[Any]:
         said.put(None)
         thread.join(timeout=2)  # a process that was killed may have left the queue locked
         said.cancel_join_thread()
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """This thread says nothing while this lasts; others may."""
+    mine, logger = threading.get_ident(), logging.getLogger("tgnn")
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != mine
+
+    logger.addFilter(others)
+    try:
+        yield
+    finally:
+        logger.removeFilter(others)
 
 
 def speak_through(said: Any) -> None:

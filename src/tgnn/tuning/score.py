@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from tgnn.training.config import Config
+from tgnn.training.hearing import quietly
 from tgnn.training.loop import Epoch, fit
 from tgnn.training.prepare import prepare_blind
 from tgnn.training.run import find_device, make_model, set_threads
@@ -18,14 +18,10 @@ def validation_score(config: Config, tell: Callable[[Epoch], None] = lambda epoc
         config: Of one run.
         tell: Called after every epoch; what it raises ends the training.
     """
-    logger = logging.getLogger("tgnn")
-    before, logger.disabled = logger.disabled, True  # advice is for settings that somebody chose
-    try:
+    with quietly():  # advice is for settings that somebody chose
         set_threads(config)
         prepared = prepare_blind(config)
         model = make_model(config, prepared.shape).to(find_device(config.train.device))
         _, progress = fit(model, prepared, config, None, tell=tell)
-    finally:
-        logger.disabled = before
     assert progress.best_score is not None
     return progress.best_score
