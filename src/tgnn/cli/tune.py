@@ -146,7 +146,7 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
         from tgnn.tuning.tune import tune as search
     except ImportError as error:
         raise ImportError(f"tgnn tune needs {error.name}: pip install 'tgnn[tune]'") from error
-    from tgnn.training.loop import Interrupted
+    from tgnn.training.stop import Interrupted
 
     try:
         with _watch(plan, quiet=json or console.verbosity < 0) as tell:

@@ -20,7 +20,7 @@ def read_earlier(path: Path, experiment: Experiment, ask: Ask) -> Result | None:
     Args:
         path: Of the result.
         experiment: Of which it is.
-        ask: What is asked for now.
+        ask: The part of it that is being made.
     """
     if not path.exists():
         return None

@@ -20,8 +20,7 @@ from tgnn.training.config import Config
 from tgnn.training.history import History
 from tgnn.training.optimizer import Schedule, make_optimizer
 from tgnn.training.prepare import Prepared
-from tgnn.training.stop import Interrupted as Interrupted
-from tgnn.training.stop import asked_to_stop as asked_to_stop  # others import both from here
+from tgnn.training.stop import Interrupted, asked_to_stop
 from tgnn.training.task import Task
 from tgnn.training.vitals import advice, gradient_norms, mixing_weights, shares, watching
 

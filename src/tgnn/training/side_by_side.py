@@ -15,7 +15,6 @@ from tgnn.training.hearing import listening
 from tgnn.training.run import train
 from tgnn.training.stop import Interrupted, asked_to_stop
 from tgnn.training.worker import Killed, Worker
-from tgnn.training.worker import begin_worker as begin_worker  # others import it from here
 
 K = TypeVar("K")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import optuna
 
 from tgnn.training.batches import check_batches
-from tgnn.training.loop import Interrupted
 from tgnn.training.prepare import Prepared, prepare_blind
 from tgnn.training.run import environment, find_device
+from tgnn.training.stop import Interrupted
 from tgnn.training.task import HIGHER_IS_BETTER
 from tgnn.tuning.outcome import importance_of, trials_of, write_all
 from tgnn.tuning.plan import Plan

@@ -49,6 +49,7 @@ def test_an_error_that_cannot_be_sent_says_the_same():
     assert worker._portable(same) is same
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the process to kill in /proc")
 def test_a_process_that_is_killed_fails_one_run(tmp_path):
     forever = {"train.epochs": 10**6, "train.patience": 10**6}
     plans = {
@@ -87,9 +88,6 @@ def _open_files(pid: str) -> list[str]:
         for file in Path(f"/proc/{pid}/fd").iterdir():
             found.append(os.readlink(file))
     return found
-
-
-pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
 
 
 def test_whether_somebody_trains_there(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.tuning.small import small_plan, told
 from tgnn.training.config import Config
-from tgnn.training.loop import Interrupted
+from tgnn.training.stop import Interrupted
 from tgnn.tuning.plan import Plan
 from tgnn.tuning.result import RESULT, StudyResult
 from tgnn.tuning.tune import tune
