@@ -46,7 +46,7 @@ def test_a_part_of_a_table(run, tmp_path):
     ("words", "lines", "last"),
     [
         (("theorems",), 9, "Theorem 3 on 100 random layers, 1 run"),
-        (("figure-interactions", "--models", "pna", "--largest", "16"), 8, "pna 16 on 8, 3 runs"),
+        (("figure-interactions", "--models", "pna", "--largest", "8"), 8, "pna 8 on 8, 3 runs"),
         (("table-1-citation", "--models", "tgnn", "--runs", "2"), 3, "tgnn on pubmed, 2 runs  (paper 0.908)"),
     ],
 )
