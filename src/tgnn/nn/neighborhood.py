@@ -51,16 +51,16 @@ class Neighborhood(NamedTuple):
         node, that of the edges into it, as PyG's ``gcn_norm`` has.
         """
         wide = torch.promote_types(dtype, torch.float32)  # half precision does not count beyond 256
-        into = _inverse_root(self.degrees().to(wide))
+        into = inverse_root(self.degrees().to(wide))
         if not self.bipartite:
             return into.to(dtype), into.to(dtype)
         edge_index = as_edge_index(self.graph)
         weight = torch.ones(edge_index.size(1), device=into.device) if self.weight is None else self.weight
         out_of = torch.zeros(self.size[0], dtype=wide, device=into.device)
-        return _inverse_root(out_of.index_add(0, edge_index[0], weight.to(wide))).to(dtype), into.to(dtype)
+        return inverse_root(out_of.index_add(0, edge_index[0], weight.to(wide))).to(dtype), into.to(dtype)
 
 
-def _inverse_root(degree: Tensor) -> Tensor:
+def inverse_root(degree: Tensor) -> Tensor:
     return torch.where(degree > 0, degree.clamp(min=torch.finfo(degree.dtype).tiny).rsqrt(), 0)
 
 

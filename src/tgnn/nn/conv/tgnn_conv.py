@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,13 @@ from tgnn.ops.dispatch import check_weight
 
 _LOW = ("sum", "mean", "gcn", None)
 _FACTORS = ("plain", "weighted", "tempered")
+
+
+class Told(NamedTuple):
+    """What a node tells all its neighbours alike: its factor and its summand, ``[N_src, R]`` and ``[N_src, d]``."""
+
+    factor: Tensor | None
+    summand: Tensor | None
 
 
 class TGNNConv(MessagePassing):
@@ -147,22 +154,55 @@ class TGNNConv(MessagePassing):
         weighted = self.factors == "weighted" and self.rank > 0
         near = neighborhood(x, edge_index, edge_weight, _as_rows(edge_attr), size, self.closed, weighted)
 
-        if self.cp is None:
-            out = self._low(near)
-        elif self.low_order is None:
-            out = self.cp.update(self._product(near))
+        roots = near.inverse_roots(near.x.dtype) if self.needs_roots else None
+        return self.hear(self.tell(near.x, None if roots is None else roots[0]), near, roots, own)
+
+    @property
+    def needs_roots(self) -> bool:
+        """Whether something is divided by the roots of degrees."""
+        return self.low_order == "gcn" or (self.factors == "weighted" and self.rank > 0)
+
+    def tell(self, x: Tensor, out_of: Tensor | None) -> Told:
+        """The half of the layer that is done once for every source.
+
+        Args:
+            x: Features of the sources.
+            out_of: Their ``d ** -0.5``, if needed.
+        """
+        factor = None if self.cp is None else self.cp.factors(x)
+        summand = None if self.lin_low is None else self.lin_low(x)
+        if self.low_order == "gcn":
+            assert summand is not None
+            assert out_of is not None
+            summand = summand * out_of.to(summand.dtype).unsqueeze(1)
+        return Told(factor, summand)
+
+    def hear(self, told: Told, near: Neighborhood, roots: tuple[Tensor, Tensor] | None, own: Tensor | None) -> Tensor:
+        """The half that is done for every destination.
+
+        Args:
+            told: By the sources.
+            near: Which of them each destination hears.
+            roots: ``d ** -0.5`` of sources and of destinations, if needed.
+            own: Features of the destinations, if there is a weight for them.
+        """
+        low = None if told.summand is None else self._sum(told.summand, near, roots)
+        if told.factor is None:
+            assert low is not None
+            out = low
         else:
-            out = self.mix(self.cp.update(self._product(near)), self._low(near))
+            assert self.cp is not None
+            high = self.cp.update(self._product(told.factor, near, roots))
+            out = high if low is None else self.mix(high, low)
         if self.lin_root is not None:
             if own is None:
                 raise ValueError("root_weight=True needs the features of the node itself, but x_dst is None")
             out = out + self.lin_root(own)
         return out
 
-    def _product(self, near: Neighborhood) -> Tensor:
+    def _product(self, z: Tensor, near: Neighborhood, roots: tuple[Tensor, Tensor] | None) -> Tensor:
         """The product over S(v), tanh applied where that is fused."""
         assert self.cp is not None
-        z = self.cp.factors(near.x)
         addend = None if self.lin_edge is None else self.lin_edge(near.edge_attr)
         if self.factors != "plain" and not torch.compiler.is_compiling():
             check_weight(near.weight)  # the operator sees only what becomes of it
@@ -171,7 +211,8 @@ class TGNNConv(MessagePassing):
             return torch.tanh(product) if self.cp.fuses_tanh else product
         weight = near.weight
         if self.factors == "weighted":
-            weight = _gcn_weight(near, z.dtype)
+            assert roots is not None
+            weight = _gcn_weight(near, roots, z.dtype)
         return neighbor_product(
             z,
             near.graph,
@@ -182,22 +223,20 @@ class TGNNConv(MessagePassing):
             self_loops=near.self_loops,
         )
 
-    def _low(self, near: Neighborhood) -> Tensor:
-        """The linear branch: a sum, or a sum scaled before and after."""
-        assert self.lin_low is not None
-        x = self.lin_low(near.x)
+    def _sum(self, summand: Tensor, near: Neighborhood, roots: tuple[Tensor, Tensor] | None) -> Tensor:
+        """The linear branch: a sum over S(v), divided afterwards where that is asked for."""
         into = None
         if self.low_order == "gcn":
-            out_of, into = near.inverse_roots(x.dtype)
-            x = x * out_of.unsqueeze(1)
+            assert roots is not None
+            into = roots[1]
         elif self.low_order == "mean":
-            degree = near.degrees().to(torch.promote_types(x.dtype, torch.float32))
-            into = torch.where(degree > 0, 1 / degree.clamp(min=torch.finfo(degree.dtype).tiny), 0).to(x.dtype)
-        out = near.sum(x)
+            degree = near.degrees().to(torch.promote_types(summand.dtype, torch.float32))
+            into = torch.where(degree > 0, 1 / degree.clamp(min=torch.finfo(degree.dtype).tiny), 0)
+        out = near.sum(summand)
         if self.lin_edge_low is not None:
             out = out + self.lin_edge_low(_sum_of_edges(near))
         if into is not None:
-            out = out * into.unsqueeze(1)
+            out = out * into.to(out.dtype).unsqueeze(1)
         return out if self.act_low is None else self.act_low(out)
 
     def _masked(self, weight: Tensor | None) -> Tensor:
@@ -229,9 +268,9 @@ def _as_rows(edge_attr: Tensor | None) -> Tensor | None:
     return edge_attr.unsqueeze(1) if edge_attr is not None and edge_attr.dim() == 1 else edge_attr
 
 
-def _gcn_weight(near: Neighborhood, dtype: torch.dtype) -> Tensor:
+def _gcn_weight(near: Neighborhood, roots: tuple[Tensor, Tensor], dtype: torch.dtype) -> Tensor:
     """``w_uv / sqrt(d_u d_v)`` of every edge, but at most 1 (which it can exceed where weights are small)."""
-    out_of, into = near.inverse_roots(dtype)
+    out_of, into = (root.to(dtype) for root in roots)
     src, dst = as_edge_index(near.graph)
     weight = out_of[src] * into[dst]
     return (weight if near.weight is None else weight * near.weight.to(dtype)).clamp(max=1)
