@@ -36,7 +36,7 @@ MEMBERS, FEATURES = 8, 3
 ORDERS = tuple(range(1, MEMBERS + 1))
 WIDTHS = (8, 32)
 POOLINGS = ("cp", "sum", "mean", "max", "attention", "pna")
-_TRAIN, _VAL, _TEST, _BATCH, _EPOCHS = 8000, 2000, 4000, 250, 60
+_TRAIN, _VAL, _TEST, _BATCH, _EPOCHS = 8000, 2000, 4000, 250, 200
 NOTES = (
     "Sets of 8 members, m of them marked; the label is the sign of the product of the marked values. 8,000 sets to "
     "learn from, 2,000 to choose the epoch, accuracy on 4,000 more; 0.5 is chance.",
