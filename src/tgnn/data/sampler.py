@@ -36,6 +36,10 @@ class NeighborSampler(BaseSampler):
     ``torch.manual_seed``. A loader that does not shuffle gives the same samples in every epoch, which is right for
     validation; call :meth:`set_epoch` where it is not.
 
+    **The same in parts.** With ``by_node=True`` it depends on ``seed``, the epoch and the node alone: where all hops
+    have the same fan-out, a seed then has the same neighbourhood in any batch. So processes that share a batch sample
+    together what one would sample alone. Call :meth:`set_epoch`: nothing else changes what is drawn.
+
     **The paper's sampling.** It samples k neighbours of each node, and "if a node has a number of neighbors less than
     [k], some of its neighbor nodes will get resampled until it hits [k]" (appendix, efficiency on Cora). With
     ``fill_up=True`` such a node gets every in-edge once, then again without replacement, round after round until there
@@ -52,6 +56,7 @@ class NeighborSampler(BaseSampler):
         fill_up: Give nodes with fewer in-edges some of them again, as above.
         edge_ids: Say which edges were sampled, as places in ``edge_index`` or ``col``. The loader needs them to pick
             ``edge_attr`` and ``edge_weight``.
+        by_node: Draw the same for a node in every batch and hop, as above.
         seed: Other seeds give other samples.
 
     Shapes:
@@ -80,12 +85,14 @@ class NeighborSampler(BaseSampler):
         replace: bool = False,
         fill_up: bool = False,
         edge_ids: bool = True,
+        by_node: bool = False,
         seed: int = 0,
     ) -> None:
         self.num_neighbors = check_fan_out(fan_out, replace, fill_up)  # PyG's inference() looks for this name
-        self.replace, self.fill_up, self.edge_ids, self.seed = replace, fill_up, edge_ids, seed
+        self.replace, self.fill_up, self.edge_ids = replace, fill_up, edge_ids
+        self.by_node, self.seed = by_node, seed
         self._files = [_File.of(part) for part in graph] if isinstance(graph, (tuple, list)) else []
-        self._in_edges = _in_edges(graph, num_nodes)
+        self._in_edges = in_edges_of(graph, num_nodes)
         # Shared: workers that live through several epochs see it change.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         native.load()  # before there are workers: they inherit it
@@ -121,6 +128,7 @@ class NeighborSampler(BaseSampler):
             replace=self.replace,
             fill_up=self.fill_up,
             edge_ids=self.edge_ids,
+            by_node=self.by_node,
             seed=self.seed,
             epoch=int(self._epoch),
         )
@@ -144,7 +152,7 @@ class NeighborSampler(BaseSampler):
         self.__dict__.update(state)
         if isinstance(parts := state["_in_edges"], tuple):
             pair = tuple(part.open() if isinstance(part, _File) else part for part in parts)
-            self._in_edges = _in_edges(pair, None)
+            self._in_edges = in_edges_of(pair, None)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.num_neighbors}, num_nodes={self.num_nodes}, num_edges={self.num_edges})"
@@ -160,8 +168,13 @@ def _refuse_types_and_times(index: NodeSamplerInput | EdgeSamplerInput) -> None:
 # ---- graphs ----------------------------------------------------------------------------------------------------
 
 
-def _in_edges(graph: Any, num_nodes: int | None) -> Grouping:
-    """The edges into each node, from every form of graph."""
+def in_edges_of(graph: Any, num_nodes: int | None = None) -> Grouping:
+    """The edges into each node, from every form of graph.
+
+    Args:
+        graph: As for :class:`NeighborSampler`.
+        num_nodes: The same.
+    """
     if isinstance(graph, (tuple, list)) and len(graph) == 2:
         return _compressed(_as_tensor(graph[0], "rowptr"), _as_tensor(graph[1], "col"), num_nodes)
     if not isinstance(graph, Tensor) or graph.layout != torch.strided or graph.dim() != 2 or graph.size(0) != 2:

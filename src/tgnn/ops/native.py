@@ -62,7 +62,7 @@ class Library:
             self._declare(f"tgnn_backward_{suffix}", [*inputs, *graph, *graph, *[pointer] * 7])
         for suffix in ("i32", "i64"):
             self._declare(f"tgnn_group_{suffix}", [pointer, pointer, integer, integer, *[pointer] * 3])
-            sampling = [pointer, integer, pointer, integer, integer, ctypes.c_int, ctypes.c_int]
+            sampling = [pointer, integer, pointer, integer, integer, *[ctypes.c_int] * 3]
             self._declare(f"tgnn_sample_{suffix}", [*[pointer] * 3, integer, integer, *sampling, pointer])
         self._declare("tgnn_sample_take", [pointer] * 4)
 

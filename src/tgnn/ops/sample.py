@@ -42,6 +42,7 @@ def sample_neighbors(
     replace: bool = False,
     fill_up: bool = False,
     edge_ids: bool = True,
+    by_node: bool = False,
     seed: int = 0,
     epoch: int = 0,
 ) -> Sample:
@@ -57,6 +58,8 @@ def sample_neighbors(
         replace: Draw with replacement.
         fill_up: Give nodes with fewer in-edges some of them again, until there are as many as ``fan_out`` says.
         edge_ids: Say which edges of the graph were sampled.
+        by_node: What is drawn for a node depends on ``seed``, ``epoch`` and the node alone, not on the other seeds nor
+            on the hop.
         seed: Other seeds give other samples.
         epoch: So do other epochs.
 
@@ -74,10 +77,10 @@ def sample_neighbors(
         ([1, 2, 1], [2, 2])
     """
     seeds = _checked_seeds(seeds, in_edges.num_groups)
-    key = _key(seed, epoch, seeds)
+    key = _key(seed, epoch, seeds[:0] if by_node else seeds)
     if lib := native.load():
-        return _compiled(lib, in_edges, seeds, fan_out, key, replace, fill_up, edge_ids)
-    return _in_numpy(in_edges, seeds, fan_out, key, replace, fill_up, edge_ids)
+        return _compiled(lib, in_edges, seeds, fan_out, key, replace, fill_up, by_node, edge_ids)
+    return _in_numpy(in_edges, seeds, fan_out, key, replace, fill_up, by_node, edge_ids)
 
 
 def check_fan_out(fan_out: Any, replace: bool, fill_up: bool) -> list[int]:
@@ -135,6 +138,7 @@ def _compiled(
     key: int,
     replace: bool,
     fill_up: bool,
+    by_node: bool,
     edge_ids: bool,
 ) -> Sample:
     hops = len(fan_out)
@@ -142,7 +146,8 @@ def _compiled(
     report = torch.empty(5 + 2 * hops, dtype=torch.int64)
     suffix = "i32" if in_edges.other.dtype == torch.int32 else "i64"
     fan_outs = torch.tensor(fan_out, dtype=torch.int64)
-    lib.call(f"tgnn_sample_{suffix}", *graph, seeds, seeds.numel(), fan_outs, hops, key, replace, fill_up, report)
+    way = (key, replace, fill_up, by_node)
+    lib.call(f"tgnn_sample_{suffix}", *graph, seeds, seeds.numel(), fan_outs, hops, *way, report)
     nodes, edges, wrong_node, wrong_place, *per_hop = report.tolist()
     _refuse(in_edges, wrong_node, wrong_place)
     node, row, col = (torch.empty(size, dtype=torch.int64) for size in (nodes, edges, edges))
@@ -202,6 +207,7 @@ def _in_numpy(
     key: int,
     replace: bool,
     fill_up: bool,
+    by_node: bool,
     edge_ids: bool,
 ) -> Sample:
     ptr, source = in_edges.ptr.numpy(), in_edges.other.numpy()
@@ -214,7 +220,8 @@ def _in_numpy(
         wrong = (low < 0) | (low > high) | (high > len(source))
         if wrong.any():
             _refuse(in_edges, int(node[begin:][wrong][0]), -1)
-        state = _mixed(np.uint64(_mixed_number(key + (hop + 1) * _GOLDEN)) ^ node[begin:].astype(np.uint64))
+        of_hop = _mixed_number(key + (1 if by_node else hop + 1) * _GOLDEN)
+        state = _mixed(np.uint64(of_hop) ^ node[begin:].astype(np.uint64))
         owner, place = _places(state, high - low, most, replace, fill_up)
         place += low[owner]
         far = source[place].astype(np.int64)

@@ -27,6 +27,7 @@ from tgnn.ops.graph import Grouping
 from tgnn.ops.sample import sample_neighbors
 
 WAYS = [{}, {"replace": True}, {"fill_up": True}]
+BY_NODE = [way | {"by_node": True} for way in WAYS]
 
 
 def random_edges(nodes: int, edges: int) -> Tensor:
@@ -72,12 +73,12 @@ def random_cases(count: int) -> Iterator[tuple[Tensor, int, list[int], list[int]
 # ---- what a sample holds ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS + BY_NODE)
 def test_numpy_gives_the_same_bits(way, monkeypatch):
     if native.load() is None:
         pytest.skip(f"no kernels: {native.why_unavailable()}")
     for edges, nodes, seeds, fan_out in random_cases(150):
-        if not way:
+        if "replace" not in way and "fill_up" not in way:
             fan_out = [*fan_out, -1]
         sampler = NeighborSampler(edges, fan_out, num_nodes=nodes, **way)
         wide = NeighborSampler(compressed(edges, nodes)[:2], fan_out, **way)  # int64
@@ -263,6 +264,28 @@ def test_what_decides_a_sample():
     ):
         assert not are_same(other, first)
     assert not are_same(sample([5, 7, 9], seed=1), sample([5, 7, 9], epoch=1))
+
+
+def tree(out: SamplerOutput, place: int, hops: int) -> tuple:
+    """A node and, for each of its sampled in-edges, the edge and what is known of its source."""
+    into = (out.col == place).nonzero().squeeze(1).tolist() if hops else []
+    return int(out.node[place]), tuple((int(out.edge[e]), tree(out, int(out.row[e]), hops - 1)) for e in into)
+
+
+@pytest.mark.parametrize("way", BY_NODE)
+def test_halves_of_a_batch_have_the_neighbourhoods_of_the_whole(way, code):
+    edges, seeds = random_edges(200, 3000), list(range(0, 60, 2))
+
+    def trees(part: list[int], epoch: int = 0) -> list[tuple]:
+        sampler = NeighborSampler(edges, [3, 3, 3], num_nodes=200, seed=5, **way)
+        sampler.set_epoch(epoch)
+        out = sampled(sampler, part)
+        return [tree(out, place, 3) for place in range(len(part))]
+
+    whole = trees(seeds)
+    assert trees(seeds[:11]) + trees(seeds[11:]) == whole
+    assert trees(seeds[::-1]) == whole[::-1]
+    assert all(one != other for one, other in zip(trees(seeds, epoch=1), whole))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -64,10 +64,10 @@ int guarded(const F& f) {
 #define TGNN_SAMPLE(I, NAME)                                                                                        \
   extern "C" int tgnn_sample_##NAME(const Index* ptr, const I* source, const Index* edge, Index nodes, Index edges, \
                                     const Index* seeds, Index count, const Index* fan_out, Index hops,              \
-                                    uint64_t key, int replace, int fill_up, Index* report) {                        \
+                                    uint64_t key, int replace, int fill_up, int by_node, Index* report) {           \
     return guarded([&] {                                                                                            \
       sample<I>({ptr, source, edge, nodes, edges}, seeds, count, fan_out, hops,                                     \
-                {key, replace != 0, fill_up != 0}, report);                                                         \
+                {key, replace != 0, fill_up != 0, by_node != 0}, report);                                           \
     });                                                                                                             \
   }
 

@@ -83,7 +83,7 @@ struct InEdges {
 
 struct Way {
   uint64_t key;
-  bool replace, fill_up;
+  bool replace, fill_up, by_node;
 };
 
 // What a node gets: all its in-edges `rounds` times, then `drawn` of them.
@@ -222,7 +222,8 @@ void sample(const InEdges<Source>& graph, const Index* seeds, Index count, const
   sample.wrong_node = sample.wrong_place = -1;
   for (Index hop = 0, begin = 0; hop < hops && !sample.wrong(); ++hop) {
     const Index end = Index(sample.node.size()), edges = Index(sample.edge.size());
-    sample_edges(graph, way, fan_out[hop], mixed(way.key + uint64_t(hop + 1) * kGolden), begin, end, sample);
+    const uint64_t key = mixed(way.key + (way.by_node ? 1 : uint64_t(hop + 1)) * kGolden);
+    sample_edges(graph, way, fan_out[hop], key, begin, end, sample);
     if (!sample.wrong()) place_sources(edges, graph.nodes, sample);
     sample.hop_nodes.push_back(Index(sample.node.size()) - end);
     sample.hop_edges.push_back(Index(sample.edge.size()) - edges);
