@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tgnn.data.disk.graph import DiskGraph
 from tgnn.data.formats.packed import PackedGraphs
 from tgnn.data.formats.single import PLAIN
 
@@ -49,11 +50,13 @@ class About:
         return asdict(self)
 
 
-def describe(data: Data | PackedGraphs, name: str, source: str) -> About:
+def describe(data: Data | PackedGraphs | DiskGraph, name: str, source: str) -> About:
     """Says what can be told from the data: what the user's tables say, if it comes from such.
 
-    Else integers are classes, one float is a number, several 0/1 are labels.
+    Else integers are classes, one float is a number, several 0/1 are labels. A graph on disk says all of it itself.
     """
+    if isinstance(data, DiskGraph):
+        return replace(data.about, source=source)
     y, said = data.y, (getattr(data, "encoding", None) or {}).get("target") or {}
     if y is None:
         target, outputs = "classes", 0
@@ -70,7 +73,7 @@ def describe(data: Data | PackedGraphs, name: str, source: str) -> About:
     return About(name, level, target, METRIC_OF[target], outputs, source, getattr(data, "origin", ""))
 
 
-def statistics(data: Data | PackedGraphs) -> dict[str, int]:
+def statistics(data: Data | PackedGraphs | DiskGraph) -> dict[str, int]:
     """The numbers that tell a data set: graphs, nodes, edges (as in ``edge_index``), features, outputs."""
     if isinstance(data, PackedGraphs):
         found = {"graphs": len(data), "nodes": int(data.num_nodes.sum()), "edges": data.total_edges}
@@ -81,8 +84,13 @@ def statistics(data: Data | PackedGraphs) -> dict[str, int]:
     return found | {"outputs": describe(data, "", "").outputs}
 
 
-def content_hash(data: Data | PackedGraphs) -> str:
-    """16 hexadecimal digits that tell the content: edges, features and targets, whatever file they come from."""
+def content_hash(data: Data | PackedGraphs | DiskGraph) -> str:
+    """16 hexadecimal digits that tell the content: edges, features and targets, whatever file they come from.
+
+    That of a graph on disk was made when it was written, of its files: it is not that of the same graph in memory.
+    """
+    if isinstance(data, DiskGraph):
+        return data.hash
     digest = hashlib.sha256()
     tensors = data.tensors() if isinstance(data, PackedGraphs) else _tensors(data)
     for name in sorted(tensors):

@@ -8,7 +8,7 @@ from tgnn.data.catalog import CATALOG
 from tgnn.data.formats.detect import detect
 from tgnn.data.load import find_path
 
-_OF_NODES = ("table", "gnn-benchmark", "graph")
+_OF_NODES = ("table", "gnn-benchmark", "graph", "graph on disk")
 
 
 def level_of(name: str) -> str:

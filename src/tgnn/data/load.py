@@ -37,14 +37,14 @@ def load(
     split: str | None = None,
     seed: int = 0,
 ) -> Loaded:
-    """A data set, ready to train: PyG's ``Data`` with labelled nodes, or a list of graphs.
+    """A data set, ready to train: PyG's ``Data`` with labelled nodes, a graph that stays on disk, or a list of graphs.
 
     ``data.split`` holds its :class:`~tgnn.data.splits.Split` (none without labels) and ``data.about`` what is to be
     predicted, how that is scored, and which source served. Nothing ever prompts.
 
     Args:
-        name_or_path: A name of :func:`list_datasets`, or the user's own data: a folder of tables, a ``.npz``, a folder
-            of TU files, a CSV of SMILES (docs/own_data.md).
+        name_or_path: A name of :func:`list_datasets`, or the user's own data: a folder of tables, a ``.npz``, a graph
+            on disk, a folder of TU files, a CSV of SMILES (docs/own_data.md).
         root: Folder to look into before the cache and the network (default: ``$TGNN_DATA``). It is only read.
         offline: Whether to stay away from the network.
         split: Protocol, if not the default of the data set; ``tgnn data splits NAME`` lists them.

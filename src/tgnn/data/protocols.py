@@ -24,10 +24,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data import splits
+from tgnn.data.disk.graph import DiskGraph
 from tgnn.data.formats.packed import PackedGraphs
 from tgnn.data.splits import Split
 
-Loaded: TypeAlias = Data | PackedGraphs
+Loaded: TypeAlias = Data | PackedGraphs | DiskGraph
 
 STORED = ("public", "published", "official", "scaffold", "column")
 """Names for a split that comes with the data."""
@@ -79,6 +80,8 @@ def _fold(y: Tensor, seed: int) -> Split:
 def _stored(data: Loaded) -> Split | None:
     if isinstance(data, PackedGraphs):
         split = data.published_split()
+    elif isinstance(data, DiskGraph):
+        split = data.stored_split()
     elif data.get("train_mask") is not None and data.get("test_mask") is not None:
         split = splits.from_masks("public", data.train_mask, data.val_mask, data.test_mask)
     else:

@@ -9,9 +9,10 @@ from typing import TypeAlias
 
 from torch_geometric.data import Data
 
+from tgnn.data.disk.graph import DiskGraph
 from tgnn.data.formats.packed import PackedGraphs
 
-Loaded: TypeAlias = Data | PackedGraphs
+Loaded: TypeAlias = Data | PackedGraphs | DiskGraph
 
 
 @dataclass(frozen=True)

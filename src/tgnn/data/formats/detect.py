@@ -10,6 +10,8 @@ from torch_geometric.data import Data
 
 from tgnn.data.about import statistics
 from tgnn.data.checks import check_graph, check_graphs
+from tgnn.data.disk.graph import DiskGraph
+from tgnn.data.disk.layout import FILE
 from tgnn.data.formats.gnn_benchmark import read_gnn_benchmark
 from tgnn.data.formats.npz import open_npz
 from tgnn.data.formats.packed import PackedGraphs, read_packed
@@ -24,7 +26,8 @@ ACCEPTED = """\
 - a folder with edges.csv, and nodes.csv, for one graph; with graphs.csv as well for many (also .tsv, .csv.gz, .parquet)
 - a .csv, .tsv, .csv.gz or .parquet file with a column of SMILES
 - a folder of TU text files (NAME_A.txt, NAME_graph_indicator.txt, NAME_graph_labels.txt)
-- a .npz of the gnn-benchmark collection, or one that tgnn data convert has written"""
+- a .npz of the gnn-benchmark collection, or one that tgnn data convert has written
+- a folder with graph.json, which tgnn data convert or generate has written: a graph that stays on disk"""
 _PICKLES = (".gpickle", ".pkl", ".pickle", ".gpickle.gz", ".pkl.gz", ".pickle.gz")
 CONVERT = """\
 import networkx, polars as pl  # with the graph of networkx in G
@@ -36,8 +39,8 @@ pl.DataFrame([{"source": u, "target": v, **d} for u, v, d in G.edges(data=True)]
 def detect(path: Path | str) -> str:
     """Says what there is; what cannot be read is an error that says what can. Nothing is unpickled.
 
-    ``"table"``, ``"graph tables"`` and ``"smiles"`` are the user's own, ``"graph"`` and ``"packed"`` (many graphs) what
-    ``tgnn data convert`` writes, ``"gnn-benchmark"`` and ``"tu"`` two collections.
+    ``"table"``, ``"graph tables"`` and ``"smiles"`` are the user's own, ``"graph"``, ``"packed"`` (many graphs) and
+    ``"graph on disk"`` what ``tgnn data convert`` writes, ``"gnn-benchmark"`` and ``"tu"`` two collections.
 
     Args:
         path: Of a file or a folder.
@@ -67,7 +70,9 @@ def detect(path: Path | str) -> str:
     raise _not_accepted(path)
 
 
-def read_path(path: Path | str, *, encoding: Mapping[str, Any] | None = None) -> tuple[Data | PackedGraphs, Report]:
+def read_path(
+    path: Path | str, *, encoding: Mapping[str, Any] | None = None
+) -> tuple[Data | PackedGraphs | DiskGraph, Report]:
     """Reads what is there, whatever it is, and says what is odd in it.
 
     Args:
@@ -83,6 +88,10 @@ def read_path(path: Path | str, *, encoding: Mapping[str, Any] | None = None) ->
 
         return read_smiles_csv(path, encoding=encoding)
     report = Report(str(path), kind)
+    if kind == "graph on disk":  # what is in it is not looked at: that takes as long as reading all of it
+        graph = DiskGraph(path)
+        report.statistics = statistics(graph)
+        return graph, report
     if kind in ("gnn-benchmark", "graph"):
         data = read_gnn_benchmark(path) if kind == "gnn-benchmark" else read_graph(path)
         report.statistics = statistics(data)
@@ -102,6 +111,10 @@ def check_path(path: Path | str, *, encoding: Mapping[str, Any] | None = None) -
         encoding: As :func:`read_path` takes it.
     """
     try:
+        if detect(path) == "graph on disk":
+            from tgnn.data.disk.check import check_disk  # which reads all of it
+
+            return check_disk(path)
         return read_path(path, encoding=encoding)[1]
     except DataError as error:
         return error.report
@@ -112,6 +125,8 @@ def _detect_folder(path: Path) -> str:
         return "graph tables"
     if find(path, "edges") is not None:
         return "table"
+    if (path / FILE).is_file():
+        return "graph on disk"
     if find(path, "nodes") is not None:
         raise ValueError(f"{path} has nodes, but no edges.csv, which says which of them are linked")
     for folder in (path, path / "raw"):

@@ -1,0 +1,125 @@
+"""Looks through all of a graph on disk, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from tgnn.data.about import statistics
+from tgnn.data.check_parts import check_labels
+from tgnn.data.disk import layout
+from tgnn.data.disk.graph import DiskGraph
+from tgnn.data.progress import bar
+from tgnn.data.report import Finding, Places, Report
+
+_EDGES_AT_ONCE = 2**22
+_ROWS_AT_ONCE = 2**16
+
+
+def check_disk(folder: Path | str) -> Report:
+    """Whether every file is as it was written, and what is odd in the graph.
+
+    Args:
+        folder: Of the graph.
+
+    Example:
+        >>> from tgnn.data import load
+        >>> from tgnn.data.disk.convert import write_disk
+        >>> folder = getfixture("tmp_path") / "karate"
+        >>> write_disk(load("karate"), folder)
+        >>> check_disk(folder).ok
+        True
+    """
+    graph = DiskGraph(folder)
+    report = Report(str(folder), "graph on disk", statistics(graph))
+    _check_files(graph, report)
+    if report.ok:  # what was changed need not be understood
+        _check_edges(graph, report)
+    if report.ok:
+        _check_rows(graph, report)
+        if graph.y is not None:
+            report.add(*check_labels(graph.y, Places(unit="node")))
+    return report
+
+
+def _check_files(graph: DiskGraph, report: Report) -> None:
+    told = layout.read_facts(graph.folder)
+    size = sum(file["bytes"] for file in told["files"].values())
+    with bar(f"{graph.folder.name}: adding up {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
+        for name, file in told["files"].items():
+            if layout.sha256_of(graph.folder / name, tick) != file["sha256"]:
+                text = "it is not what was written (its SHA-256 is another): copy it again, or write the graph anew"
+                report.add(Finding("error", "damaged-file", text, name))
+    if told["hash"] != layout.hash_of(told["files"]):
+        report.add(Finding("error", "damaged-file", "its hash is not that of its files: write it anew", layout.FILE))
+
+
+def _check_edges(graph: DiskGraph, report: Report) -> None:
+    nodes = Places(unit="node")
+    loops = doubles = 0
+    linked = np.zeros(graph.num_nodes, dtype=bool)
+    with bar(f"{graph.folder.name}: looking through {graph.num_edges:,} edges", graph.num_edges) as tick:
+        for begin, ptr, source in _blocks(graph):
+            counts = np.diff(ptr)
+            if (counts < 0).any():
+                text = "rowptr falls behind it, and must never fall"
+                report.add(nodes.finding("error", "falling-pointer", text, np.flatnonzero(counts < 0) + begin))
+                return
+            target = np.repeat(np.arange(begin, begin + len(counts)), counts)
+            outside = (source < 0) | (source >= graph.num_nodes)
+            if outside.any():
+                text = f"it has an edge from a node outside of 0 to {graph.num_nodes - 1}"
+                report.add(nodes.finding("error", "dangling-id", text, np.unique(target[outside])))
+                return
+            others = source != target
+            loops += len(source) - int(others.sum())
+            linked[source[others]] = linked[target[others]] = True
+            keys = np.sort((target - begin) * graph.num_nodes + source)
+            doubles += int((keys[1:] == keys[:-1]).sum())
+            tick(len(source))
+    report.statistics |= {"edges of a node to itself": loops, "edges that are there twice": doubles}
+    if doubles:
+        text = f"{doubles:,} edges are there already; their sources are then multiplied twice"
+        report.add(Finding("warning", "duplicate-edge", text))
+    if not linked.all():
+        text = "a node without edges: it is learned from its own features"
+        report.add(nodes.finding("note", "isolated-node", text, ~linked))
+
+
+def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """The first of some nodes, their part of ``rowptr`` and the sources of their edges; a node is never cut."""
+    ptr, col = graph.in_edges.ptr.numpy(), graph.in_edges.other.numpy()
+    begin = 0
+    while begin < graph.num_nodes:
+        some = ptr[begin : begin + _ROWS_AT_ONCE + 1]
+        count = max(1, int(np.searchsorted(some, some[0] + _EDGES_AT_ONCE, side="right")) - 1)
+        if (np.diff(some) < 0).any():
+            count = len(some) - 1
+        some = some[: count + 1]
+        yield begin, some, col[int(some[0]) : int(some[-1])].astype(np.int64)
+        begin += len(some) - 1
+
+
+def _check_rows(graph: DiskGraph, report: Report) -> None:
+    if graph.x is None:
+        report.add(Finding("note", "no-features", "the nodes have no features"))
+        return
+    nodes = Places(unit="node")
+    width = graph.x.size(1)
+    least, most = np.full(width, np.inf), np.full(width, -np.inf)
+    with bar(f"{graph.folder.name}: looking through {graph.num_nodes:,} rows of features", graph.num_nodes) as tick:
+        for begin in range(0, graph.num_nodes, _ROWS_AT_ONCE):
+            rows = graph.x[begin : begin + _ROWS_AT_ONCE].numpy()
+            odd = ~np.isfinite(rows).all(axis=1)
+            if odd.any():
+                text = "a feature is infinite or not a number"
+                report.add(nodes.finding("error", "infinite-feature", text, np.flatnonzero(odd) + begin))
+                return
+            least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
+            tick(len(rows))
+    if graph.num_nodes > 1 and (least == most).any():
+        columns = ", ".join(map(str, np.flatnonzero(least == most)[:5]))
+        text = f"{int((least == most).sum())} features are the same everywhere ({columns}): nothing to learn from"
+        report.add(Finding("warning", "constant-feature", text))

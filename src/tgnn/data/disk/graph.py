@@ -1,0 +1,179 @@
+"""A graph that stays on disk: what is asked for is read, and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from tgnn.data.disk import layout
+from tgnn.data.disk.words import MappedWords
+from tgnn.data.formats.word_ids import WordIds
+from tgnn.data.scale import WAYS, scale_rows
+from tgnn.data.splits import Split
+from tgnn.ops.graph import Grouping
+from tgnn.ops.mapped import as_tensor
+
+if TYPE_CHECKING:
+    from tgnn.data.about import About
+
+_MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+class DiskGraph:
+    """One graph with labelled nodes in a folder (:mod:`tgnn.data.disk.layout`), for graphs larger than memory.
+
+    Edges and features are mapped: opening takes a moment whatever the size, and memory is taken by what is read.
+    Labels are in memory. It has no features or weights of edges.
+
+    Args:
+        folder: As ``tgnn data convert``, ``tgnn data generate`` or :class:`~tgnn.data.disk.GraphWriter` writes it.
+
+    Shapes:
+        - ``x`` ``[N, F]`` as stored, mapped, or ``None``; :meth:`rows` gives what is learned from
+        - ``in_edges.ptr`` ``[N + 1]``, ``in_edges.other`` ``[E]``: sources of the edges into each node, mapped
+        - ``y`` ``[N]`` or ``[N, T]``, or ``None``
+
+    Example:
+        >>> from tgnn.data.disk import GraphWriter
+        >>> folder = getfixture("tmp_path") / "toy"
+        >>> with GraphWriter(folder, 3) as writer:
+        ...     writer.add_nodes(x=torch.eye(3), y=torch.tensor([0, 1, 1]))
+        ...     writer.add_edges(torch.tensor([0, 2, 1]), torch.tensor([1, 1, 0]))
+        >>> graph = DiskGraph(folder)
+        >>> graph
+        DiskGraph(nodes=3, edges=3, features=3)
+        >>> graph.rows(torch.tensor([2, 0])).tolist()
+        [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+        >>> graph.in_edges.ptr.tolist(), graph.in_edges.other.tolist()
+        ([0, 1, 3, 3], [1, 0, 2])
+    """
+
+    about: About
+    """What is known of it."""
+    split: Split
+    """Set by :func:`tgnn.data.load`."""
+    y: Tensor | None
+    """Targets, in memory."""
+    edge_index = edge_attr = edge_weight = pos = None
+    """What it never has; ``in_edges`` has the edges."""
+
+    def __init__(self, folder: Path | str) -> None:
+        from tgnn.data.about import About  # which knows this class
+
+        self.folder = Path(folder)
+        self._facts = layout.read_facts(self.folder)
+        facts = self._facts
+        try:
+            self.num_nodes, self.num_edges = int(facts["nodes"]), int(facts["edges"])
+            self.hash: str = facts["hash"]
+            self.encoding: dict[str, Any] | None = facts.get("encoding")
+            self.about = About(**facts["about"], source=f"files in {folder}")
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{self.folder / layout.FILE} does not tell a graph ({error!r}); write it anew") from error
+        rowptr, col = self._array(layout.ROWPTR), self._array(layout.COL)
+        assert rowptr is not None
+        assert col is not None
+        self.in_edges = Grouping(as_tensor(rowptr), as_tensor(col), None)
+        if len(rowptr) and (int(rowptr[0]) != 0 or int(rowptr[-1]) != self.num_edges):
+            raise ValueError(
+                f"{self.folder / layout.ROWPTR} must run from 0 to the {self.num_edges:,} edges; write it anew"
+            )
+        x, y = self._array(layout.X), self._array(layout.Y)
+        self.x = None if x is None else as_tensor(x)
+        self.y = None if y is None else torch.from_numpy(np.array(y))
+        self._features = "stored"
+
+    def _array(self, name: str) -> np.memmap | None:
+        return layout.open_array(self.folder, name, self._facts)
+
+    # ---- features ------------------------------------------------------------------------------------------------
+
+    @property
+    def features(self) -> str:
+        """How rows are scaled as they are read: ``"stored"`` (not at all), ``"row-sum"`` or ``"row-l2"``."""
+        return self._features
+
+    @features.setter
+    def features(self, how: str) -> None:
+        if how not in WAYS:
+            raise ValueError(f"features is {how!r}, but must be one of {', '.join(WAYS)}")
+        if how != "stored" and (self.x is None or not self.x.is_floating_point()):
+            raise ValueError(f"features={how} is for a graph with numeric features")
+        self._features = how
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Features of some nodes, in memory: float32, or int64 where they are categories.
+
+        Args:
+            index: Numbers of nodes, ``[B]``.
+        """
+        return self._ready(self._stored()[index])
+
+    def rows_between(self, begin: int, end: int) -> Tensor:
+        """Features of the nodes from one to before another, in memory.
+
+        Args:
+            begin: The first.
+            end: The first that is not wanted.
+        """
+        return self._ready(self._stored()[begin:end].clone())
+
+    def _stored(self) -> Tensor:
+        if self.x is None:
+            raise ValueError(f"the nodes of {self.about.name} have no features")
+        return self.x
+
+    def _ready(self, rows: Tensor) -> Tensor:
+        if not rows.is_floating_point():
+            return rows.long()
+        return scale_rows(rows.float(), self._features)
+
+    # ---- the rest ------------------------------------------------------------------------------------------------
+
+    @property
+    def node_id(self) -> Tensor | WordIds | None:
+        """Ids as the user has them: mapped numbers, or words that are read when asked for."""
+        ids, ends = self._array(layout.IDS), self._array(layout.ENDS)
+        if ids is None or ends is None:
+            return None if ids is None else as_tensor(ids)
+        return MappedWords(ids, ends)
+
+    def stored_split(self) -> Split | None:
+        """The split that comes with it, if there is one."""
+        if (part := self._array(layout.PART)) is None:
+            return None
+        parts = (torch.from_numpy(np.flatnonzero(part == number)) for number in (1, 2, 3))
+        return Split(self.about.stored_split, None, self.num_nodes, *parts)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute by its name, as PyG's ``Data`` has it.
+
+        Args:
+            name: Such as ``"node_id"``.
+            default: What to give where it has none.
+        """
+        value = getattr(self, name, None)
+        return default if value is None else value
+
+    def to_memory(self) -> Data:
+        """All of it as PyG's ``Data``: for graphs that fit."""
+        edges = torch.stack([self.in_edges.other.long(), self.in_edges.owners().long()])
+        data = Data(edge_index=edges, num_nodes=self.num_nodes, y=self.y)
+        if self.x is not None:
+            data.x = self.rows_between(0, self.num_nodes)
+        for name in ("node_id", "encoding"):
+            if (value := getattr(self, name)) is not None:
+                data[name] = value
+        if (split := self.stored_split()) is not None:
+            data.update(dict(zip(_MASKS, split.masks())))
+        data.about = self.about
+        return data
+
+    def __repr__(self) -> str:
+        width = self._facts.get("features", 0)
+        return f"{type(self).__name__}(nodes={self.num_nodes}, edges={self.num_edges}, features={width})"

@@ -1,0 +1,300 @@
+"""Writes a graph to disk piece by piece: whole or not at all, in little memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import polars as pl
+from torch import Tensor
+from torch_geometric.data import Data
+
+from tgnn.data.disk import layout
+from tgnn.data.disk.buckets import Buckets
+from tgnn.data.disk.words import to_arrays
+from tgnn.data.formats.word_ids import WordIds
+from tgnn.data.progress import bar
+from tgnn.ops.graph import Grouping
+from tgnn.ops.mapped import allocate, as_tensor, check_space, open_mapped, shorten
+
+if TYPE_CHECKING:
+    from tgnn.data.about import About
+
+MEMORY = 2**30
+"""Bytes that sorting may take, beside what the caller holds."""
+_WORDS_AT_ONCE = 2**20
+
+
+class GraphWriter:
+    """Takes nodes and edges in pieces, and writes the folder that :class:`~tgnn.data.disk.DiskGraph` opens.
+
+    Use it in a ``with``: everything goes to ``.NAME.part`` beside the folder and is moved into place at the end; after
+    an error or Ctrl-C nothing is left. Pieces of nodes are in the order of the nodes; pieces of edges in any order,
+    before, between or after them. Memory is ``memory`` and the piece at hand, whatever the size of the graph.
+
+    Args:
+        folder: To be made; the folder that it is in must exist.
+        num_nodes: How many nodes there are.
+        num_edges: About how many edges come, if that is known, and
+        row_bytes: bytes of features, labels and so on of a node: to see at once whether the disk has the space.
+        about: What is known of the data; by default what the labels tell.
+        encoding: How a user's tables were encoded, in plain values.
+        merge: Whether an edge that comes twice is kept once, and sources of a node are put in order. Without it they
+            stay as they come.
+        memory: Bytes that sorting may take.
+        overwrite: Whether to write over a graph that is there.
+
+    Example:
+        >>> folder = getfixture("tmp_path") / "ring"
+        >>> with GraphWriter(folder, 4) as writer:
+        ...     for begin in (0, 2):
+        ...         nodes = np.arange(begin, begin + 2)
+        ...         writer.add_nodes(x=np.ones((2, 5)), y=nodes % 2)
+        ...         writer.add_edges(nodes, (nodes + 1) % 4)
+        >>> from tgnn.data import load
+        >>> load(folder)
+        DiskGraph(nodes=4, edges=4, features=5)
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        num_nodes: int,
+        *,
+        num_edges: int = 0,
+        row_bytes: int = 0,
+        about: About | None = None,
+        encoding: Mapping[str, Any] | None = None,
+        merge: bool = False,
+        memory: int = MEMORY,
+        overwrite: bool = False,
+    ) -> None:
+        self.folder, self.num_nodes, self.merge, self.overwrite = Path(folder), num_nodes, merge, overwrite
+        self.about, self.encoding = about, encoding
+        self.num_edges = 0
+        self.part = self.folder.with_name(f".{self.folder.name}.part")
+        _check_place(self.folder, self.part, overwrite)
+        kind = layout.node_type(num_nodes)
+        self._at_once = max(1, memory // (16 * kind.itemsize))
+        # Edges are there twice: as pairs, and then sorted.
+        needed = (num_nodes + 1) * 8 + num_nodes * row_bytes + num_edges * 3 * kind.itemsize
+        check_space(self.folder.parent, needed, self.folder)
+        if self.part.exists():
+            shutil.rmtree(self.part)
+        self.part.mkdir()
+        self._buckets = Buckets(self.part, "all", 0, num_nodes, num_nodes, kind)
+        self._columns: dict[str, _Column] = {}
+        self._in_edges: Grouping | None = None
+
+    # ---- nodes ---------------------------------------------------------------------------------------------------
+
+    def add_nodes(
+        self,
+        x: np.ndarray | Tensor | None = None,
+        y: np.ndarray | Tensor | None = None,
+        part: np.ndarray | Tensor | None = None,
+    ) -> None:
+        """The next nodes. What the first piece has, all must have.
+
+        Args:
+            x: Features, ``[B, F]``: numbers (kept as float32, or float16 if they are), or integers for categories.
+            y: Targets, ``[B]`` or ``[B, T]``: classes (-1: none) or numbers (NaN: none).
+            part: ``[B]``: 0 in no part, 1 train, 2 validation, 3 test.
+        """
+        given = {layout.X: x, layout.Y: y, layout.PART: part}
+        for name, values in given.items():
+            if values is not None:
+                self._append(name, _as_stored(name, values))
+
+    def set_ids(self, ids: Tensor | WordIds | pl.Series) -> None:
+        """Ids of all nodes as the user has them: whole numbers or words.
+
+        Args:
+            ids: One for each node.
+        """
+        if isinstance(ids, Tensor) or (isinstance(ids, pl.Series) and ids.dtype.is_integer()):
+            self._append(layout.IDS, np.asarray(ids if isinstance(ids, Tensor) else ids.to_numpy(), dtype=np.int64))
+            return
+        words = ids if isinstance(ids, pl.Series) else pl.Series(ids.tolist(), dtype=pl.String)
+        letters = int(words.str.len_bytes().cast(pl.Int64).sum())
+        before = 0
+        for begin in range(0, len(words), _WORDS_AT_ONCE):
+            text, ends = to_arrays(words[begin : begin + _WORDS_AT_ONCE])
+            self._append(layout.IDS, text, letters)
+            self._append(layout.ENDS, ends + before)
+            before += len(text)
+
+    def _append(self, name: str, values: np.ndarray, rows: int | None = None) -> None:
+        if name not in self._columns:
+            self._columns[name] = _Column(self.part / name, values, self.num_nodes if rows is None else rows)
+        self._columns[name].append(values)
+
+    # ---- edges ---------------------------------------------------------------------------------------------------
+
+    def add_edges(self, source: np.ndarray | Tensor, target: np.ndarray | Tensor) -> None:
+        """Some edges.
+
+        Args:
+            source: Where they come from, ``[B]``.
+            target: Where they go to, ``[B]``.
+        """
+        if self._in_edges is not None:
+            raise RuntimeError("the edges have been sorted already: no more can be added")
+        source, target = np.asarray(source), np.asarray(target)
+        if source.shape != target.shape or source.ndim != 1:
+            raise ValueError(f"source and target must be as long, got {list(source.shape)} and {list(target.shape)}")
+        for end in (source, target):
+            if end.size and (int(end.min()) < 0 or int(end.max()) >= self.num_nodes):
+                wrong = int(end.min()) if int(end.min()) < 0 else int(end.max())
+                raise ValueError(f"an edge names node {wrong}, but there are {self.num_nodes:,}")
+        for begin in range(0, len(source), self._at_once):
+            piece = slice(begin, begin + self._at_once)
+            self._buckets.add(source[piece], target[piece])
+        self.num_edges += len(source)
+
+    def sort_edges(self) -> Grouping:
+        """Puts the edges in order, after the last of them; gives them, mapped, for those who make labels of them."""
+        if self._in_edges is not None:
+            return self._in_edges
+        rowptr = _Column(self.part / layout.ROWPTR, np.zeros(1, dtype=np.int64), self.num_nodes + 1)
+        rowptr.append(np.zeros(1, dtype=np.int64))
+        col = _Column(self.part / layout.COL, np.empty(0, dtype=self._buckets.node_type), self.num_edges)
+        before = 0
+
+        def write(counts: np.ndarray, sources: np.ndarray) -> None:
+            nonlocal before
+            ends = counts.cumsum()
+            rowptr.append(ends + before)
+            before += int(ends[-1]) if len(ends) else 0
+            col.append(sources)
+
+        with bar(f"{self.folder.name}: sorting {self.num_edges:,} edges", self.num_edges) as tick:
+            self._buckets.sort(write, self._at_once, self.merge, tick)
+        rowptr.close()
+        col.close(col.done)
+        self.num_edges = col.done
+        self._in_edges = Grouping(as_tensor(open_mapped(rowptr.path)), as_tensor(open_mapped(col.path)), None)
+        return self._in_edges
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> GraphWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.finish()
+        finally:
+            self.abort()
+
+    def finish(self) -> None:
+        """Writes what is left, and moves the folder into place."""
+        self.sort_edges()
+        self._in_edges = None
+        for name, column in self._columns.items():
+            if column.done != column.rows:
+                raise ValueError(f"{name} has {column.done:,} rows, but there are {column.rows:,} nodes")
+            column.close()
+        size = sum(path.stat().st_size for path in self.part.iterdir())
+        with bar(f"{self.folder.name}: adding up {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
+            layout.write_facts(self.part, self._facts(), tick)
+        _replace(self.part, self.folder)
+
+    def abort(self) -> None:
+        """Takes away what has been written, unless it is whole."""
+        self._buckets.close()
+        for column in self._columns.values():
+            column.close()
+        shutil.rmtree(self.part, ignore_errors=True)
+
+    def _facts(self) -> dict[str, Any]:
+        from tgnn.data.about import describe  # which knows graphs on disk
+
+        x, y = (open_mapped(self.part / name) if name in self._columns else None for name in (layout.X, layout.Y))
+        about = self.about
+        if about is None:
+            data = Data(y=None if y is None else as_tensor(y), encoding=self.encoding)
+            about = describe(data, self.folder.name, "")
+        told = {key: value for key, value in asdict(about).items() if key != "source"}
+        facts = {"nodes": self.num_nodes, "edges": self.num_edges, "features": 0 if x is None else x.shape[1]}
+        return facts | {"about": told, "encoding": None if self.encoding is None else dict(self.encoding)}
+
+
+class _Column:
+    """An array in a file that is written from its beginning to its end.
+
+    Args:
+        path: Of the ``.npy``.
+        like: Something of the same type, and of the same shape but for the number of rows.
+        rows: How many there will be.
+    """
+
+    def __init__(self, path: Path, like: np.ndarray, rows: int) -> None:
+        self.path, self.rows, self.done = path, rows, 0
+        self._dtype, self._shape = like.dtype, like.shape[1:]
+        offset = allocate(path, like.dtype, (rows, *like.shape[1:]))
+        self._file: BinaryIO = path.open("r+b")
+        self._file.seek(offset)
+
+    def append(self, values: np.ndarray) -> None:
+        if values.dtype != self._dtype or values.shape[1:] != self._shape:
+            found, wanted = (f"{t} [rows{''.join(f', {n}' for n in s)}]" for t, s in self._and(values))
+            raise ValueError(f"{self.path.name} began with {wanted}, but goes on with {found}")
+        if self.done + len(values) > self.rows:
+            raise ValueError(f"{self.path.name} gets more than its {self.rows:,} rows")
+        if values.size:
+            self._file.write(np.ascontiguousarray(values).data)
+        self.done += len(values)
+
+    def _and(self, values: np.ndarray) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        return (values.dtype, values.shape[1:]), (self._dtype, self._shape)
+
+    def close(self, rows: int | None = None) -> None:
+        """Closes the file; behind so many rows it is cut."""
+        self._file.close()
+        if rows is not None and rows < self.rows:
+            shorten(self.path, rows)
+
+
+def _as_stored(name: str, values: np.ndarray | Tensor) -> np.ndarray:
+    array = values.cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if array.dtype.kind not in "iubf" or not 1 <= array.ndim <= 2:
+        raise ValueError(f"{name} must be numbers with a row for each node, got {array.dtype} {list(array.shape)}")
+    if name == layout.PART:
+        return array.astype(np.uint8)
+    if array.dtype.kind == "f":
+        return array if name == layout.X and array.dtype == np.float16 else array.astype(np.float32, copy=False)
+    if name == layout.Y and array.ndim == 2:  # 0 and 1, for several labels
+        return array.astype(np.float32)
+    if name == layout.X and array.dtype.name in ("uint8", "int16", "int32"):
+        return array
+    return array.astype(np.int64, copy=False)
+
+
+def _check_place(folder: Path, part: Path, overwrite: bool) -> None:
+    if not folder.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder.parent}")
+    if folder.exists() and not (folder.is_dir() and (not any(folder.iterdir()) or (folder / layout.FILE).is_file())):
+        raise FileExistsError(f"{folder} exists, and is no graph on disk: it is not written over")
+    if folder.exists() and any(folder.iterdir()) and not overwrite:
+        raise FileExistsError(f"{folder} exists; give --force (overwrite=True) to write over it")
+    if part.exists() and not overwrite:
+        raise FileExistsError(
+            f"{part} exists: another program is writing there, or one was killed; in that case take it away, or give "
+            "--force (overwrite=True)"
+        )
+
+
+def _replace(part: Path, folder: Path) -> None:
+    """Moves a folder into the place of another."""
+    old = folder.with_name(f".{folder.name}.old")
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        folder.rename(old)
+    part.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)

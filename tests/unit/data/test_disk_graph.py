@@ -1,0 +1,279 @@
+"""A graph on disk: what was in memory comes back, and what is damaged is named."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from tests import warm
+from tests.unit.data.disks import by_destination, random_graph, same
+from torch_geometric.data import Data
+
+from tgnn.data import load
+from tgnn.data.about import content_hash, statistics
+from tgnn.data.disk import DiskGraph, GraphWriter
+from tgnn.data.disk.convert import write_disk
+from tgnn.data.formats.detect import check_path, detect
+from tgnn.data.formats.word_ids import keep_ids
+from tgnn.data.level import level_of
+from tgnn.data.protocols import protocols
+from tgnn.data.sampler import NeighborSampler
+from tgnn.data.scale import scale_rows
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_disk(random_graph(), tmp_path / "graph")
+    return tmp_path / "graph"
+
+
+@pytest.mark.parametrize("data", [random_graph(), random_graph(1, 0, 1), random_graph(70, 3000, 2, seed=1)])
+def test_what_was_in_memory_comes_back(tmp_path, data):
+    if data.num_nodes == 1:
+        data.edge_index = torch.empty(2, 0, dtype=torch.int64)
+    write_disk(data, tmp_path / "graph")
+    again = DiskGraph(tmp_path / "graph").to_memory()
+    data.edge_index = by_destination(data.edge_index)
+    same(again, data)
+
+
+@pytest.mark.parametrize("name", ["karate", "digits"])
+def test_data_sets_of_the_catalog(tmp_path, name):
+    data = load(name, seed=3)
+    write_disk(data, tmp_path / "graph")
+    again = load(tmp_path / "graph", seed=3)
+    assert again.split.hash == data.split.hash
+    assert (again.about.name, again.about.metric, again.about.outputs) == (name, "accuracy", data.about.outputs)
+    assert statistics(again) == statistics(data)
+    data.edge_index = by_destination(data.edge_index)
+    data.train_mask = None
+    same(again.to_memory(), data)
+
+
+@pytest.mark.parametrize("ids", [["ann", "Zoë", "007"], [3, 1, 2**50]])
+def test_sparse_features_ids_and_encoding(tmp_path, ids):
+    data = Data(x=torch.tensor([[0.0, 2.0], [0.0, 0.0], [1.5, 0.0]]).to_sparse_csr(), num_nodes=3)
+    data.edge_index, data.node_id = torch.tensor([[0, 1], [1, 1]]), keep_ids(pl.Series(ids))
+    data.encoding = {"version": 1, "target": {"task": "classes", "classes": ["a", "b"]}}
+    data.y = torch.tensor([0, 1, -1])
+    write_disk(data, tmp_path / "graph")
+    graph = DiskGraph(tmp_path / "graph")
+    same(graph.to_memory(), data)
+    assert graph.encoding == data.encoding
+    assert graph.about.outputs == 2
+    assert graph.node_id[torch.tensor([2, 0])].tolist() == [ids[2], ids[0]]
+    assert graph.node_id[1] == ids[1]
+
+
+def test_categories_and_half_precision(tmp_path):
+    data = random_graph(20, 40)
+    data.x = torch.arange(40).reshape(20, 2)
+    write_disk(data, tmp_path / "integers")
+    graph = DiskGraph(tmp_path / "integers")
+    assert graph.x.dtype == torch.int32
+    assert torch.equal(graph.rows_between(0, 20), data.x)
+    with pytest.raises(ValueError, match="numeric features"):
+        graph.features = "row-sum"
+    data.x = torch.randn(20, 3).half()
+    write_disk(data, tmp_path / "halves")
+    graph = DiskGraph(tmp_path / "halves")
+    assert graph.x.dtype == torch.float16
+    assert torch.equal(graph.rows(torch.tensor([3, 1])), data.x[[3, 1]].float())
+
+
+def test_several_labels_and_numbers(tmp_path):
+    for name, y, target in (
+        ("labels", torch.randint(0, 2, (300, 5)).float(), "labels"),
+        ("number", torch.randn(300), "number"),
+    ):
+        data = random_graph()
+        data.y = y
+        data.y[3] = float("nan")
+        write_disk(data, tmp_path / name)
+        graph = load(tmp_path / name, split="stratified")
+        assert graph.about.target == target
+        assert torch.equal(graph.y.nan_to_num(9), y.nan_to_num(9))
+        assert not (torch.cat([graph.split.train, graph.split.val, graph.split.test]) == 3).any()
+
+
+def test_load_and_its_splits(folder):
+    data = random_graph()
+    graph = load(folder)
+    assert detect(folder) == "graph on disk"
+    assert level_of(str(folder)) == "node"
+    assert graph.split.name == "column"
+    labelled = data.y >= 0
+    assert torch.equal(graph.split.train, (data.train_mask & labelled).nonzero().squeeze(1))
+    assert list(protocols(graph)) == ["column", "per-class-quota", "stratified", "fold"]
+    assert len(load(folder, split="fold", seed=3).split.test) > 0
+    assert graph.get("x") is graph.x
+    assert graph.get("edge_attr", 5) == 5
+    assert graph.get("no such thing") is None
+
+
+def test_rows_are_scaled_as_they_are_read(folder):
+    graph, x = DiskGraph(folder), random_graph().x
+    index = torch.tensor([5, 0, 5, 299])
+    for how in ("stored", "row-sum", "row-l2"):
+        graph.features = how
+        assert torch.equal(graph.rows(index), scale_rows(x, how)[index])
+        assert torch.equal(graph.rows_between(7, 20), scale_rows(x, how)[7:20])
+    with pytest.raises(ValueError, match="row-l3"):
+        graph.features = "row-l3"
+    graph.rows_between(0, 3)[:] = 7  # a copy: what is mapped cannot be written, and the process would die
+    assert torch.equal(DiskGraph(folder).rows_between(0, 3), x[:3])
+
+
+def test_the_sampler_takes_it(folder):
+    graph = DiskGraph(folder)
+    sampler = NeighborSampler((graph.in_edges.ptr, graph.in_edges.other), [-1])
+    sample = sampler._sample(torch.tensor([1]))
+    into = random_graph().edge_index[0][random_graph().edge_index[1] == 1]
+    assert sorted(sample.node[sample.row].tolist()) == sorted(into.tolist())
+
+
+def test_the_hash_tells_the_content_and_not_the_name(tmp_path, folder):
+    data = random_graph()
+    write_disk(data, tmp_path / "same")
+    assert content_hash(DiskGraph(tmp_path / "same")) == content_hash(DiskGraph(folder))
+    for name in ("x", "y", "edge_index"):
+        other = random_graph()
+        other[name] = data[name].clone()
+        other[name].view(-1)[0] += 1
+        write_disk(other, tmp_path / name)
+        assert content_hash(DiskGraph(tmp_path / name)) != content_hash(DiskGraph(folder)), name
+
+
+def test_what_it_cannot_keep_is_left_out_only_if_wanted(tmp_path):
+    data = random_graph()
+    data.edge_attr = torch.ones(4000, 2)
+    data.edge_weight = torch.ones(4000)
+    with pytest.raises(ValueError, match="no features of edges and no weights of edges: give --leave-out"):
+        write_disk(data, tmp_path / "graph")
+    assert not list(tmp_path.iterdir())
+    write_disk(data, tmp_path / "graph", leave_out=True)
+    assert DiskGraph(tmp_path / "graph").num_edges == 4000
+
+
+# ---- damage ------------------------------------------------------------------------------------------------------
+
+
+def test_a_cut_file_is_named(folder):
+    path = folder / "col.npy"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(ValueError, match=r"col.npy has 16,123 bytes and should have 16,128: copy the folder again"):
+        load(folder)
+
+
+def test_another_version(folder):
+    facts = json.loads((folder / "graph.json").read_text())
+    (folder / "graph.json").write_text(json.dumps(facts | {"version": 2}))
+    with pytest.raises(ValueError, match="is of version 2, and this program reads version 1; write it anew"):
+        load(folder)
+
+
+def test_a_missing_file(folder):
+    (folder / "x.npy").unlink()
+    with pytest.raises(FileNotFoundError, match="x.npy is missing"):
+        load(folder)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 1, "files": {}}', '{"version": 1, "files": 3}'])
+def test_not_such_a_folder(folder, text):
+    (folder / "graph.json").write_text(text)
+    with pytest.raises(ValueError, match="graph.json"):
+        load(folder)
+    (folder / "graph.json").unlink()
+    with pytest.raises(ValueError, match="is not a graph on disk: it has no graph.json; tgnn data convert"):
+        DiskGraph(folder)
+    with pytest.raises(ValueError, match="nothing that can be read"):
+        load(folder)
+
+
+def test_a_path_outside_of_the_folder_is_refused(folder):
+    facts = json.loads((folder / "graph.json").read_text())
+    facts["files"]["../secret.npy"] = {"bytes": 3, "sha256": ""}
+    (folder / "graph.json").write_text(json.dumps(facts))
+    with pytest.raises(ValueError, match="secret.npy', which is none of"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy"])
+def test_other_arrays_are_refused(folder, name):
+    def replace(array: np.ndarray) -> None:
+        np.save(folder / name, array)
+        facts = json.loads((folder / "graph.json").read_text())
+        facts["files"][name]["bytes"] = (folder / name).stat().st_size
+        (folder / "graph.json").write_text(json.dumps(facts))
+
+    whole = np.load(folder / name)
+    for wrong in (whole[:-1], whole.astype(np.complex64), whole.reshape(1, *whole.shape)):
+        replace(wrong)
+        with pytest.raises(ValueError, match=f"{name} has .* and should have"):
+            load(folder)
+    (folder / name).write_bytes(b"x" * (folder / name).stat().st_size)
+    with pytest.raises(ValueError, match=f"{name} is not an array"):
+        load(folder)
+
+
+def test_check_finds_every_byte_that_was_changed(folder):
+    assert check_path(folder).ok
+    for name in ("rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy"):
+        path = folder / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-12] + bytes([whole[-12] ^ 1]) + whole[-11:])
+        report = check_path(folder)
+        assert [(f.code, f.file) for f in report.findings if f.level == "error"] == [("damaged-file", name)]
+        path.write_bytes(whole)
+
+
+def told(folder, **arrays):
+    """Writes arrays over those of a graph, as if they had been written so."""
+    from tgnn.data.disk import layout
+
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    facts = json.loads((folder / "graph.json").read_text())
+    facts = {key: facts[key] for key in ("nodes", "edges", "features", "about", "encoding")}
+    layout.write_facts(folder, facts)
+
+
+def test_check_looks_at_edges_and_rows(folder):
+    report = check_path(folder)
+    data = random_graph()
+    pairs = set(zip(*data.edge_index.tolist()))
+    assert report.statistics["edges that are there twice"] == 4000 - len(pairs)
+    assert report.statistics["edges of a node to itself"] == int((data.edge_index[0] == data.edge_index[1]).sum())
+    alone = [f for f in report.findings if f.code == "isolated-node"]
+    assert alone[0].count == 300 - len({n for p in pairs if p[0] != p[1] for n in p})
+    ptr, col, x = (np.load(folder / f"{name}.npy") for name in ("rowptr", "col", "x"))
+    falling = ptr.copy()
+    falling[5] = ptr[7] + 1
+    told(folder, rowptr=falling)
+    assert [f.code for f in check_path(folder).findings] == ["falling-pointer"]
+    told(folder, rowptr=ptr, col=np.where(np.arange(4000) == 77, 300, col).astype(np.int32))
+    (finding,) = check_path(folder).findings
+    assert (finding.code, finding.places) == ("dangling-id", (int(np.searchsorted(ptr, 77, side="right")) - 1,))
+    x[4, 2] = np.nan
+    told(folder, col=col, x=x)
+    assert ("infinite-feature", (4,)) in [(f.code, f.places) for f in check_path(folder).findings]
+
+
+def test_opening_takes_no_memory(tmp_path):
+    """100 MB of features: a process that opens them and reads a few rows stays far below."""
+    with GraphWriter(tmp_path / "wide", 50_000) as writer:
+        for _ in range(50):
+            writer.add_nodes(x=np.zeros((1000, 500), dtype=np.float32), y=np.zeros(1000, dtype=np.int64))
+        writer.add_edges(np.arange(50_000), np.arange(50_000)[::-1])
+    program = """if True:
+        import resource, sys, torch
+        from tgnn.data import load
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        graph = load(sys.argv[1])
+        graph.rows(torch.tensor([3, 40_000]))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"""
+    found = warm.run(program, str(tmp_path / "wide"), folder=tmp_path)
+    assert int(found.stdout) < 40_000  # KiB
