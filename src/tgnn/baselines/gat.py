@@ -62,6 +62,7 @@ def build_gat(
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     separate: bool = False,
     bias: bool = False,
+    norm: str | None = None,
 ) -> NodeNetwork:
     """PyG's ``GATConv``; ``hidden`` is the width of each head. ``out_heads`` are those of the last layer, by default as
     many as ``heads``; Veličković et al. have one on Cora and Citeseer, eight on Pubmed (Sect. 3.3).
@@ -70,7 +71,7 @@ def build_gat(
     weights of their own for source and target. Its counts for 8 heads have 8 in the last layer, too.
     """
     encoder, width = node_input(shape, hidden)
-    settings = {"dropout": dropout, "separate": separate, "bias": bias}
+    settings = {"dropout": dropout, "norm": norm, "separate": separate, "bias": bias}
     gnn = GAT(width, hidden, layers, shape.outputs, heads, out_heads or heads, **settings)
     for conv in gnn.convs:
         conv.dropout = attention_dropout

@@ -1,6 +1,7 @@
 """What a search may try, for every model in one place: the paper's ranges for all, and what each model has of its own.
 
-The width of node networks, which the paper fixes at 32, is searched as well.
+The width of node networks, which the paper fixes at 32, is searched as well, and whether rows are normalized between
+layers.
 
 A comparison is fair when every model has the same number of trials over the same common ranges, on the same splits.
 """
@@ -27,6 +28,7 @@ RANKS: Range = (8, 25, 32, 50, 64, 75, 100, 128, 200, 256, 512)
 _CP_LR: Range = (0.0005, 0.001, 0.005, 0.01, 0.05)
 _INPUT_DROPOUT: Range = (0.0, 0.3, 0.5, 0.7)
 _HIDDEN: Range = (32, 64, 128)
+_NORM: Range = (None, "batch_norm")
 _READOUT: Range = ("sum", "mean")
 _CP: Mapping[str, Range] = {"model.rank": RANKS, "optimizer.cp_lr": _CP_LR}
 
@@ -80,6 +82,8 @@ def search_space(model: str, level: str) -> dict[str, Range]:
     own = {key: values for key, values in OWN.get(model, {}).items() if key in known or key.startswith("optimizer.")}
     if level == "node":  # graph networks are compared at equal numbers of parameters
         own["model.hidden"] = _HIDDEN
+        if "model.norm" in known:
+            own["model.norm"] = _NORM
     if "model.input_dropout" in known:
         own["model.input_dropout"] = _INPUT_DROPOUT
     if "model.readout" in known:
