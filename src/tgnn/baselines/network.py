@@ -5,6 +5,9 @@ A model that has more to learn from than targets sets ``extra_loss`` in its forw
 
 from __future__ import annotations
 
+import copy
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,9 +17,13 @@ from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from tgnn.baselines.shape import Shape
+from tgnn.data.disk import DiskGraph
+from tgnn.nn import TGNN
+from tgnn.nn.layerwise import infer_layerwise
 from tgnn.nn.linear import FeatureDropout, FeatureLinear
 from tgnn.nn.models.encoder import CategoryEncoder
 from tgnn.ops.cache import remembered
+from tgnn.ops.mapped import as_tensor
 
 
 class NodeNetwork(torch.nn.Module):
@@ -45,7 +52,9 @@ class NodeNetwork(torch.nn.Module):
         self.uses_edges, self.uses_weights, self.takes_sparse = uses_edges, uses_weights, takes_sparse
         self.input_dropout = FeatureDropout(input_dropout)
 
-    def forward(self, data: Data) -> Tensor:
+    def forward(self, data: Data | DiskGraph) -> Tensor:
+        if isinstance(data, DiskGraph):
+            return self._in_blocks(data)
         x = data.x if self.encoder is None else self.encoder(data.x)
         if not self.takes_sparse and x.layout == torch.sparse_csr:
             x = remembered("dense", (x.crow_indices(), x.col_indices(), x.values()), x.to_dense)
@@ -59,6 +68,20 @@ class NodeNetwork(torch.nn.Module):
             extra["num_sampled_edges_per_hop"] = data.num_sampled_edges
         out: Tensor = self.gnn(self.input_dropout(x), data.edge_index, **extra)
         return out
+
+    def _in_blocks(self, graph: DiskGraph) -> Tensor:
+        """Outputs of all nodes, in a file that is gone when they are let go; always computed on the CPU."""
+        if not isinstance(self.gnn, TGNN):
+            raise ValueError(
+                f"{graph.about.name} is on disk, and only tgnn gives exact outputs of all nodes of such a graph; "
+                "`tgnn data convert` makes a .npz of it, which every model takes where memory allows"
+            )
+        gnn, encoder = (copy.deepcopy(part).cpu() for part in (self.gnn, self.encoder or torch.nn.Identity()))
+        with tempfile.TemporaryDirectory(prefix="tgnn-") as folder:
+            out = infer_layerwise(
+                gnn.eval(), lambda a, b: encoder(graph.rows_between(a, b)), graph.in_edges, Path(folder)
+            )
+            return as_tensor(out)
 
 
 class GraphNetwork(torch.nn.Module):

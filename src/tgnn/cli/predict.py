@@ -35,9 +35,9 @@ def predict(
     if json:
         print_json({"rows": len(found.ids), "file": str(target)})
         return
-    table = found.table()
-    columns = ", ".join([*table.columns[:6], *(["…"] if table.width > 6 else [])])
-    out.print(f"{target}: {table.height:,} rows, columns {columns}", markup=False, highlight=False, soft_wrap=True)
+    names = found.table(0, 1).columns
+    columns = ", ".join([*names[:6], *(["…"] if len(names) > 6 else [])])
+    out.print(f"{target}: {len(found):,} rows, columns {columns}", markup=False, highlight=False, soft_wrap=True)
 
 
 def evaluate(

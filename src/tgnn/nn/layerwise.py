@@ -15,6 +15,7 @@ from tgnn.nn.conv.tgnn_conv import Told
 from tgnn.nn.models.tgnn import TGNN
 from tgnn.nn.neighborhood import Neighborhood, inverse_root
 from tgnn.ops.graph import Grouping
+from tgnn.ops.mapped import as_tensor, new_mapped
 
 EDGES_AT_ONCE = 2**22
 NODES_AT_ONCE = 2**16
@@ -163,13 +164,13 @@ def _steps(nodes: int) -> Iterator[tuple[int, int]]:
 
 
 def _file(path: Path, rows: int, width: int) -> np.memmap:
-    return np.lib.format.open_memmap(path, "w+", np.float32, (rows, width))
+    return new_mapped(path, np.float32, (rows, width))
 
 
 def _tensor(path: Path, rows: int, width: int) -> Tensor:
-    return torch.from_numpy(_file(path, rows, width))
+    return as_tensor(_file(path, rows, width))
 
 
 def _rows_of(array: np.memmap) -> Rows:
-    whole = torch.from_numpy(array)
+    whole = as_tensor(array)
     return lambda begin, end: whole[begin:end]

@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from tgnn.baselines.shape import Shape
 from tgnn.data.about import About
 from tgnn.data.catalog import CATALOG
+from tgnn.data.catalog.entry import Loaded
+from tgnn.data.disk import DiskGraph
 from tgnn.data.formats.detect import detect, read_path
 from tgnn.data.formats.packed import PackedGraphs
 from tgnn.data.load import find_path, load
@@ -28,8 +29,10 @@ from tgnn.training.config import Config, ModelConfig
 from tgnn.training.loop import Precision
 from tgnn.training.prepare import complete, shape_of, with_features
 from tgnn.training.run import at_its_place, find_device, load_model, read_config, read_facts
+from tgnn.training.task import Task
 
 SUFFIXES = (".csv", ".parquet")
+ROWS_AT_ONCE = 2**17
 logger = logging.getLogger("tgnn")
 
 
@@ -42,38 +45,49 @@ class Predictions:
     """One row for each node or graph.
 
     Args:
-        ids: As the user has them, or numbers from 0.
+        ids: As the user has them, or numbers from 0; a list or an array.
         values: Class or number, ``[N]``; ``[N, T]`` for several labels or numbers.
         probabilities: Of each class or label, ``[N, C]``; ``None`` for numbers.
         names: Of classes, labels or numbers.
     """
 
-    ids: list[Any]
+    ids: Any
     values: Tensor
     probabilities: Tensor | None
     names: list[str]
 
-    def table(self) -> polars.DataFrame:
-        """Columns ``id``, ``prediction`` and ``probability of ...``."""
-        columns: dict[str, Any] = {"id": self.ids}
-        if self.values.dim() == 1 and self.probabilities is not None:
-            columns["prediction"] = [self.names[number] for number in self.values.tolist()]
-        elif self.values.dim() == 1 or self.values.size(1) == 1:
-            columns["prediction"] = self.values.reshape(-1).numpy()
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def table(self, begin: int = 0, end: int | None = None) -> polars.DataFrame:
+        """Columns ``id``, ``prediction`` and ``probability of ...``.
+
+        Args:
+            begin: The first row.
+            end: The first that is not wanted; ``None``: all.
+        """
+        some = slice(begin, end)
+        ids, values = self.ids[some], self.values[some]
+        columns: dict[str, Any] = {"id": ids.tolist() if hasattr(ids, "tolist") else ids}
+        if values.dim() == 1 and self.probabilities is not None:
+            columns["prediction"] = [self.names[number] for number in values.tolist()]
+        elif values.dim() == 1 or values.size(1) == 1:
+            columns["prediction"] = values.reshape(-1).numpy()
         else:
-            columns |= {f"prediction {name}": self.values[:, i].numpy() for i, name in enumerate(self.names)}
+            columns |= {f"prediction {name}": values[:, i].numpy() for i, name in enumerate(self.names)}
         if self.probabilities is not None:
-            columns |= {f"probability {name}": self.probabilities[:, i].numpy() for i, name in enumerate(self.names)}
+            shown = self.probabilities[some]
+            columns |= {f"probability {name}": shown[:, i].numpy() for i, name in enumerate(self.names)}
         return polars.DataFrame(columns)
 
     def write(self, path: Path) -> None:
-        """To a ``.csv`` or ``.parquet`` file, whole or not at all."""
+        """To a ``.csv`` or ``.parquet`` file, whole or not at all; large ones in pieces."""
         part = path.with_name(f".{path.name}.part")
         try:
             if path.suffix == ".csv":
-                self.table().write_csv(part)
+                self._write_csv(part)
             else:
-                self.table().write_parquet(part)
+                self._write_parquet(part)
             os.replace(part, path)
         except OSError as error:
             why = error.strerror or str(error).replace(part.name, path.name)
@@ -81,6 +95,27 @@ class Predictions:
         finally:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
+
+    def _write_csv(self, path: Path) -> None:
+        with path.open("wb") as file:
+            for begin, end in _pieces(len(self)):
+                self.table(begin, end).write_csv(file, include_header=begin == 0)
+
+    def _write_parquet(self, path: Path) -> None:
+        """Parquet cannot be added to: pieces go into files of their own, and from there into one."""
+        pieces = list(_pieces(len(self)))
+        if len(pieces) == 1:
+            self.table().write_parquet(path)
+            return
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".tgnn-") as folder:
+            for begin, end in pieces:
+                self.table(begin, end).write_ipc(Path(folder) / f"{begin:016}.ipc")
+            polars.scan_ipc(Path(folder) / "*.ipc").sink_parquet(path)
+
+
+def _pieces(rows: int) -> Iterator[tuple[int, int]]:
+    for begin in range(0, max(rows, 1), ROWS_AT_ONCE):
+        yield begin, min(begin + ROWS_AT_ONCE, rows)
 
 
 def predict(folder: Path, path: str | None = None, device: str = "auto") -> Predictions:
@@ -99,11 +134,11 @@ def predict(folder: Path, path: str | None = None, device: str = "auto") -> Pred
     data = with_features(_load(config, path, facts), config.data)
     _check_shape(shape, data, path or config.data.name, config.model)
     complete(data, config.model.name)
-    values, probabilities = task.predictions(_outputs(model, data, config, place).cpu())
+    values, probabilities = _said(task, _outputs(model, data, config, place).cpu())
     return Predictions(_ids(data), values, probabilities, _names(facts, shape.outputs))
 
 
-def _load(config: Config, path: str | None, facts: dict[str, Any]) -> Data | PackedGraphs:
+def _load(config: Config, path: str | None, facts: dict[str, Any]) -> Loaded:
     name = path or config.data.name
     about = About(**facts["about"])
     if name in CATALOG:
@@ -135,7 +170,7 @@ def _check_kind(name: str, encoding: Mapping[str, Any] | None) -> None:
         raise WrongData(f"the model was trained on {_KINDS[learned]}; {name} is {_KINDS[kind]}")
 
 
-def _check_shape(wanted: Shape, data: Data | PackedGraphs, name: str, model: ModelConfig) -> None:
+def _check_shape(wanted: Shape, data: Loaded, name: str, model: ModelConfig) -> None:
     found = shape_of(data)
     for what in ("features", "edge_features"):
         one, other = getattr(wanted, what), getattr(found, what)
@@ -150,22 +185,35 @@ def _check_shape(wanted: Shape, data: Data | PackedGraphs, name: str, model: Mod
 
 
 @torch.no_grad()
-def _outputs(model: torch.nn.Module, data: Data | PackedGraphs, config: Config, device: torch.device) -> Tensor:
+def _outputs(model: torch.nn.Module, data: Loaded, config: Config, device: torch.device) -> Tensor:
     model.eval()
     precision = Precision(config.train.precision, device)
     with precision.lowered():
         if not isinstance(data, PackedGraphs):
-            out: Tensor = model(data.to(device))
+            out: Tensor = model(data if isinstance(data, DiskGraph) else data.to(device))
             return out.float()
         size = config.train.batch_size or GRAPHS_AT_ONCE
         parts = [model(data.batch(n).to(device)).float() for n in torch.split(torch.arange(len(data)), size)]
     return torch.cat(parts)
 
 
-def _ids(data: Data | PackedGraphs) -> list[Any]:
+def _said(task: Task, outputs: Tensor) -> tuple[Tensor, Tensor | None]:
+    """What outputs mean. Of many rows the probabilities take the place of the outputs, which may lie in a file."""
+    if len(outputs) <= ROWS_AT_ONCE:
+        return task.predictions(outputs)
+    values = []
+    for begin, end in _pieces(len(outputs)):
+        some, probabilities = task.predictions(outputs[begin:end])
+        values.append(some)
+        if probabilities is not None:
+            outputs[begin:end] = probabilities
+    return torch.cat(values), None if probabilities is None else outputs
+
+
+def _ids(data: Loaded) -> Any:
     count = len(data) if isinstance(data, PackedGraphs) else data.num_nodes
     ids = getattr(data, "graph_id", None) if isinstance(data, PackedGraphs) else data.get("node_id")
-    return np.arange(count).tolist() if ids is None else list(ids.tolist())
+    return range(count) if ids is None else ids
 
 
 def _names(facts: dict[str, Any], outputs: int) -> list[str]:

@@ -11,9 +11,11 @@ from torch_geometric.data import Data
 from tgnn.baselines import find_model
 from tgnn.baselines.shape import Shape
 from tgnn.data.about import content_hash
+from tgnn.data.catalog.entry import Loaded
+from tgnn.data.disk import DiskGraph
 from tgnn.data.formats.packed import PackedGraphs
-from tgnn.data.formats.sparse import csr
 from tgnn.data.load import load
+from tgnn.data.scale import scale_rows
 from tgnn.data.splits import Split
 from tgnn.training.config import Config, DataConfig
 from tgnn.training.task import Task, for_target
@@ -42,7 +44,7 @@ class Prepared:
     """Data ready to train.
 
     Args:
-        data: One graph or many; its ``y`` says nothing of test examples.
+        data: One graph, in memory or on disk, or many; its ``y`` says nothing of test examples.
         split: Which examples are what.
         task: What to predict.
         shape: For making a model.
@@ -50,7 +52,7 @@ class Prepared:
         data_hash: Of the data with all its targets.
     """
 
-    data: Data | PackedGraphs
+    data: Loaded
     split: Split
     task: Task
     shape: Shape
@@ -74,15 +76,20 @@ def prepare_blind(config: Config) -> Prepared:
     return prepared
 
 
-def complete(data: Data | PackedGraphs, model: str) -> None:
+def complete(data: Loaded, model: str) -> None:
     """Adds what the model of that name reads beyond the files."""
     add = find_model(model).complete
     if add is not None:
+        if isinstance(data, DiskGraph):
+            raise ValueError(f"{model} wants to see the whole graph, and {data.about.name} is on disk; tgnn does not")
         add(data)
 
 
-def with_features(data: Data | PackedGraphs, settings: DataConfig) -> Data | PackedGraphs:
+def with_features(data: Loaded, settings: DataConfig) -> Loaded:
     """Features as a run wants them."""
+    if isinstance(data, DiskGraph):
+        data.features = settings.features
+        return data
     if not settings.edge_features:
         data = data.without_edge_features() if isinstance(data, PackedGraphs) else _without_edge_attr(data)
     if settings.features != "stored":
@@ -92,7 +99,7 @@ def with_features(data: Data | PackedGraphs, settings: DataConfig) -> Data | Pac
     return data
 
 
-def seal(data: Data | PackedGraphs, split: Split | None) -> Prepared:
+def seal(data: Loaded, split: Split | None) -> Prepared:
     """Takes the test labels out of the data."""
     if split is None:
         raise ValueError(f"{data.about.name} has no labels to learn from: give its nodes or graphs a column `label`")
@@ -116,7 +123,7 @@ def seal(data: Data | PackedGraphs, split: Split | None) -> Prepared:
     return Prepared(data, split, task, shape_of(data, split.train), sealed, whole)
 
 
-def shape_of(data: Data | PackedGraphs, learned: Tensor | None = None) -> Shape:
+def shape_of(data: Loaded, learned: Tensor | None = None) -> Shape:
     """Sizes that a model needs: widths of numbers, or how many categories each column of integers has.
 
     Args:
@@ -136,10 +143,12 @@ def shape_of(data: Data | PackedGraphs, learned: Tensor | None = None) -> Shape:
     )
 
 
-def _degrees(data: Data | PackedGraphs, learned: Tensor) -> tuple[int, ...]:
+def _degrees(data: Loaded, learned: Tensor) -> tuple[int, ...]:
     """How many nodes have 0, 1, 2, ... edges into them."""
     if isinstance(data, PackedGraphs):
         into = data.degrees(learned)
+    elif isinstance(data, DiskGraph):
+        into = data.in_edges.ptr.diff()
     elif data.get("edge_index") is None:
         return (int(data.num_nodes),)
     else:
@@ -159,20 +168,3 @@ def _width(values: Tensor | None) -> int | tuple[int, ...] | None:
 def _without_edge_attr(data: Data) -> Data:
     data.edge_attr = None
     return data
-
-
-def scale_rows(x: Tensor, how: str) -> Tensor:
-    """Each row divided by its sum (``"row-sum"``) or its length (``"row-l2"``); rows of zeros stay.
-
-    Example:
-        >>> scale_rows(torch.tensor([[1.0, 3.0], [0.0, 0.0]]), "row-sum").tolist()
-        [[0.25, 0.75], [0.0, 0.0]]
-    """
-    order = 1.0 if how == "row-sum" else 2.0
-    if x.layout != torch.sparse_csr:
-        return torch.nn.functional.normalize(x, p=order, dim=1)
-    counts = x.crow_indices().diff()
-    rows = torch.arange(x.size(0)).repeat_interleave(counts)
-    size = torch.zeros(x.size(0)).index_add(0, rows, x.values().abs() ** order) ** (1 / order)
-    values = x.values() / size.clamp(min=1e-12)[rows]
-    return csr(x.crow_indices(), x.col_indices(), values, x.shape)

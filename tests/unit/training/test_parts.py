@@ -16,6 +16,7 @@ from tgnn.baselines import build_model
 from tgnn.baselines.registry import WrongModel
 from tgnn.baselines.shape import Shape
 from tgnn.data.load import load
+from tgnn.data.scale import scale_rows
 from tgnn.training.batches import make_batches
 from tgnn.training.checkpoint import (
     CHECKPOINT,
@@ -31,7 +32,7 @@ from tgnn.training.config import OptimizerConfig, TrainConfig, make_config
 from tgnn.training.hearing import listening
 from tgnn.training.history import History, read_history
 from tgnn.training.optimizer import Schedule, make_optimizer
-from tgnn.training.prepare import prepare, scale_rows, seal, shape_of
+from tgnn.training.prepare import prepare, seal, shape_of
 from tgnn.training.vitals import advice, gradient_norms, mixing_weights, shares, watching
 
 CPU = torch.device("cpu")

@@ -63,3 +63,20 @@ def test_what_the_model_reads_must_be_there(name, own, lacking, tmp_path):
         return
     with pytest.raises(WrongData, match=f"the model was trained with {lacking}, and .* has none such"):
         predict(tmp_path / "run", plain, "cpu")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_many_rows_are_written_in_pieces(tmp_path, suffix, monkeypatch):
+    import polars
+    import polars.testing
+
+    config = resolve("karate", "tgnn", "node", changes={"train.epochs": 2})
+    train(config, tmp_path / "run")
+    whole = predict(tmp_path / "run", device="cpu")
+    monkeypatch.setattr("tgnn.training.predict.ROWS_AT_ONCE", 10)
+    pieces = predict(tmp_path / "run", device="cpu")
+    pieces.write(tmp_path / f"out{suffix}")
+    read = polars.read_csv if suffix == ".csv" else polars.read_parquet
+    found = read(tmp_path / f"out{suffix}", **({"schema": whole.table().schema} if suffix == ".csv" else {}))
+    polars.testing.assert_frame_equal(found, whole.table())
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"out{suffix}", "run"]
