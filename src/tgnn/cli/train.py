@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +19,7 @@ from tgnn.cli.resolve import resolve_config
 
 if TYPE_CHECKING:
     from tgnn.training.config import Config
+    from tgnn.training.distributed.world import World
 
 _MODEL, _TRAIN, _RUN = "Model", "Training", "Run"
 
@@ -69,6 +74,10 @@ def train(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Runs at once; by default one per core.", rich_help_panel=_RUN)
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes that share every batch of graphs or --sample.", rich_help_panel=_RUN),
+    ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", rich_help_panel=_RUN)] = None,
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.", rich_help_panel=_RUN)
@@ -103,7 +112,8 @@ def train(
         )
         if any(value is not None for value in (*changed, device, precision, track, recipe, settings, folder)):
             raise typer.BadParameter("a run goes on with the settings it has; give nothing else", param_hint="--resume")
-        _go_on(resume, jobs, json)
+        with _among_others() as world:
+            _go_on(resume, jobs, processes, json, world)
         return
     if name is not None and data is not None:
         raise typer.BadParameter("give NAME or --data, not both", param_hint="NAME")
@@ -131,14 +141,13 @@ def train(
     for text in settings or []:
         key, value = key_and_value(text)
         changes[key] = value
-    config = resolve_config(name or (str(data.resolve()) if data else None), model, recipe, changes)
-    if dry_run:
-        _print_config(config, json)
-        return
-    place = (
-        folder or Path("runs") / f"{Path(config.data.name).name}-{config.model.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    )
-    _run(config, runs, place, jobs, False, json)
+    with _among_others() as world:
+        config = resolve_config(name or (str(data.resolve()) if data else None), model, recipe, changes)
+        if dry_run:
+            _print_config(config, json)
+            return
+        place = folder or Path("runs") / f"{Path(config.data.name).name}-{config.model.name}-{_when(world)}"
+        _run(config, runs, place, jobs, processes, False, json, world)
 
 
 def check_place(folder: Path) -> None:
@@ -179,17 +188,37 @@ def _print_config(config: Config, json: bool) -> None:
     out.print(yaml.safe_dump(plain, sort_keys=False), markup=False, highlight=False, end="")
 
 
-def _go_on(folder: Path, jobs: int | None, json: bool) -> None:
+def _go_on(folder: Path, jobs: int | None, processes: int | None, json: bool, world: World | None) -> None:
+    from tgnn.training.config import make_config
     from tgnn.training.many import read_plan
     from tgnn.training.run import read_config
 
-    plan = read_plan(folder)
-    config, runs = plan if plan is not None else (read_config(folder), 1)
-    _run(config, runs, folder, jobs, True, json)
+    def found() -> tuple[dict[str, Any], int]:
+        plan = read_plan(folder)
+        config, runs = plan if plan is not None else (read_config(folder), 1)
+        return config.model_dump(mode="json"), runs
+
+    settings, runs = found() if world is None else world.same(found)  # others may not have the folder
+    _run(make_config(settings), runs, folder, jobs, processes, True, json, world)
 
 
-def _run(config: Config, runs: int, folder: Path, jobs: int | None, resume: bool, json: bool) -> None:
+def _run(
+    config: Config,
+    runs: int,
+    folder: Path,
+    jobs: int | None,
+    processes: int | None,
+    resume: bool,
+    json: bool,
+    world: World | None,
+) -> None:
+    if runs > 1 and (world is not None or (processes or 1) > 1):
+        raise typer.BadParameter("several processes train one run; of several runs, --jobs are trained at once")
+    if world is None and (processes or 1) > 1:
+        _start(processes or 1, folder, resume)
+        return
     from tgnn.cli.progress import watch_many, watch_one
+    from tgnn.training.distributed.world import ALONE
     from tgnn.training.many import train_many
     from tgnn.training.run import train as train_one
     from tgnn.training.stop import Interrupted
@@ -197,12 +226,14 @@ def _run(config: Config, runs: int, folder: Path, jobs: int | None, resume: bool
     try:
         if runs == 1:
             with watch_one(config, quiet=json or console.verbosity < 0) as tell:
-                result = train_one(config, folder, resume, tell)
+                result = train_one(config, folder, resume, tell, world or ALONE)
         else:
             with watch_many(config, runs, quiet=json or console.verbosity < 0) as tell_all:
                 result = train_many(config, runs, folder, jobs, resume, tell_all)
     except Interrupted:
         err.print(f"stopped; go on with: tgnn train --resume {folder}", markup=False, highlight=False, soft_wrap=True)
+        if world is not None:
+            raise  # together with the others
         raise typer.Exit(130) from None
     except OSError as error:
         if not (folder / "config.yaml").exists():
@@ -210,6 +241,8 @@ def _run(config: Config, runs: int, folder: Path, jobs: int | None, resume: bool
         raise OSError(
             f"{in_words(error)}\nwhat was saved before is kept; go on with: tgnn train --resume {folder}"
         ) from error
+    if world is not None and not world.first:
+        return
     from tgnn.cli.results import log, show
 
     log(result, folder)
@@ -217,3 +250,51 @@ def _run(config: Config, runs: int, folder: Path, jobs: int | None, resume: bool
         print_json({**result, "folder": str(folder)})
         return
     show(result, folder)
+
+
+# ---- several processes -----------------------------------------------------------------------------------------
+
+
+def _start(processes: int, folder: Path, resume: bool) -> None:
+    """The same command in several processes, which see that they are several."""
+    from tgnn.training.distributed.launch import launch
+
+    words = [*sys.argv[1:], *([] if resume else ["--out", str(folder)])]
+    raise typer.Exit(launch(work, words, processes))
+
+
+def work(words: list[str]) -> int:
+    """One of them. Mistakes of the user's are results, which end all; who ends otherwise is started again."""
+    from tgnn.cli.app import main
+
+    sys.argv = ["tgnn", *words]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code not in (0, 1, 2):
+            raise
+        return int(end.code)
+    return 0
+
+
+@contextlib.contextmanager
+def _among_others() -> Iterator[World | None]:
+    """The processes that torchrun has started; ``None``: it has not. One on each machine speaks."""
+    if "RANK" not in os.environ:
+        yield None
+        return
+    from tgnn.training.distributed.join import joined
+    from tgnn.training.stop import Interrupted
+
+    if os.environ.get("LOCAL_RANK", "0") != "0":
+        err.quiet = out.quiet = logging.getLogger("tgnn").disabled = True
+    try:
+        with joined() as world:
+            yield world
+    except Interrupted:
+        raise typer.Exit(130) from None
+
+
+def _when(world: World | None) -> str:
+    """In the name of a folder: the time, or what torchrun calls a job, which is the same when it starts it again."""
+    return world.job if world is not None and world.job is not None else time.strftime("%Y%m%d-%H%M%S")

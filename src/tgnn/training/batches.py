@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.loader import NeighborLoader
 
 from tgnn.data.formats.packed import PackedGraphs
-from tgnn.data.sampler import NeighborSampler
+from tgnn.ops.sample import check_fan_out, sample_neighbors
 from tgnn.training.config import TrainConfig
+from tgnn.training.distributed.world import ALONE, World
+from tgnn.training.prefetch import prefetched
+from tgnn.training.source import InMemory, Source
 
 GRAPHS_AT_ONCE = 128
 NODES_AT_ONCE = 1024
@@ -20,17 +22,23 @@ NODES_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Piece:
-    """One step of training.
+    """One step of training, or this process's part of it.
 
     Args:
         data: For the model.
         rows: Rows of its output that are learned from; ``None``: all.
         y: Their targets.
+        size: Examples of the whole step.
+        share: Of the known targets of the step, those in ``y``.
+        stands_in: Whether there were too few examples for this process: it keeps step with one that counts nothing.
     """
 
     data: Data
     rows: Tensor | None
     y: Tensor
+    size: int
+    share: float = 1.0
+    stands_in: bool = False
 
 
 Batches = Callable[[int], Iterator[Piece]]
@@ -38,81 +46,124 @@ Batches = Callable[[int], Iterator[Piece]]
 
 
 def make_batches(
-    data: Data | PackedGraphs, examples: Tensor, settings: TrainConfig, device: torch.device, shuffle: bool
+    data: Data | PackedGraphs,
+    examples: Tensor,
+    settings: TrainConfig,
+    device: torch.device,
+    shuffle: bool,
+    world: World = ALONE,
 ) -> Batches:
-    """Pieces that cover some examples once.
+    """Pieces that cover some examples once; where there are several processes, each has its part of them.
 
     Args:
         data: One graph or many.
         examples: Nodes or graphs to learn from or to score.
         settings: Batch size, fan-outs and seed.
         device: Where the model is.
-        shuffle: Whether every epoch has an order of its own.
+        shuffle: Whether every epoch has an order of its own, as for learning; else all are there to be scored.
+        world: The processes. Of what is scored, the pieces of all ranks in turn are what one process would have.
     """
-    check_batches(data, settings)
+    check_batches(data, settings, world)
     if isinstance(data, PackedGraphs):
-        return _graphs(data, examples, settings.batch_size or GRAPHS_AT_ONCE, settings.seed, device, shuffle)
+        size = settings.batch_size or GRAPHS_AT_ONCE
+        if shuffle:
+            return _graphs(data, examples, size, settings.seed, device, world)
+        return _graphs_in_order(data, world.part(examples), size, device)
     if settings.sample is not None and shuffle:  # what is scored is scored on full neighbourhoods
-        return _sampled(data, examples, settings, device)
-    return _whole(data, examples, device)
+        return _sampled(InMemory(data), examples, settings, device, world)
+    return _whole(data, examples, device) if world.first else lambda epoch: iter(())
 
 
-def check_batches(data: Data | PackedGraphs, settings: TrainConfig) -> None:
+def check_batches(data: Data | PackedGraphs, settings: TrainConfig, world: World = ALONE) -> None:
     """Raises where data cannot be cut into such batches.
 
     Args:
         data: One graph or many.
         settings: Batch size and fan-outs.
+        world: The processes that share each of them.
     """
-    if not isinstance(data, PackedGraphs) and settings.batch_size is not None and settings.sample is None:
+    if isinstance(data, PackedGraphs) or settings.sample is not None:
+        return
+    if settings.batch_size is not None:
         raise ValueError("train.batch_size needs train.sample: a part of one graph is sampled, such as --sample 10,10")
+    if world.size > 1:
+        raise ValueError(
+            f"{world.size} processes cannot share one graph that is learned from as a whole: sample it, such as "
+            "--sample 10,10, or train with one process and more threads"
+        )
 
 
 def _whole(data: Data, examples: Tensor, device: torch.device) -> Batches:
-    piece = Piece(data.to(device), examples.to(device), data.y[examples].to(device))
+    piece = Piece(data.to(device), examples.to(device), data.y[examples].to(device), len(examples))
     return lambda epoch: iter((piece,))
 
 
 def _graphs(
-    graphs: PackedGraphs, examples: Tensor, size: int, seed: int, device: torch.device, shuffle: bool
+    graphs: PackedGraphs, examples: Tensor, size: int, seed: int, device: torch.device, world: World
 ) -> Batches:
     def pieces(epoch: int) -> Iterator[Piece]:
-        order = examples
-        if shuffle:
-            order = examples[torch.randperm(len(examples), generator=_generator(seed, epoch))]
-        for numbers in torch.split(order, size):
-            if shuffle and len(numbers) == 1 and size > 1:
+        for numbers in torch.split(_shuffled(examples, seed, epoch), size):
+            if len(numbers) == 1 and size > 1:
                 continue  # the rest is one graph: batch normalization cannot learn from it
-            batch = graphs.batch(numbers).to(device)
-            yield Piece(batch, None, graphs.y[numbers].to(device))
+            mine, share, stands_in = _part(numbers, graphs.y, world)
+            batch, y = graphs.batch(mine).to(device), graphs.y[mine].to(device)
+            yield Piece(batch, None, y, len(numbers), share, stands_in)
 
     return pieces
 
 
-def _sampled(data: Data, examples: Tensor, settings: TrainConfig, device: torch.device) -> Batches:
-    assert settings.sample is not None
-    sampler = NeighborSampler(data.edge_index, settings.sample, num_nodes=data.num_nodes, seed=settings.seed)
-    size = settings.batch_size or NODES_AT_ONCE
-    if data.x is not None and data.x.layout == torch.sparse_csr:
-        dense = data.x.to_dense() if data.x.numel() < 2**28 else None
-        if dense is None:
-            raise ValueError("sampled training needs dense features, and these are too wide to be made dense")
-        data = data.clone()
-        data.x = dense
-    plain = Data(**{key: value for key, value in data.to_dict().items() if isinstance(value, Tensor)})
-    plain.num_nodes = data.num_nodes
+def _graphs_in_order(graphs: PackedGraphs, examples: Tensor, size: int, device: torch.device) -> Batches:
+    def pieces(epoch: int) -> Iterator[Piece]:
+        for numbers in torch.split(examples, size) if len(examples) else ():
+            yield Piece(graphs.batch(numbers).to(device), None, graphs.y[numbers].to(device), len(numbers))
+
+    return pieces
+
+
+def _sampled(source: Source, examples: Tensor, settings: TrainConfig, device: torch.device, world: World) -> Batches:
+    """What is drawn for a node depends on the epoch and the node, so that parts of a batch are what the whole is."""
+    fan_out = check_fan_out(settings.sample, False, False)
+    size, workers = settings.batch_size or NODES_AT_ONCE, settings.workers
 
     def pieces(epoch: int) -> Iterator[Piece]:
-        order = examples[torch.randperm(len(examples), generator=_generator(settings.seed, epoch))]
-        loader = NeighborLoader(
-            plain, sampler.num_neighbors, input_nodes=order, neighbor_sampler=sampler, batch_size=size, shuffle=False
-        )
-        for batch in loader:
-            batch = batch.to(device)
-            yield Piece(batch, torch.arange(batch.batch_size, device=device), batch.y[: batch.batch_size])
+        batches = torch.split(_shuffled(examples, settings.seed, epoch), size)
+
+        def make(number: int) -> Piece:
+            seeds = batches[number]
+            mine, share, stands_in = _part(seeds, source.y, world)
+            sample = sample_neighbors(source.in_edges, mine, fan_out, by_node=True, seed=settings.seed, epoch=epoch)
+            assert sample.edge is not None
+            data = Data(
+                x=source.rows(sample.node),
+                edge_index=torch.stack([sample.row, sample.col]),
+                n_id=sample.node,
+                num_sampled_nodes=sample.nodes_per_hop,
+                num_sampled_edges=sample.edges_per_hop,
+                **source.beside(sample.node, sample.edge),
+            )
+            return Piece(data, torch.arange(len(mine)), source.y[mine], len(seeds), share, stands_in)
+
+        for piece in prefetched(make, len(batches), workers, ahead=2 * workers):
+            assert piece.rows is not None
+            yield replace(piece, data=piece.data.to(device), rows=piece.rows.to(device), y=piece.y.to(device))
 
     return pieces
 
 
-def _generator(seed: int, epoch: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+def _part(examples: Tensor, y: Tensor, world: World) -> tuple[Tensor, float, bool]:
+    """This process's examples of a step, their share of the known targets, and whether they only stand in."""
+    if world.size == 1:
+        return examples, 1.0, False
+    mine = world.part(examples)
+    if not len(mine):
+        return examples[:1], 0.0, True
+    return mine, _known(y[mine]) / max(_known(y[examples]), 1), False
+
+
+def _known(y: Tensor) -> int:
+    return int((~y.isnan()).sum()) if y.is_floating_point() else y.numel()
+
+
+def _shuffled(examples: Tensor, seed: int, epoch: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    return examples[torch.randperm(len(examples), generator=generator)]

@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load, save_file
 from torch import Tensor
+
+from tgnn.training.distributed.world import ALONE, World
 
 CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 
@@ -69,6 +71,18 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise WrongCheckpoint(f"{path} is damaged, or not a file of tgnn: {error}") from error
 
 
+def _read_for_all(path: Path, world: World) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """As :func:`read_tensors`; the first process has the file, and sends it to the others as it is."""
+    if world.size == 1:
+        return read_tensors(path)
+    data = world.read(path.read_bytes)
+    try:
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        return load(data), json.loads(header["__metadata__"]["about"])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise WrongCheckpoint(f"{path} is damaged, or not a file of tgnn: {error}") from error
+
+
 def save_checkpoint(
     folder: Path, model: torch.nn.Module, best: dict[str, Tensor], optimizer: torch.optim.Optimizer, progress: Progress
 ) -> None:
@@ -82,10 +96,17 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer
+    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, world: World = ALONE
 ) -> tuple[dict[str, Tensor], Progress]:
-    """Puts a checkpoint back: into the model, the optimizer, and what is returned (best weights and progress)."""
-    tensors, about = read_tensors(folder / CHECKPOINT)
+    """Puts a checkpoint back: into the model, the optimizer, and what is returned (best weights and progress).
+
+    Args:
+        folder: Of the run; where there are several processes, that of the first.
+        model: To change.
+        optimizer: To change.
+        world: The processes, however many there were when it was written.
+    """
+    tensors, about = _read_for_all(folder / CHECKPOINT, world)
     restore(model, {n.removeprefix("model/"): t for n, t in tensors.items() if n.startswith("model/")}, folder)
     fused = all(group.get("fused") for group in optimizer.param_groups)  # then the count of steps lies with the weights
     for number, parameter in enumerate(p for group in optimizer.param_groups for p in group["params"]):

@@ -89,6 +89,7 @@ class TrainConfig(_Section):
     )
     save_every: float = Field(default=10.0, ge=0, description="Seconds between checkpoints; 0: after every epoch.")
     threads: int | None = Field(default=None, ge=1, description="CPU threads; by default torch's choice.")
+    workers: int = Field(default=0, ge=0, description="Threads that sample ahead; 0: the one that trains.")
 
 
 class Config(_Section):
@@ -105,7 +106,7 @@ class Config(_Section):
         plain = self.model_dump(mode="json")
         for key in ("root", "offline"):
             del plain["data"][key]
-        for key in ("threads", "save_every", "track"):
+        for key in ("threads", "save_every", "track", "workers"):
             del plain["train"][key]
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tgnn.training.batches import Batches, make_batches
+from tgnn.training.batches import Batches, Piece, make_batches
 from tgnn.training.checkpoint import CHECKPOINT, Progress, load_checkpoint, save_checkpoint
 from tgnn.training.config import Config
+from tgnn.training.distributed.world import ALONE, World
 from tgnn.training.history import History
 from tgnn.training.optimizer import Schedule, make_optimizer
+from tgnn.training.prefetch import Timed
 from tgnn.training.prepare import Prepared
 from tgnn.training.stop import Interrupted, asked_to_stop
 from tgnn.training.task import Task
@@ -54,32 +56,37 @@ def fit(
     folder: Path | None,
     resume: bool = False,
     tell: Callable[[Epoch], None] = lambda epoch: None,
+    world: World = ALONE,
 ) -> tuple[dict[str, Tensor], Progress]:
-    """Trains a model, and gives the weights of the epoch that was best on validation.
+    """Trains a model, and gives the weights of the epoch that was best on validation (in the first process).
 
     Args:
         model: On its device; its weights change.
         prepared: Data, split and task; the test labels are out of reach. A split without validation examples chooses
             the epoch by what is learned from.
         config: Of the run.
-        folder: For history and checkpoints; ``None``: nothing is written.
+        folder: For history and checkpoints, which the first process writes; ``None``: nothing is written.
         resume: Whether to go on from the checkpoint there.
-        tell: Called after every epoch.
+        tell: Called after every epoch, in the first process.
+        world: The processes that train together; each calls this.
     """
     task, split, device = prepared.task, prepared.split, next(model.parameters()).device
-    learn = make_batches(prepared.data, split.train, config.train, device, shuffle=True)
+    learn = make_batches(prepared.data, split.train, config.train, device, shuffle=True, world=world)
     judges = split.val if len(split.val) else split.train
-    choose = make_batches(prepared.data, judges, config.train, device, shuffle=False)
+    truth = prepared.data.y[judges].to(device)
+    choose = make_batches(prepared.data, judges, config.train, device, shuffle=False, world=world)
+    outputs = world.replica(model)
     optimizer = make_optimizer(model, config.optimizer)
     schedule = Schedule(optimizer, config.optimizer, config.train.epochs)
     precision = Precision(config.train.precision, device)
 
     best: dict[str, Tensor] = {}
     progress = Progress()
-    if folder is not None and resume and (folder / CHECKPOINT).exists():
-        best, progress = load_checkpoint(folder, model, optimizer)
+    if folder is not None and resume and world.same((folder / CHECKPOINT).exists):
+        best, progress = load_checkpoint(folder, model, optimizer, world)
         schedule.restore(progress.schedule or schedule.state())
         precision.restore(progress.scaler)
+    folder = folder if world.first else None
     history = History(folder, progress.epoch)
     started, saved = time.monotonic() - progress.seconds, time.monotonic()
     mixes = bool(mixing_weights(model))
@@ -87,21 +94,24 @@ def fit(
     warned, every = False, min(_VITALS_EVERY, max(1, config.train.epochs // 10))
 
     with asked_to_stop() as stop, contextlib.closing(history):
-        if stop.is_set():  # before it has begun
+        if world.any(stop.is_set()):  # before it has begun
             raise Interrupted
         while progress.epoch < config.train.epochs and progress.epoch - progress.best_epoch <= config.train.patience:
             epoch = progress.epoch
-            _seed(config.train.seed * 1_000_003 + epoch, device)  # an epoch depends on nothing before but weights
-            look = epoch % every == 0
+            # An epoch depends on nothing before but weights; each process drops entries of its own.
+            _seed(config.train.seed * 1_000_003 + epoch + world.rank * 500_009, device)
+            look = epoch % every == 0 and world.first
 
             schedule.before(epoch)
-            loss = one_epoch(model, task, learn(epoch), optimizer, precision, config.optimizer.clip)
+            model.train()
+            pieces = Timed(learn(epoch))
+            loss = one_epoch(model, outputs, task, pieces, optimizer, precision, config.optimizer.clip, world)
             line: dict[str, Any] = {"epoch": epoch, "loss": loss}
             if look:
                 line |= gradient_norms(model)
             watch: contextlib.AbstractContextManager[dict[str, Tensor]] = watching(model) if look else nothing_seen
             with watch as products:
-                score, val_loss = evaluate(model, task, choose, precision)
+                score, val_loss = evaluate(model, task, choose, truth, precision, world)
             schedule.after(val_loss)
 
             if _is_better(task, score, val_loss, progress):
@@ -113,7 +123,7 @@ def fit(
                 **(mixing_weights(model) if mixes else {}),
                 **shares(products),
             }
-            line["seconds"] = round(time.monotonic() - started, 4)
+            line |= {"waiting": pieces.share_waited(), "seconds": round(time.monotonic() - started, 4)}
             history.write(line)
             if look and not warned and epoch > 0 and (words := advice(line)):
                 logger.warning(words)
@@ -122,11 +132,13 @@ def fit(
             progress.epoch, progress.seconds = epoch + 1, time.monotonic() - started
             progress.schedule, progress.scaler = schedule.state(), precision.state()
             assert progress.best_score is not None
-            tell(Epoch(epoch, loss, score, progress.best_score, progress.best_epoch, line))
-            if folder is not None and (stop.is_set() or time.monotonic() - saved >= config.train.save_every):
+            if world.first:
+                tell(Epoch(epoch, loss, score, progress.best_score, progress.best_epoch, line))
+            ends = world.any(stop.is_set())
+            if folder is not None and (ends or time.monotonic() - saved >= config.train.save_every):
                 save_checkpoint(folder, model, best, optimizer, progress)
                 saved = time.monotonic()
-            if stop.is_set():
+            if ends:
                 raise Interrupted
     return best, progress
 
@@ -142,34 +154,42 @@ def _seed(number: int, device: torch.device) -> None:
 
 def one_epoch(
     model: torch.nn.Module,
+    outputs: Callable[[Piece], Tensor],
     task: Task,
-    pieces: Iterator[Any],
+    pieces: Iterable[Piece],
     optimizer: torch.optim.Optimizer,
     precision: Precision,
     clip: float | None,
+    world: World = ALONE,
 ) -> float:
     """One pass over what is learned from; gives the mean loss."""
-    model.train()
     total, count = 0.0, 0
     for piece in pieces:
         optimizer.zero_grad(set_to_none=True)
         with precision.lowered():
-            out = model(piece.data)
+            out = outputs(piece)
             loss = task.loss(out if piece.rows is None else out[piece.rows], piece.y)
+        total += float(loss.detach()) * piece.share * piece.size
+        count += piece.size
         extra = getattr(model, "extra_loss", None)  # some models learn from more than targets
-        precision.step(loss if extra is None else loss + extra, optimizer, model, clip)
-        total += float(loss.detach()) * len(piece.y)
-        count += len(piece.y)
+        loss = loss if extra is None else loss + extra
+        if world.size > 1:  # gradients are averaged over processes, and shall be those of the whole step
+            loss = loss * (piece.share * world.size)
+        precision.step(loss, optimizer, model, clip)
+    total = world.total(total)
     if not math.isfinite(total):
         raise Diverged(f"the loss became {total}: try a smaller optimizer.lr, or optimizer.clip=1")
     return total / count
 
 
 @torch.no_grad()
-def evaluate(model: torch.nn.Module, task: Task, batches: Batches, precision: Precision) -> tuple[float, float]:
-    """Metric and loss over some examples, on full neighbourhoods."""
-    outputs, targets = outputs_of(model, batches, precision)
-    return task.score(outputs, targets), float(task.loss(outputs, targets))
+def evaluate(
+    model: torch.nn.Module, task: Task, batches: Batches, truth: Tensor, precision: Precision, world: World = ALONE
+) -> tuple[float, float]:
+    """Metric and loss over some examples, on full neighbourhoods; all processes get those that the first computes."""
+    outputs = world.gather(outputs_of(model, batches, precision)[0])
+    score, loss = world.same(lambda: (task.score(outputs, truth), float(task.loss(outputs, truth))))
+    return score, loss
 
 
 @torch.no_grad()
@@ -182,6 +202,8 @@ def outputs_of(model: torch.nn.Module, batches: Batches, precision: Precision) -
             out = model(piece.data)
         outputs.append((out if piece.rows is None else out[piece.rows]).float())
         targets.append(piece.y)
+    if not outputs:  # all is the share of other processes
+        return torch.empty(0, 0), torch.empty(0)
     return (outputs[0], targets[0]) if len(outputs) == 1 else (torch.cat(outputs), torch.cat(targets))
 
 

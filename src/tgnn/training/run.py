@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import platform
 import sys
@@ -25,6 +26,7 @@ from tgnn.ops import native
 from tgnn.training.batches import check_batches, make_batches
 from tgnn.training.checkpoint import CHECKPOINT, MODEL, Progress, read_tensors, restore, write_tensors
 from tgnn.training.config import Config, ModelConfig, WrongConfig, make_config
+from tgnn.training.distributed.world import ALONE, World
 from tgnn.training.history import without_nan
 from tgnn.training.loop import Epoch, Precision, fit, outputs_of
 from tgnn.training.prepare import Prepared, prepare
@@ -37,13 +39,19 @@ PLAN = "runs.json"
 """Of a folder with several runs."""
 _LOCK = ".lock"
 
+logger = logging.getLogger("tgnn")
+
 
 class WrongRun(ValueError):
     """A run folder that cannot be used; the text says why."""
 
 
 def train(
-    config: Config, folder: Path, resume: bool = False, tell: Callable[[Epoch], None] = lambda epoch: None
+    config: Config,
+    folder: Path,
+    resume: bool = False,
+    tell: Callable[[Epoch], None] = lambda epoch: None,
+    world: World = ALONE,
 ) -> dict[str, Any]:
     """Trains as configured, and gives what ``metrics.json`` then holds.
 
@@ -52,17 +60,21 @@ def train(
         folder: Made if it is not there. A finished run in it is given back as it is when resumed.
         resume: Whether to go on where a run in the folder was stopped.
         tell: Called after every epoch.
+        world: The processes that do this together; only the first looks into the folder.
     """
-    if resume and (folder / METRICS).exists():
-        _check_whole(folder)
-        return read_metrics(folder)
-    if not resume and ((folder / CONFIG).exists() or (folder / PLAN).exists()):
+    resume = world.same(lambda: resume or _was_restarted(folder, world))
+    if resume and world.same((folder / METRICS).exists):
+        return world.same(lambda: _finished(folder))
+    if world.first and not resume and ((folder / CONFIG).exists() or (folder / PLAN).exists()):
         raise WrongRun(f"{folder} holds a run already; go on with it (--resume {folder}), or choose another folder")
-    set_threads(config)
+    set_threads(config, world)
     prepared = prepare(config)
-    check_batches(prepared.data, config.train)
-    device = find_device(config.train.device)
+    check_batches(prepared.data, config.train, world)
+    device = find_device(config.train.device, world)
     model = make_model(config, prepared.shape).to(device)
+    world.agree({"settings": config.hash, "data": prepared.data_hash, "split": prepared.split.hash})
+    if not world.first:
+        return _follow(model, prepared, config, folder, resume, world)
     trackers = make_trackers(config.train.track, config, folder)  # the last that may be a mistake of the user's
     if device.type == "cpu":
         native.load()  # it is built once on a machine, which is no part of the time of a run
@@ -73,7 +85,7 @@ def train(
         elif (folder / CONFIG).exists():  # another process was faster
             raise WrongRun(f"{folder} holds a run already")
         else:
-            _write_beginning(folder, config, prepared)
+            _write_beginning(folder, config, prepared, world)
         metrics: dict[str, Any] = {}
 
         def tell_all(epoch: Epoch) -> None:
@@ -82,7 +94,7 @@ def train(
             tell(epoch)
 
         try:
-            best, progress = fit(model, prepared, config, folder, resume, tell_all)
+            best, progress = fit(model, prepared, config, folder, resume, tell_all, world)
             restore(model, best, folder)
             about = {"tgnn": __version__, "config_hash": config.hash}
             write_tensors(folder / MODEL, model.state_dict(), about)  # before the test: nothing must be lost by it
@@ -92,7 +104,20 @@ def train(
                 tracker.finish(metrics)
         write_json(folder / METRICS, metrics)
         (folder / CHECKPOINT).unlink(missing_ok=True)
-        if stop.is_set():  # while it was tested
+        world.same(lambda: metrics)
+        if world.any(stop.is_set()):  # while it was tested
+            raise Interrupted
+    return metrics
+
+
+def _follow(
+    model: torch.nn.Module, prepared: Prepared, config: Config, folder: Path, resume: bool, world: World
+) -> dict[str, Any]:
+    """The part of a process that is not the first: it learns, and hears what came of it."""
+    with asked_to_stop() as stop:
+        fit(model, prepared, config, folder, resume, world=world)
+        metrics = world.same(dict[str, Any])
+        if world.any(stop.is_set()):
             raise Interrupted
     return metrics
 
@@ -138,12 +163,17 @@ def make_model(config: Config, shape: Shape) -> torch.nn.Module:
     return build_model(settings.name, shape, settings.hidden, settings.layers, settings.dropout, settings.arguments)
 
 
-def find_device(name: str) -> torch.device:
-    """The device of that name; ``auto`` is the fastest that is there."""
+def find_device(name: str, world: World = ALONE) -> torch.device:
+    """The device of that name; ``auto`` is the fastest that is there. Each process of a machine has a GPU of its own.
+
+    Args:
+        name: As configured.
+        world: The processes.
+    """
     if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and world.size > 1:
+        name = f"cuda:{world.local_rank}"
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -152,21 +182,44 @@ def find_device(name: str) -> torch.device:
     if not there.get(device.type, False):
         raise WrongConfig(f"train.device is {name!r}, but there is none here; use cpu (`tgnn doctor` tells more)")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise WrongConfig(f"train.device is {name!r}, but there are only {torch.cuda.device_count()} of them")
+        each = ", one for each process" if world.size > 1 else ""
+        raise WrongConfig(f"train.device is {name!r}{each}, but there are only {torch.cuda.device_count()} of them")
     return device
 
 
-def set_threads(config: Config) -> None:
+def set_threads(config: Config, world: World = ALONE) -> None:
+    """As configured; the processes of one machine share its cores."""
     if config.train.threads is not None:
         torch.set_num_threads(config.train.threads)
+    elif world.size > 1:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        torch.set_num_threads(max(1, cores // world.local_size))
 
 
 # ---- the folder ------------------------------------------------------------------------------------------------
 
 
-def _write_beginning(folder: Path, config: Config, prepared: Prepared) -> None:
+def _finished(folder: Path) -> dict[str, Any]:
+    _check_whole(folder)
+    return read_metrics(folder)
+
+
+def _was_restarted(folder: Path, world: World) -> bool:
+    """Whether torchrun has begun this run before, and started its processes again."""
+    if world.restarts == 0 and world.job is None:
+        return False
+    if not (folder / CONFIG).exists() or not (folder / ENVIRONMENT).exists():
+        return False
+    began = json.loads((folder / ENVIRONMENT).read_text(encoding="utf-8")).get("job")
+    if world.restarts == 0 and began != world.job:
+        return False
+    logger.warning("the processes were started again; going on from the last checkpoint")
+    return True
+
+
+def _write_beginning(folder: Path, config: Config, prepared: Prepared, world: World) -> None:
     write_text(folder / CONFIG, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-    write_json(folder / ENVIRONMENT, environment())
+    write_json(folder / ENVIRONMENT, environment() | {"processes": world.size, "job": world.job})
     data, split = prepared.data, prepared.split
     write_json(
         folder / DATA,

@@ -1,0 +1,123 @@
+"""Becoming one of several processes, as torchrun's environment says, and leaving again: who fails tells the others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
+
+from tgnn.training.distributed.together import Together
+from tgnn.training.distributed.world import World
+
+MEET = 300.0
+"""Seconds to wait for the others at the beginning."""
+_WHY = "tgnn/why"
+_READ = "tgnn/read"
+_SIGNS = ("gloo", "nccl", "connection", "socket", "broken pipe")
+"""Words in errors of torch that say that another process is gone."""
+
+
+class NotMet(ValueError):
+    """The processes could not find each other."""
+
+
+class Lost(ConnectionError):
+    """Another process is gone; torchrun starts all again, if it may."""
+
+    exit_code = getattr(os, "EX_TEMPFAIL", 75)
+
+
+class FailedElsewhere(ValueError):
+    """Another process could not go on, and said why."""
+
+
+@contextlib.contextmanager
+def joined(seconds: float = MEET) -> Iterator[World]:
+    """The world that this process is part of, while this lasts; without torchrun, or with one process, it is alone.
+
+    Args:
+        seconds: To wait for the others.
+    """
+    about = _about()
+    if about["size"] == 1:
+        yield World(**about)
+        return
+    world = Together(**about)
+    store = _meet(world, seconds)
+    try:
+        yield world
+        world.any(False)  # nobody goes before all are done
+    except Exception as error:
+        if isinstance(error, RuntimeError) and _is_lost(error):
+            raise _reason(store, world, error) from error
+        _tell(store, world, error)
+        raise
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _about() -> dict[str, Any]:
+    """Of the world, from what torchrun (or a cluster) has put into the environment."""
+    found = os.environ
+    job = found.get("TORCHELASTIC_RUN_ID", "none")
+    size = int(found.get("WORLD_SIZE", "1")) if "RANK" in found else 1
+    return {
+        "rank": int(found["RANK"]) if size > 1 else 0,
+        "size": size,
+        "local_rank": int(found.get("LOCAL_RANK", "0")),
+        "local_size": int(found.get("LOCAL_WORLD_SIZE", "1")),
+        "job": None if job == "none" else job,
+        "restarts": int(found.get("TORCHELASTIC_RESTART_COUNT", "0")),
+    }
+
+
+def _meet(world: World, seconds: float) -> Any:
+    """Finds the others; gives where notes can be left for them."""
+    place = f"{os.environ.get('MASTER_ADDR', '?')}:{os.environ.get('MASTER_PORT', '?')}"
+    try:
+        store, *_ = next(rendezvous("env://", world.rank, world.size, timeout=timedelta(seconds=seconds)))
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, store=store, rank=world.rank, world_size=world.size)
+        world.any(False)  # all are here
+    except (RuntimeError, ValueError) as error:
+        why = str(error).splitlines()[0]
+        raise NotMet(
+            f"rank {world.rank} of {world.size} could not meet the others at {place}: {why}\n"
+            "MASTER_ADDR and MASTER_PORT (torchrun --rdzv-endpoint) must name a machine that all can reach, and a port "
+            "that is free there"
+        ) from error
+    return store
+
+
+def _is_lost(error: RuntimeError) -> bool:
+    text = str(error).lower()
+    return isinstance(error, dist.DistError) or any(sign in text for sign in _SIGNS)
+
+
+def _tell(store: Any, world: World, error: Exception) -> None:
+    """Leaves a note, for those who will find this process gone; who keeps the notes waits until they are read."""
+    with contextlib.suppress(RuntimeError):
+        store.set(_WHY, f"rank {world.rank}: {error}")
+        if world.first and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            dist.destroy_process_group()
+            end = time.monotonic() + 5
+            while store.add(_READ, 0) < world.size - 1 and time.monotonic() < end:
+                time.sleep(0.05)
+
+
+def _reason(store: Any, world: World, error: Exception) -> Exception:
+    """Why another process is gone, if it said so."""
+    with contextlib.suppress(RuntimeError):
+        time.sleep(0.1)  # the note is left before the process goes, but by another way
+        if store.check([_WHY]):
+            store.add(_READ, 1)
+            return FailedElsewhere(store.get(_WHY).decode())
+    return Lost(f"rank {world.rank} of {world.size} lost another process: {str(error).splitlines()[0]}")
