@@ -72,16 +72,16 @@ class NodeNetwork(torch.nn.Module):
     def _in_blocks(self, graph: DiskGraph) -> Tensor:
         """Outputs of all nodes, in a file that is gone when they are let go; always computed on the CPU."""
         if not isinstance(self.gnn, TGNN):
-            raise ValueError(
-                f"{graph.about.name} is on disk, and only tgnn gives exact outputs of all nodes of such a graph; "
-                "`tgnn data convert` makes a .npz of it, which every model takes where memory allows"
-            )
-        gnn, encoder = (copy.deepcopy(part).cpu() for part in (self.gnn, self.encoder or torch.nn.Identity()))
+            raise TypeError(f"{type(self.gnn).__name__} cannot be asked about a graph on disk; TGNN can")
+        gnn = copy.deepcopy(self.gnn).cpu().eval()
+        encoder = copy.deepcopy(self.encoder or torch.nn.Identity()).cpu()
+
+        def read(begin: int, end: int) -> Tensor:
+            rows: Tensor = encoder(graph.rows_between(begin, end))
+            return rows
+
         with tempfile.TemporaryDirectory(prefix="tgnn-") as folder:
-            out = infer_layerwise(
-                gnn.eval(), lambda a, b: encoder(graph.rows_between(a, b)), graph.in_edges, Path(folder)
-            )
-            return as_tensor(out)
+            return as_tensor(infer_layerwise(gnn, read, graph.in_edges, Path(folder)))
 
 
 class GraphNetwork(torch.nn.Module):

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tgnn.data.catalog.entry import Loaded
+from tgnn.data.disk import DiskGraph
 from tgnn.data.formats.packed import PackedGraphs
 from tgnn.ops.sample import check_fan_out, sample_neighbors
 from tgnn.training.config import TrainConfig
 from tgnn.training.distributed.world import ALONE, World
 from tgnn.training.prefetch import prefetched
-from tgnn.training.source import InMemory, Source
+from tgnn.training.source import InMemory, OnDisk, Source
 
 GRAPHS_AT_ONCE = 128
 NODES_AT_ONCE = 1024
@@ -33,7 +35,7 @@ class Piece:
         stands_in: Whether there were too few examples for this process: it keeps step with one that counts nothing.
     """
 
-    data: Data
+    data: Data | DiskGraph
     rows: Tensor | None
     y: Tensor
     size: int
@@ -46,7 +48,7 @@ Batches = Callable[[int], Iterator[Piece]]
 
 
 def make_batches(
-    data: Data | PackedGraphs,
+    data: Loaded,
     examples: Tensor,
     settings: TrainConfig,
     device: torch.device,
@@ -70,11 +72,12 @@ def make_batches(
             return _graphs(data, examples, size, settings.seed, device, world)
         return _graphs_in_order(data, world.part(examples), size, device)
     if settings.sample is not None and shuffle:  # what is scored is scored on full neighbourhoods
-        return _sampled(InMemory(data), examples, settings, device, world)
+        source = OnDisk(data) if isinstance(data, DiskGraph) else InMemory(data)
+        return _sampled(source, examples, settings, device, world)
     return _whole(data, examples, device) if world.first else lambda epoch: iter(())
 
 
-def check_batches(data: Data | PackedGraphs, settings: TrainConfig, world: World = ALONE) -> None:
+def check_batches(data: Loaded, settings: TrainConfig, world: World = ALONE) -> None:
     """Raises where data cannot be cut into such batches.
 
     Args:
@@ -84,6 +87,10 @@ def check_batches(data: Data | PackedGraphs, settings: TrainConfig, world: World
     """
     if isinstance(data, PackedGraphs) or settings.sample is not None:
         return
+    if isinstance(data, DiskGraph):
+        raise ValueError(
+            f"{data.about.name} is on disk, and must be sampled to be learned from, such as --sample 10,10"
+        )
     if settings.batch_size is not None:
         raise ValueError("train.batch_size needs train.sample: a part of one graph is sampled, such as --sample 10,10")
     if world.size > 1:
@@ -93,8 +100,10 @@ def check_batches(data: Data | PackedGraphs, settings: TrainConfig, world: World
         )
 
 
-def _whole(data: Data, examples: Tensor, device: torch.device) -> Batches:
-    piece = Piece(data.to(device), examples.to(device), data.y[examples].to(device), len(examples))
+def _whole(data: Data | DiskGraph, examples: Tensor, device: torch.device) -> Batches:
+    assert data.y is not None
+    whole = data if isinstance(data, DiskGraph) else data.to(device)  # which stays where it is
+    piece = Piece(whole, examples.to(device), data.y[examples].to(device), len(examples))
     return lambda epoch: iter((piece,))
 
 
@@ -145,6 +154,7 @@ def _sampled(source: Source, examples: Tensor, settings: TrainConfig, device: to
 
         for piece in prefetched(make, len(batches), workers, ahead=2 * workers):
             assert piece.rows is not None
+            assert isinstance(piece.data, Data)
             yield replace(piece, data=piece.data.to(device), rows=piece.rows.to(device), y=piece.y.to(device))
 
     return pieces

@@ -73,6 +73,7 @@ def fit(
     task, split, device = prepared.task, prepared.split, next(model.parameters()).device
     learn = make_batches(prepared.data, split.train, config.train, device, shuffle=True, world=world)
     judges = split.val if len(split.val) else split.train
+    assert prepared.data.y is not None
     truth = prepared.data.y[judges].to(device)
     choose = make_batches(prepared.data, judges, config.train, device, shuffle=False, world=world)
     outputs = world.replica(model)

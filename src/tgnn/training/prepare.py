@@ -78,10 +78,13 @@ def prepare_blind(config: Config) -> Prepared:
 
 def complete(data: Loaded, model: str) -> None:
     """Adds what the model of that name reads beyond the files."""
+    if isinstance(data, DiskGraph) and model != "tgnn":
+        raise ValueError(
+            f"{data.about.name} is on disk, where only tgnn gives exact outputs of all nodes; `tgnn data convert` "
+            f"makes a .npz of it, which {model} takes where memory allows"
+        )
     add = find_model(model).complete
     if add is not None:
-        if isinstance(data, DiskGraph):
-            raise ValueError(f"{model} wants to see the whole graph, and {data.about.name} is on disk; tgnn does not")
         add(data)
 
 
@@ -101,7 +104,8 @@ def with_features(data: Loaded, settings: DataConfig) -> Loaded:
 
 def seal(data: Loaded, split: Split | None) -> Prepared:
     """Takes the test labels out of the data."""
-    if split is None:
+    y = data.y
+    if split is None or y is None:
         raise ValueError(f"{data.about.name} has no labels to learn from: give its nodes or graphs a column `label`")
     for part in ("train", "val", "test"):
         if not len(getattr(split, part)):
@@ -109,15 +113,15 @@ def seal(data: Loaded, split: Split | None) -> Prepared:
                 f"the split {split.name!r} of {data.about.name} has no {part} examples: it needs more labelled ones, "
                 "or a column `split` that says train, val and test"
             )
-    if data.about.target == "classes" and len(data.y[split.train].unique()) < 2:
+    if data.about.target == "classes" and len(y[split.train].unique()) < 2:
         raise ValueError(
             f"the examples of {data.about.name} to learn from are all of one class: two or more are needed; "
             "give it labels of another"
         )
     whole = content_hash(data)
-    task = for_target(data.about.target, data.about.metric, data.y[split.train])
-    sealed = SealedLabels(data.y[split.test].clone())
-    blank = data.y.clone()
+    task = for_target(data.about.target, data.about.metric, y[split.train])
+    sealed = SealedLabels(y[split.test].clone())
+    blank = y.clone()
     blank[split.test] = float("nan") if blank.is_floating_point() else -1
     data.y = blank
     return Prepared(data, split, task, shape_of(data, split.train), sealed, whole)

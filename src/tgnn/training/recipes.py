@@ -9,9 +9,14 @@ from typing import Any
 
 import yaml
 
-from tgnn.baselines.registry import MODELS, settings_of
+from tgnn.baselines.registry import MODELS, count_hops, settings_of
 from tgnn.data.catalog import CATALOG
+from tgnn.data.disk.layout import is_on_disk
 from tgnn.training.config import Config, WrongConfig, make_config, with_changes
+
+_ON_DISK = {"epochs": 20, "patience": 5, "batch_size": 1024, "workers": 2}
+"""How to learn from a graph on disk, where nobody says: an epoch has many steps."""
+_FAN_OUT = 10
 
 
 def recipe_for(data: str, model: str, level: str = "node") -> dict[str, Any]:
@@ -87,9 +92,16 @@ def resolve(
         changes: Single settings, as ``section.key``.
     """
     settings = recipe_for(data, model, level)
+    on_disk = is_on_disk(data)
+    if on_disk:
+        settings["train"] = {**settings.get("train", {}), **_ON_DISK}
     for section, fields in (own or {}).items():
         settings[section] = {**settings.get(section, {}), **fields}
     named = {"data.name": data, "model.name": model}
     build = MODELS[model].builder(level) if model in MODELS else None
     own_keys = [f"model.{key}" for key in settings_of(build)] if build is not None else []
-    return make_config(with_changes(settings, {**named, **(changes or {})}, own_keys))
+    config = make_config(with_changes(settings, {**named, **(changes or {})}, own_keys))
+    if on_disk and config.train.sample is None:
+        hops = count_hops(model, config.model.layers, config.model.arguments)
+        config = make_config(with_changes(config.model_dump(mode="json"), {"train.sample": (_FAN_OUT,) * hops or None}))
+    return config

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tgnn.data.disk import DiskGraph
 from tgnn.data.sampler import in_edges_of
 from tgnn.ops.graph import Grouping
 
@@ -56,3 +57,21 @@ class InMemory:
     def beside(self, nodes: Tensor, edges: Tensor) -> dict[str, Tensor]:
         found = {key: value[nodes] for key, value in self._of_nodes.items()}
         return found | {key: value[edges] for key, value in self._of_edges.items()}
+
+
+class OnDisk:
+    """A graph that stays in its files.
+
+    Args:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: DiskGraph) -> None:
+        assert graph.y is not None
+        self._graph, self.y, self.in_edges = graph, graph.y, graph.in_edges
+
+    def rows(self, index: Tensor) -> Tensor:
+        return self._graph.rows(index)
+
+    def beside(self, nodes: Tensor, edges: Tensor) -> dict[str, Tensor]:
+        return {}

@@ -86,6 +86,15 @@ def write_facts(folder: Path, facts: Mapping[str, Any], tick: Tick = no_tick) ->
     (folder / FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def is_on_disk(path: Path | str) -> bool:
+    """Whether the folder of a graph on disk is there.
+
+    Args:
+        path: Of it, or any other name of data.
+    """
+    return bool(path) and (Path(path).expanduser() / FILE).is_file()
+
+
 def read_facts(folder: Path) -> dict[str, Any]:
     """What ``graph.json`` says. Whether files are missing or cut is looked at, not what is in them.
 

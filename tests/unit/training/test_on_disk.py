@@ -1,0 +1,84 @@
+"""Training on a graph that stays on disk, and asking about all its nodes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from tgnn.data import load
+from tgnn.data.convert import write
+from tgnn.data.disk.convert import write_disk
+from tgnn.training.evaluate import evaluate
+from tgnn.training.predict import predict
+from tgnn.training.recipes import resolve
+from tgnn.training.run import load_model, train
+
+SMALL = {"model.hidden": 8, "model.rank": 4, "train.epochs": 3, "train.batch_size": 200}
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """The same graph in a folder and in a file."""
+    folder, data = tmp_path_factory.mktemp("graphs"), load("digits")
+    write_disk(data, folder / "disk")
+    write(data, folder / "memory.npz")
+    return folder
+
+
+def test_disk_and_memory_give_the_same(places, tmp_path):
+    """Batches, scores, the chosen epoch and predictions; features are scaled as they are read."""
+    found = {}
+    for kind, name in (("disk", "disk"), ("memory", "memory.npz")):
+        changes = {**SMALL, "train.sample": (5, 5), "data.features": "row-l2", "data.split": "stratified"}
+        config = resolve(str(places / name), "tgnn", "node", changes=changes)
+        train(config, tmp_path / kind)
+        lines = [json.loads(line) for line in (tmp_path / kind / "history.jsonl").read_text().splitlines()]
+        found[kind] = (lines, evaluate(tmp_path / kind, "cpu")["test"], predict(tmp_path / kind, device="cpu"))
+    (on_disk, score, said), (in_memory, other, words) = found["disk"], found["memory"]
+    for one, two in zip(on_disk, in_memory):
+        assert one["loss"] == pytest.approx(two["loss"], rel=1e-5)
+        assert one["val_accuracy"] == pytest.approx(two["val_accuracy"], abs=1e-6)
+    assert score == pytest.approx(other, abs=1e-6)
+    torch.testing.assert_close(said.probabilities, words.probabilities, rtol=1e-4, atol=1e-6)
+    assert said.table().columns == words.table().columns
+
+
+def test_it_is_sampled_where_nobody_says(places):
+    train_settings = resolve(str(places / "disk"), "tgnn", "node", changes={"model.layers": 3}).train
+    assert train_settings.sample == (10, 10, 10)
+    assert (train_settings.batch_size, train_settings.workers, train_settings.epochs) == (1024, 2, 20)
+    assert resolve(str(places / "disk"), "tgnn", "node", changes={"train.sample": (4, 4)}).train.sample == (4, 4)
+
+
+def test_threads_that_work_ahead_change_nothing(places, tmp_path):
+    losses = []
+    for workers in (0, 3):
+        train(
+            resolve(str(places / "disk"), "tgnn", "node", changes={**SMALL, "train.workers": workers}),
+            tmp_path / str(workers),
+        )
+        history = (tmp_path / str(workers) / "history.jsonl").read_text().splitlines()
+        losses.append([json.loads(line)["loss"] for line in history])
+        assert all(0 <= json.loads(line)["waiting"] <= 1 for line in history)
+    np.testing.assert_array_equal(*losses)
+
+
+def test_outputs_do_not_stay_behind(places, tmp_path, monkeypatch):
+    """They lie in a file that has no name any more."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "scratch").mkdir()
+    train(resolve(str(places / "disk"), "tgnn", "node", changes={**SMALL, "train.epochs": 1}), tmp_path / "run")
+    out = load_model(tmp_path / "run")(load(places / "disk"))
+    assert out.shape == (1797, 10)
+    assert torch.isfinite(out).all()
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+@pytest.mark.parametrize("model", ["gcn", "node2vec", "graphsage"])
+def test_models_that_need_memory_are_refused(places, tmp_path, model):
+    with pytest.raises(ValueError, match="only tgnn gives exact outputs"):
+        train(resolve(str(places / "disk"), model, "node", changes={"train.epochs": 1}), tmp_path / "run")
