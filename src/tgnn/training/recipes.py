@@ -14,8 +14,11 @@ from tgnn.data.catalog import CATALOG
 from tgnn.data.disk.layout import is_on_disk
 from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 
-_ON_DISK = {"epochs": 20, "patience": 5, "batch_size": 1024, "workers": 2}
-"""How to learn from a graph on disk, where nobody says: an epoch has many steps."""
+_ON_DISK: Mapping[str, Mapping[str, Any]] = {
+    "model": {"low_order": "mean"},  # which is about the same for some neighbours and for all
+    "train": {"epochs": 20, "patience": 5, "batch_size": 1024, "workers": 2},  # an epoch has many steps
+}
+"""How tgnn learns from a graph on disk, where nobody says."""
 _FAN_OUT = 10
 
 
@@ -93,9 +96,7 @@ def resolve(
     """
     settings = recipe_for(data, model, level)
     on_disk = is_on_disk(data)
-    if on_disk:
-        settings["train"] = {**settings.get("train", {}), **_ON_DISK}
-    for section, fields in (own or {}).items():
+    for section, fields in [*(_ON_DISK if on_disk and model == "tgnn" else {}).items(), *(own or {}).items()]:
         settings[section] = {**settings.get(section, {}), **fields}
     named = {"data.name": data, "model.name": model}
     build = MODELS[model].builder(level) if model in MODELS else None

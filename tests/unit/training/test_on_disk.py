@@ -33,6 +33,7 @@ def test_disk_and_memory_give_the_same(places, tmp_path):
     found = {}
     for kind, name in (("disk", "disk"), ("memory", "memory.npz")):
         changes = {**SMALL, "train.sample": (5, 5), "data.features": "row-l2", "data.split": "stratified"}
+        changes["model.low_order"] = "mean"  # as on disk where nobody says
         config = resolve(str(places / name), "tgnn", "node", changes=changes)
         train(config, tmp_path / kind)
         lines = [json.loads(line) for line in (tmp_path / kind / "history.jsonl").read_text().splitlines()]
@@ -47,7 +48,9 @@ def test_disk_and_memory_give_the_same(places, tmp_path):
 
 
 def test_it_is_sampled_where_nobody_says(places):
-    train_settings = resolve(str(places / "disk"), "tgnn", "node", changes={"model.layers": 3}).train
+    config = resolve(str(places / "disk"), "tgnn", "node", changes={"model.layers": 3})
+    train_settings = config.train
+    assert config.model.arguments["low_order"] == "mean"
     assert train_settings.sample == (10, 10, 10)
     assert (train_settings.batch_size, train_settings.workers, train_settings.epochs) == (1024, 2, 20)
     assert resolve(str(places / "disk"), "tgnn", "node", changes={"train.sample": (4, 4)}).train.sample == (4, 4)
