@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from tgnn.training.distributed.together import Together
@@ -18,8 +20,8 @@ from tgnn.training.distributed.world import World
 
 MEET = 300.0
 """Seconds to wait for the others at the beginning."""
-_WHY = "tgnn/why"
-_READ = "tgnn/read"
+_PORT, _WHY, _READ = "tgnn/port", "tgnn/why", "tgnn/read"
+"""Notes that processes leave for each other."""
 _SIGNS = ("gloo", "nccl", "connection", "socket", "broken pipe")
 """Words in errors of torch that say that another process is gone."""
 
@@ -83,11 +85,11 @@ def _meet(world: World, seconds: float) -> Any:
     """Finds the others; gives where notes can be left for them."""
     place = f"{os.environ.get('MASTER_ADDR', '?')}:{os.environ.get('MASTER_PORT', '?')}"
     try:
-        store, *_ = next(rendezvous("env://", world.rank, world.size, timeout=timedelta(seconds=seconds)))
+        store = _notes(world, seconds)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=world.rank, world_size=world.size)
         world.any(False)  # all are here
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, OSError) as error:
         why = str(error).splitlines()[0]
         raise NotMet(
             f"rank {world.rank} of {world.size} could not meet the others at {place}: {why}\n"
@@ -97,16 +99,43 @@ def _meet(world: World, seconds: float) -> Any:
     return store
 
 
+def _notes(world: World, seconds: float) -> Any:
+    """A place for notes, in the first process.
+
+    torchrun has one too, but keeps it when it starts processes again: there lie notes of those who are gone, and torch
+    takes them for new ones (https://github.com/pytorch/pytorch/issues/135712). So it is told only where ours is.
+    """
+    patience = timedelta(seconds=seconds)
+    store: Any = next(rendezvous("env://", world.rank, world.size, timeout=patience))[0]
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return store
+    host, end = os.environ["MASTER_ADDR"], time.monotonic() + seconds
+    if world.first:
+        own = TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=patience)
+        store.set(_PORT, str(own.port))
+        return own
+    while True:
+        port = int(store.get(_PORT))
+        try:
+            socket.create_connection((host, port), timeout=1).close()
+            return TCPStore(host, port, is_master=False, timeout=patience)
+        except OSError:  # that was the place of one who is gone
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
 def _is_lost(error: RuntimeError) -> bool:
     text = str(error).lower()
     return isinstance(error, dist.DistError) or any(sign in text for sign in _SIGNS)
 
 
 def _tell(store: Any, world: World, error: Exception) -> None:
-    """Leaves a note, for those who will find this process gone; who keeps the notes waits until they are read."""
+    """Leaves a note, for those who will find this process gone; the first waits until it is read."""
     with contextlib.suppress(RuntimeError):
         store.set(_WHY, f"rank {world.rank}: {error}")
-        if world.first and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        store.add(_READ, int(not world.first))  # it knows enough
+        if world.first:
             dist.destroy_process_group()
             end = time.monotonic() + 5
             while store.add(_READ, 0) < world.size - 1 and time.monotonic() < end:

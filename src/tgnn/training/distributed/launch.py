@@ -31,9 +31,9 @@ def launch(work: Callable[[list[str]], int], words: list[str], processes: int) -
         words: For it.
         processes: How many.
     """
-    elastic = logging.getLogger("torch.distributed.elastic")
-    elastic.addHandler(logging.NullHandler())
-    elastic.propagate = False  # it shows the launcher's traceback where a process was killed
+    for name in ("torch.distributed.elastic", "torch.multiprocessing"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+        logging.getLogger(name).propagate = False  # they show tracebacks of their own where a process was killed
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _PATIENCE)
     with tempfile.TemporaryDirectory() as folder:
         config = LaunchConfig(

@@ -43,7 +43,7 @@ class _WithExtraLoss(torch.nn.Module):
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
         self.model = model
-        self.idle = torch.nn.Parameter(next(model.parameters()).new_zeros(1))  # where none is, torch warns of the search
+        self.idle = torch.nn.Parameter(next(model.parameters()).new_zeros(1))  # torch warns where it finds none such
 
     def forward(self, data: Data) -> tuple[Tensor, Tensor | None]:
         return self.model(data), getattr(self.model, "extra_loss", None)
