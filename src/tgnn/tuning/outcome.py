@@ -79,7 +79,7 @@ def importance_of(result: StudyResult, plan: Plan) -> dict[str, float]:
 
 _NOT_OF_A_RECIPE = {
     "data": ("root", "offline"),
-    "train": ("seed", "threads", "device", "track", "save_every"),
+    "train": ("seed", "threads", "workers", "device", "track", "save_every"),
 }
 """What is the user's, or of this machine."""
 

@@ -31,7 +31,7 @@ def space_of(model: str, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
 
 _NEVER = (
     *("data.name", "data.root", "data.offline", "data.split", "model.name"),
-    *("train.seed", "train.threads", "train.device", "train.track", "train.save_every"),
+    *("train.seed", "train.threads", "train.workers", "train.device", "train.track", "train.save_every"),
 )
 
 

@@ -119,9 +119,8 @@ def test_an_extra_loss_is_learned_from():
     before = model.walks.embedding.weight.detach().clone()
     ring = torch.stack([torch.arange(9), torch.arange(9).roll(1)])
     data = Data(edge_index=torch.cat([ring, ring.flip(0)], 1), num_nodes=9)
-    piece = Piece(data, None, torch.arange(9) % 3)
+    piece = Piece(data, None, torch.arange(9) % 3, 9)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    one_epoch(
-        model, Task("classes", "accuracy"), iter([piece]), optimizer, Precision("float32", torch.device("cpu")), None
-    )
+    precision = Precision("float32", torch.device("cpu"))
+    one_epoch(model, lambda one: model(one.data), Task("classes", "accuracy"), [piece], optimizer, precision, None)
     assert bool((model.walks.embedding.weight != before).any())
