@@ -90,7 +90,7 @@ def cost_model(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "| nodes | edges | rank | seeds/s | epoch, training | waiting for data | exact inference, all nodes | peak memory |",
+        "| nodes | edges | rank | seeds/s | epoch, training | waiting for data | exact inference | peak memory |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
