@@ -18,6 +18,9 @@ Root = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never touch the network.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one machine-readable object and nothing else.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over what exists.")]
+_FILES = (".csv", ".tsv", ".parquet", ".gz", ".json", ".yaml", ".pt", ".pkl", ".npy", ".h5", ".zip", ".txt")
+"""Ends of names of files that are not written."""
 
 
 @app.command("list")
@@ -121,7 +124,9 @@ def _tell(name: str, data: Any) -> None:
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="A folder of tables, a .npz, a folder of TU files, a CSV of SMILES.")],
+    path: Annotated[
+        Path, typer.Argument(help="A folder of tables, a graph on disk, a .npz, a folder of TU files, a CSV of SMILES.")
+    ],
     json: Json = False,
 ) -> None:
     """What is in your data, and what is odd about it, with row numbers. Exit code 1 if it cannot be used."""
@@ -139,25 +144,65 @@ def check(
 @app.command()
 def convert(
     source: NameOrPath,
-    target: Annotated[Path, typer.Argument(help="The .npz to write; its folder must exist.")],
+    target: Annotated[Path, typer.Argument(help="What to write: a .npz, or a folder for a graph that stays on disk.")],
     root: Root = None,
     offline: Offline = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
+    leave_out: Annotated[
+        bool,
+        typer.Option("--leave-out", help="To a folder: without features and weights of edges, which it cannot have."),
+    ] = False,
+    force: Force = False,
 ) -> None:
-    """Write a data set as one .npz that loads fast: packed graphs, or one graph."""
-    if target.suffix != ".npz":
-        raise typer.BadParameter(f"{target} must end in .npz", param_hint="TARGET")
+    """Write a data set as one .npz that loads fast, or as a folder that is read where it lies.
+
+    A graph in a folder may be larger than memory. Tables of nodes and edges are written to it block by block.
+    """
+    _check_target(target, force)
+    from tgnn.data.convert import convert as write
+
+    data = write(source, target, root, offline, leave_out=leave_out, overwrite=force)
+    _tell_size(target)
+    _tell(source, data)
+
+
+@app.command()
+def generate(
+    target: Annotated[Path, typer.Argument(help="The folder to write.")],
+    nodes: Annotated[int, typer.Option(min=1, help="How many nodes.")] = 2_400_000,
+    edges: Annotated[int, typer.Option(min=0, help="About how many edges, counted in both directions.")] = 124_000_000,
+    features: Annotated[int, typer.Option(min=2, help="Features of a node.")] = 100,
+    classes: Annotated[int, typer.Option(min=2, help="Classes to tell apart.")] = 47,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Other seeds give other graphs.")] = 0,
+    force: Force = False,
+) -> None:
+    """Write a large graph to try things on: hubs, groups, and labels that are products over neighbours.
+
+    By default it is as large as ogbn-products, and the same with the same options. It stays on disk.
+    """
+    if target.suffix == ".npz":
+        raise typer.BadParameter(f"{target} must name a folder, not a .npz", param_hint="TARGET")
+    _check_target(target, force)
+    from tgnn.data import load
+    from tgnn.data.disk.generate import generate as write
+
+    write(target, nodes, edges, features, classes, seed, overwrite=force)
+    _tell_size(target)
+    _tell(target.name, load(target))
+
+
+def _check_target(target: Path, force: bool) -> None:
+    if target.suffix in _FILES:
+        raise typer.BadParameter(f"{target} must end in .npz, or name a folder", param_hint="TARGET")
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} exists; give --force to write over it", param_hint="TARGET")
     if not target.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {target.parent}", param_hint="TARGET")
-    from tgnn.data import load
-    from tgnn.data.convert import write
 
-    data = load(source, root, offline)
-    write(data, target)
-    out.print(f"{target}: {target.stat().st_size:,} bytes", markup=False, highlight=False, soft_wrap=True)
-    _tell(source, data)
+
+def _tell_size(target: Path) -> None:
+    files = [target] if target.is_file() else list(target.iterdir())
+    size = sum(file.stat().st_size for file in files)
+    out.print(f"{target}: {size:,} bytes", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -1,23 +1,73 @@
-"""Any data set as one ``.npz`` that loads fast."""
+"""Any data set as one ``.npz`` that loads fast, or as a graph that stays on disk."""
 
 from __future__ import annotations
 
+import logging
+import os
 from pathlib import Path
 
-from torch_geometric.data import Data
-
+from tgnn.data.catalog import CATALOG
+from tgnn.data.catalog.entry import Loaded
+from tgnn.data.disk.convert import write_disk
+from tgnn.data.disk.graph import DiskGraph
+from tgnn.data.disk.tables import stream_tables
+from tgnn.data.formats.detect import detect
 from tgnn.data.formats.packed import PackedGraphs, write_packed
 from tgnn.data.formats.single import write_graph
+from tgnn.data.load import find_path, load
+
+logger = logging.getLogger("tgnn")
 
 
-def write(data: Data | PackedGraphs, path: Path) -> None:
-    """Packed graphs, or one graph. Whole or not at all.
+def convert(
+    source: str,
+    target: Path,
+    root: str | os.PathLike[str] | None = None,
+    offline: bool = False,
+    *,
+    leave_out: bool = False,
+    overwrite: bool = False,
+) -> Loaded:
+    """Writes a data set as a ``.npz``, or else as a graph on disk, and gives it.
+
+    Tables of one graph go to disk block by block, and are never in memory as a whole.
+
+    Args:
+        source: As :func:`tgnn.data.load` takes it, as are the next two.
+        target: A ``.npz``, or a folder to be made.
+        root: As above.
+        offline: As above.
+        leave_out: Whether to leave out what a graph on disk cannot have: features and weights of edges, positions.
+        overwrite: Whether to write over a graph on disk that is there; a ``.npz`` is always written over.
+    """
+    if target.suffix != ".npz" and source not in CATALOG and detect(path := find_path(source)) == "table":
+        folder = path if path.is_dir() else path.parent
+        for finding in stream_tables(folder, target, leave_out=leave_out, overwrite=overwrite).findings:
+            if finding.level == "warning":
+                logger.warning("%s: %s", folder.name, finding)
+        return load(target)
+    data = load(source, root, offline)
+    write(data, target, leave_out=leave_out, overwrite=overwrite)
+    return data
+
+
+def write(data: Loaded, path: Path, *, leave_out: bool = False, overwrite: bool = False) -> None:
+    """Packed graphs, or one graph, in a file or on disk. Whole or not at all.
 
     Args:
         data: As :func:`tgnn.data.load` gives it.
-        path: The ``.npz``.
+        path: The ``.npz``, or a folder to be made.
+        leave_out: As :func:`convert` takes it.
+        overwrite: As above.
     """
-    if isinstance(data, PackedGraphs):
-        write_packed(data, path, data.about.differs)
+    if path.suffix == ".npz":
+        if isinstance(data, PackedGraphs):
+            write_packed(data, path, data.about.differs)
+        else:
+            write_graph(data.to_memory() if isinstance(data, DiskGraph) else data, path, data.about.differs)
+    elif isinstance(data, DiskGraph):
+        raise ValueError(f"{data.folder} is a graph on disk already: copy the folder")
+    elif isinstance(data, PackedGraphs):
+        raise ValueError(f"{data.about.name} is many graphs, and {path} would be one on disk: write {path.name}.npz")
     else:
-        write_graph(data, path, data.about.differs)
+        write_disk(data, path, leave_out=leave_out, overwrite=overwrite)

@@ -101,8 +101,11 @@ class Buckets:
             tick(edges)
         else:
             parts = Buckets(self.folder, path.stem, begin, end, self.num_nodes, self.node_type)
-            for pairs in self._pieces(path, at_once):
-                parts.add(pairs[:, 0], pairs[:, 1])
+            try:
+                for pairs in self._pieces(path, at_once):
+                    parts.add(pairs[:, 0], pairs[:, 1])
+            finally:
+                parts.close()
             path.unlink()
             parts.sort(write, at_once, merge, tick)
             return

@@ -161,8 +161,11 @@ class GraphWriter:
         if self._in_edges is not None:
             return self._in_edges
         rowptr = _Column(self.part / layout.ROWPTR, np.zeros(1, dtype=np.int64), self.num_nodes + 1)
+        self._columns[layout.ROWPTR] = rowptr
         rowptr.append(np.zeros(1, dtype=np.int64))
-        col = _Column(self.part / layout.COL, np.empty(0, dtype=self._buckets.node_type), self.num_edges)
+        col = self._columns[layout.COL] = _Column(
+            self.part / layout.COL, np.empty(0, dtype=self._buckets.node_type), self.num_edges
+        )
         before = 0
 
         def write(counts: np.ndarray, sources: np.ndarray) -> None:
@@ -259,6 +262,7 @@ class _Column:
         self._file.close()
         if rows is not None and rows < self.rows:
             shorten(self.path, rows)
+            self.rows = rows
 
 
 def _as_stored(name: str, values: np.ndarray | Tensor) -> np.ndarray:

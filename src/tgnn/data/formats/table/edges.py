@@ -28,7 +28,7 @@ def make_edges(
     """
     rows = np.arange(ends.shape[1])
     rows = _without(rows, (ends[0] < 0) | (ends[1] < 0))
-    rows = _without(rows, _loops(ends, schema, table, report))
+    rows = _without(rows, loops_to_drop(ends, schema, table, report))
     source, target = ends[:, rows] if len(rows) < ends.shape[1] else ends
     keys = target * num_nodes + source
     if (again := repeated(keys)) is not None:
@@ -58,7 +58,7 @@ def _without(rows: np.ndarray, dropped: np.ndarray) -> np.ndarray:
     return rows[~dropped[rows]] if dropped.any() else rows
 
 
-def _loops(ends: np.ndarray, schema: Schema, table: Table, report: Report) -> np.ndarray:
+def loops_to_drop(ends: np.ndarray, schema: Schema, table: Table, report: Report) -> np.ndarray:
     """Which rows to drop for being loops."""
     loops: np.ndarray = (ends[0] == ends[1]) & (ends[0] >= 0)
     if loops.any():

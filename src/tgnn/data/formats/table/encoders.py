@@ -83,7 +83,7 @@ def numbers(table: Table, values: pl.Series, encoding: Encoding, part: str, repo
     if _is_list(values) or width > 1:
         return _lists(table, values, column, width, report)
     found = _as_numbers(values)
-    wrong = (found.is_null() & ~_is_missing(values)).to_numpy()
+    wrong = (found.is_null() & ~is_missing(values)).to_numpy()
     if wrong.any():
         words = named(values.filter(pl.Series(wrong)).unique(maintain_order=True))
         text = f"{column!r} holds numbers, but also {words}: correct them, or {_say(part, column, 'categorical')}"
@@ -176,7 +176,7 @@ def _categories(
 def _is_numeric(values: pl.Series) -> bool:
     """Whether at least half of what is there are numbers; the rest is then an error and not a category."""
     if values.dtype == pl.String:
-        there = ~_is_missing(values)
+        there = ~is_missing(values)
         return 2 * int((_as_numbers(values).is_not_null() & there).sum()) >= int(there.sum())
     if _is_list(values):
         return bool(values.dtype.inner.is_numeric())  # type: ignore[attr-defined]
@@ -190,7 +190,7 @@ def _counts_rows(values: pl.Series) -> bool:
     return bool((_as_numbers(values).diff(null_behavior="drop") == 1).all(ignore_nulls=False))
 
 
-def _is_missing(values: pl.Series) -> pl.Series:
+def is_missing(values: pl.Series) -> pl.Series:
     if values.dtype != pl.String:
         return values.is_null()
     return values.is_null() | values.str.to_lowercase().is_in(MISSING)

@@ -25,13 +25,13 @@ def number_nodes(nodes: Part | None, edges: Part, schema: Schema, report: Report
     if nodes is None:
         sides = alike(*sides)
         ids = _together(sides).drop_nulls().unique().sort()
-        _check_header(edges, ids, report)
+        check_header(edges, ids, report)
         return ids, np.stack([positions(side, ids) for side in sides])
     ids, *sides = alike(nodes.column("id"), *sides)
     tell_missing(nodes, [ids], "a node without an id", report)
     tell_repeated(nodes, ids, "an id that was there before", report)
-    _check_header(nodes, _together(sides), report)
-    _check_header(edges, ids, report)
+    check_header(nodes, _together(sides), report)
+    check_header(edges, ids, report)
     report.raise_for_errors()
     ends = np.stack([positions(side, ids) for side in sides])
     tell_dangling(edges, sides, ends, ids, nodes.table.name, schema, report)
@@ -124,7 +124,7 @@ def tell_dangling(
         report.add(edges.places.finding("error", "dangling-id", f"{text}; {way_out}", rows))
 
 
-def _check_header(part: Part, ids: pl.Series, report: Report) -> None:
+def check_header(part: Part, ids: pl.Series, report: Report) -> None:
     """A first line that is taken for names, but is an id elsewhere, is a row of a file without a header."""
     words = [name for name in part.roles.guessed if bool((ids.cast(pl.String) == name).any())]
     if words:

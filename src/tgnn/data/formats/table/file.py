@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from tgnn.data.formats.table.scan import Layout, scan, wrong_quotes
 from tgnn.data.report import Places, Report
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
-_SAMPLE = 1000
+SAMPLE = 1000
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ class Source:
 
     def _read_text(self, text: Collection[str], layout: Layout, report: Report) -> pl.DataFrame:
         try:
-            sample = self._parse([], layout, rows=_SAMPLE)
-            numbers = [name for name in self.columns if name not in text and _all_numbers(sample[name])]
+            sample = self._parse([], layout, rows=SAMPLE)
+            numbers = [name for name in self.columns if name not in text and all_numbers(sample[name])]
             try:
                 frame = self._parse(numbers, layout)
             except pl.exceptions.ComputeError:  # further down there is a word: who takes the column will name it
@@ -96,7 +97,7 @@ class Source:
             frame = frame.filter(pl.Series(layout.kept()))
         if frame.height != layout.rows - 1 - len(layout.blank):
             self._fail_for_quotes(layout, report)
-        return _without_empty(frame, strip=layout.spaces)
+        return without_empty(frame, strip=layout.spaces)
 
     def _fail_for_quotes(self, layout: Layout, report: Report) -> NoReturn:
         raw = self.content if isinstance(self.content, bytes) else self.path.read_bytes()
@@ -156,20 +157,37 @@ def open_source(path: Path, report: Report) -> Source:
     return Source(path, layout.columns, path, layout)
 
 
+def unpack(path: Path, folder: Path, report: Report) -> Path:
+    """Unpacks a table into a folder, piece by piece, and says where it is.
+
+    Args:
+        path: Of the packed file.
+        folder: To put it into.
+        report: Takes why it cannot be done.
+    """
+    target = folder / path.name.removesuffix(".gz")
+    try:
+        with gzip.open(path) as packed, target.open("wb") as file:
+            shutil.copyfileobj(packed, file, 1 << 22)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        report.fail(Places(path.name).finding("error", "unreadable", f"it cannot be unpacked: {error}"))
+    return target
+
+
 def _read_parquet(path: Path, report: Report) -> pl.DataFrame:
     try:
         frame = pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:
         report.fail(Places(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
-    return _without_empty(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
+    return without_empty(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
 
 
-def _without_empty(frame: pl.DataFrame, strip: bool) -> pl.DataFrame:
+def without_empty(frame: pl.DataFrame, strip: bool) -> pl.DataFrame:
     """Words that are empty are null."""
     words = pl.col(pl.String).str.strip_chars() if strip else pl.col(pl.String)
     return frame.with_columns(pl.when(words != "").then(words).name.keep())
 
 
-def _all_numbers(values: pl.Series) -> bool:
+def all_numbers(values: pl.Series) -> bool:
     """Whether everything that is there is a number; a column with nothing in it is one of numbers, all missing."""
     return values.cast(pl.Float32, strict=False).null_count() == values.null_count()

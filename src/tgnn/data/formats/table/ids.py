@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import polars as pl
 
@@ -53,15 +55,57 @@ def positions(values: pl.Series, among: pl.Series) -> np.ndarray:
         >>> positions(pl.Series(["b", "c", "b"]), pl.Series(["a", "b"])).tolist()
         [1, -1, 1]
     """
-    if among.dtype == pl.Int64 and len(among) and not values.null_count():
-        ids, first = among.to_numpy(), int(among.min())  # type: ignore[arg-type]
-        room = int(ids.max()) - first + 1
-        if room <= _ROOMY * len(ids) + 1024:
-            place = np.full(room + 1, -1, dtype=np.int64)  # one more, for all that are outside
-            place[ids - first] = np.arange(len(ids))
-            asked = values.to_numpy() - first
-            return place[np.where((asked >= 0) & (asked < room), asked, room)]
-    return _hashed(values, among) if len(values) > _MANY and len(among) else _joined(values, among)
+    return Lookup(among).positions(values)
+
+
+class Lookup:
+    """Where values stand in a list, for who asks again and again: its tables are made once.
+
+    Args:
+        among: The list, without repetitions.
+
+    Example:
+        >>> Lookup(pl.Series([7, 5])).positions(pl.Series([5, 6])).tolist()
+        [1, -1]
+    """
+
+    def __init__(self, among: pl.Series) -> None:
+        self._among = among
+        self._first = self._room = 0
+        if among.dtype == pl.Int64 and len(among):
+            self._first = int(among.min())  # type: ignore[arg-type]
+            self._room = int(among.max()) - self._first + 1  # type: ignore[arg-type]
+        self._plain = 0 < self._room <= _ROOMY * len(among) + 1024
+
+    def positions(self, values: pl.Series) -> np.ndarray:
+        """Of each value, which is of the type of the list; -1: nowhere."""
+        if self._plain and not values.null_count():
+            asked = values.to_numpy() - self._first
+            found: np.ndarray = self._table[np.where((asked >= 0) & (asked < self._room), asked, self._room)]
+            return found
+        many = len(values) > _MANY and len(self._among)
+        return self._hashed(values) if many else _joined(values, self._among)
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        """The place of every whole number between the ids; one more, for all that are outside."""
+        place = np.full(self._room + 1, -1, dtype=np.int64)
+        place[self._among.to_numpy() - self._first] = np.arange(len(self._among))
+        return place
+
+    @cached_property
+    def _hashes(self) -> np.ndarray:
+        table = np.zeros(1 << (len(self._among).bit_length() + 3), dtype=np.int64)
+        table[self._among.hash().to_numpy() & np.uint64(len(table) - 1)] = np.arange(len(self._among))
+        return table  # of those with the same hash, the last
+
+    def _hashed(self, values: pl.Series) -> np.ndarray:
+        """A table of hashes finds most of them in a third of the time of a join, which finds the others."""
+        place: np.ndarray = self._hashes[values.hash().to_numpy() & np.uint64(len(self._hashes) - 1)]
+        right = (self._among.gather(pl.Series(place)) == values).fill_null(False)
+        others = ~right.to_numpy()
+        place[others] = _joined(values.filter(~right), self._among)
+        return place
 
 
 def _joined(values: pl.Series, among: pl.Series) -> np.ndarray:
@@ -69,15 +113,3 @@ def _joined(values: pl.Series, among: pl.Series) -> np.ndarray:
     right = pl.DataFrame({"value": among, "place": np.arange(len(among))})
     joined = left.join(right, on="value", how="left", maintain_order="left")
     return joined["place"].fill_null(-1).to_numpy(writable=True)
-
-
-def _hashed(values: pl.Series, among: pl.Series) -> np.ndarray:
-    """A table of hashes finds most of them in a third of the time of a join, which finds the others."""
-    mask = np.uint64((1 << (len(among).bit_length() + 3)) - 1)
-    table = np.zeros(int(mask) + 1, dtype=np.int64)
-    table[among.hash().to_numpy() & mask] = np.arange(len(among))  # of those with the same hash, the last
-    place: np.ndarray = table[values.hash().to_numpy() & mask]
-    right = (among.gather(pl.Series(place)) == values).fill_null(False)
-    others = ~right.to_numpy()
-    place[others] = _joined(values.filter(~right), among)
-    return place

@@ -15,7 +15,7 @@ from torch import Tensor
 from tgnn.data.check_parts import check_features, check_weights
 from tgnn.data.formats.table.columns import Roles, find_roles
 from tgnn.data.formats.table.features import Features, apply, encode
-from tgnn.data.formats.table.file import SUFFIXES, Source, Table, find, open_source
+from tgnn.data.formats.table.file import SUFFIXES, Source, Table, find, open_source, unpack
 from tgnn.data.formats.table.schema import FILE, make_schema, read_schema
 from tgnn.data.report import Places, Report, named
 
@@ -85,19 +85,22 @@ class Reading:
             text = "not read: the columns are those that were learned from"
             self.report.add(Places(FILE).finding("note", "schema-unused", text))
 
-    def open(self, stem: str, part: str, labels: bool = False) -> Part:
-        """Reads one of the tables; an error if it is not there.
+    def locate(self, stem: str, part: str, labels: bool = False, scratch: Path | None = None) -> tuple[Source, Roles]:
+        """Finds one of the tables and what its columns are; an error if it is not there.
 
         Args:
             stem: ``"nodes"``, ``"edges"`` or ``"graphs"``.
             part: As :func:`~tgnn.data.formats.table.columns.find_roles` takes it.
             labels: Whether to look for something to predict.
+            scratch: Where to unpack what is packed; by default that is done in memory.
         """
         path = find(self.folder, stem)
         if path is None:
             raise FileNotFoundError(
                 f"{self.folder} has no {stem}.csv, nor {stem} with another of {', '.join(SUFFIXES[1:])}"
             )
+        if scratch is not None and path.name.endswith(".gz"):
+            path = unpack(path, scratch, self.report)
         source = open_source(path, self.report)
         given = getattr(self.schema, stem)
         if self.known is not None:  # new data need not have labels
@@ -109,6 +112,17 @@ class Reading:
             given = given.model_copy(update=absent)
         roles = find_roles(source, part, given, self.report, labels, guess=self.known is None)
         self.report.raise_for_errors()
+        return source, roles
+
+    def open(self, stem: str, part: str, labels: bool = False) -> Part:
+        """Reads one of the tables; an error if it is not there.
+
+        Args:
+            stem: As :meth:`locate` takes it, as do the others.
+            part: As above.
+            labels: As above.
+        """
+        source, roles = self.locate(stem, part, labels)
         known = [] if self.known is None else self.known.get(stem, [])
         words = {encoding["column"] for encoding in known if encoding["kind"] != "numeric"}
         table = source.read(roles.text() | words, self.report)

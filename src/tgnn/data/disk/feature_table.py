@@ -1,0 +1,143 @@
+"""Features in the table of nodes, block by block: numbers only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from tgnn.data.check_parts import check_features
+from tgnn.data.disk.writer import GraphWriter
+from tgnn.data.formats.table.blocks import read_blocks, rows_of
+from tgnn.data.formats.table.encoders import Encoding, is_missing
+from tgnn.data.formats.table.features import SPARSE, WIDE, Features, apply
+from tgnn.data.formats.table.reading import Part
+from tgnn.data.formats.table.schema import Kind, Schema
+from tgnn.data.progress import bar
+from tgnn.data.report import Finding, Report, named
+
+
+@dataclass
+class _Column:
+    """What is known of a column after some blocks."""
+
+    name: str
+    kind: Kind | None
+    there: int = 0
+    numbers: int = 0
+    width: int = 0
+    total: float = 0.0
+    counted: int = 0
+    odd: list[str] = field(default_factory=list)
+
+    def see(self, values: pl.Series) -> None:
+        listed = isinstance(values.dtype, pl.List | pl.Array)
+        if not listed and values.dtype not in (pl.String, pl.Boolean) and not values.dtype.is_numeric():
+            self.odd = [str(values.dtype)] if values.null_count() < len(values) else self.odd
+            return
+        self.there += len(values) - values.null_count()
+        if listed:
+            inner = values.drop_nulls().explode()
+            self.numbers += len(values) - values.null_count() if inner.dtype.is_numeric() else 0
+            self.width = self.width or (len(values.drop_nulls()[0]) if values.null_count() < len(values) else 0)
+            found = inner.cast(pl.Float32, strict=False)
+        else:
+            found = values.cast(pl.Float32, strict=False)
+            missing = is_missing(values)
+            self.there -= int(missing.sum()) - values.null_count()
+            self.numbers += int((found.is_not_null() & ~missing).sum())
+            self.width = self.width or int(values.null_count() < len(values))
+            found = found.filter(~missing)
+        known = found.drop_nulls().drop_nans()
+        self.total += float(known.cast(pl.Float64).sum())
+        self.counted += len(known)
+
+
+def find_features(nodes: Part, schema: Schema, report: Report, block: int | None = None) -> list[Encoding]:
+    """Looks through all columns of features, and says how each is encoded; what is not of numbers is an error.
+
+    Args:
+        nodes: Their table.
+        schema: What it says of columns and of numbers that are missing.
+        report: Takes what is odd.
+        block: As :func:`~tgnn.data.formats.table.blocks.read_blocks` takes it.
+    """
+    kinds = {name: kind for name, kind in nodes.roles.features.items() if kind != "ignore"}
+    columns = [_Column(name, kind) for name, kind in kinds.items()]
+    if not columns:
+        return []
+    with bar(f"{nodes.source.name}: looking through features", rows_of(nodes.source)) as tick:
+        for table in read_blocks(nodes.source, list(kinds), nodes.roles.text(), report, tick, block):
+            for column in columns:
+                column.see(table.frame[column.name])
+    empty = [column.name for column in columns if not column.width and column.kind is None and not column.odd]
+    for name in empty:
+        report.add(Finding("warning", "empty-column", f"{name!r} is empty: left out", nodes.source.name))
+    used = [column for column in columns if column.name not in empty]
+    words = [column.name for column in used if not _is_numeric(column)]
+    if words:
+        text = (
+            f"{named(words)} hold no numbers, and a table that is read block by block can have no other features: make "
+            f"them numbers, leave them out (schema.yaml: nodes: features: {words[0]}: ignore), or write a .npz, which "
+            "is made in memory"
+        )
+        report.fail(Finding("error", "not-streamed", text, nodes.source.name))
+    return [_encoding(column, schema) for column in used]
+
+
+def _is_numeric(column: _Column) -> bool:
+    if column.odd or column.kind in ("categorical", "tokens"):
+        return False
+    return column.kind == "numeric" or 2 * column.numbers >= column.there
+
+
+def _encoding(column: _Column, schema: Schema) -> Encoding:
+    encoding = {"column": column.name, "kind": "numeric", "width": max(column.width, 1)}
+    if schema.fill == "mean" and column.counted:
+        encoding["fill"] = column.total / column.counted
+    return encoding
+
+
+def add_features(
+    writer: GraphWriter,
+    nodes: Part,
+    encodings: list[Encoding],
+    schema: Schema,
+    report: Report,
+    block: int | None = None,
+) -> bool:
+    """Gives the features to the writer, and their fillings to the encodings; says whether most are 0.
+
+    Args:
+        writer: Takes them.
+        nodes: Their table.
+        encodings: As :func:`find_features` gives them.
+        schema: For what to take where a number is missing.
+        report: Takes what is odd.
+        block: As :func:`~tgnn.data.formats.table.blocks.read_blocks` takes it.
+    """
+    columns = [encoding["column"] for encoding in encodings]
+    width, entries, rows = sum(encoding["width"] for encoding in encodings), 0, 0
+    least, most = np.full(width, np.inf), np.full(width, -np.inf)
+    features = Features(0)
+    with bar(f"{nodes.source.name}: features", rows_of(nodes.source)) as tick:
+        for table in read_blocks(nodes.source, columns, nodes.roles.text(), report, tick, block):
+            features = apply(table, encodings, report, schema.fill, "nodes")
+            report.raise_for_errors()
+            matrix = features.matrix()
+            assert matrix is not None
+            odd = check_features(matrix, table.places, features.names())
+            report.add(*(finding for finding in odd if finding.level == "error"))
+            report.raise_for_errors()
+            x = matrix.numpy()
+            writer.add_nodes(x=x)
+            rows, entries = rows + len(x), entries + int(np.count_nonzero(x))
+            least, most = np.minimum(least, x.min(axis=0)), np.maximum(most, x.max(axis=0))
+    for encoding, filled in zip(encodings, features.encodings):
+        encoding |= filled
+    if rows > 1 and (least == most).any():
+        same = np.flatnonzero(least == most)
+        text = f"{named(features.names()[i] for i in same)}: the same everywhere, nothing to learn from"
+        report.add(Finding("warning", "constant-feature", text, nodes.source.name))
+    return bool(width >= WIDE and entries <= SPARSE * rows * width)

@@ -1,0 +1,151 @@
+"""A table block by block, for tables larger than memory: what :meth:`Source.read` gives, cut into pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from tgnn.data.formats.table.file import SAMPLE, Source, Table, all_numbers, without_empty
+from tgnn.data.formats.table.scan import Layout
+from tgnn.data.progress import Tick, no_tick
+from tgnn.data.report import Places, Report
+
+BLOCK = 1 << 25
+"""Bytes of a text file in one block."""
+ROWS = 1 << 19
+"""Rows of a Parquet file in one block; an eighth of it where there are lists."""
+_END, _QUOTE = b'\n"'
+
+
+def read_blocks(
+    source: Source,
+    columns: Sequence[str],
+    text: Collection[str],
+    report: Report,
+    tick: Tick = no_tick,
+    block: int | None = None,
+) -> Iterator[Table]:
+    """Some columns of a table, block by block; the places of a block are those in the whole.
+
+    Args:
+        source: The table. What was packed must have been unpacked.
+        columns: Which.
+        text: Columns that stay as they are written; in others, what looks like numbers is read as float32.
+        report: Takes what makes it unreadable.
+        tick: Called with how many more rows have been read.
+        block: Bytes of a block; of a Parquet file rows.
+    """
+    if source.layout is None:
+        frames = _parquet(source.path, columns, report, block or ROWS)
+        places = Places(source.name, "row", lambda rows: rows + 1)
+    else:
+        frames = _text(source, source.layout, columns, text, report, block or BLOCK)
+        places = source.layout.places(source.name)
+    before = 0
+    for frame in frames:
+        yield Table(source.name, frame, _later(places, before))
+        before += frame.height
+        tick(frame.height)
+
+
+def rows_of(source: Source) -> int:
+    """How many rows a table has."""
+    if source.layout is None:
+        return int(pl.scan_parquet(source.path, glob=False).select(pl.len()).collect().item())
+    return source.layout.rows - 1 - len(source.layout.blank)
+
+
+def _later(places: Places, before: int) -> Places:
+    return Places(places.file, places.unit, lambda rows: places.numbers(rows + before))
+
+
+def _parquet(path: Path, columns: Sequence[str], report: Report, rows: int) -> Iterator[pl.DataFrame]:
+    table = pl.scan_parquet(path, glob=False).select(columns)
+    if any(kind.is_nested() for kind in table.collect_schema().values()):
+        rows = max(1, rows // 8)
+    try:
+        for begin in range(0, int(table.select(pl.len()).collect().item()), rows):
+            frame = table.slice(begin, rows).collect()
+            yield without_empty(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
+    except pl.exceptions.PolarsError as error:
+        report.fail(Places(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
+
+
+def _text(
+    source: Source, layout: Layout, columns: Sequence[str], text: Collection[str], report: Report, block: int
+) -> Iterator[pl.DataFrame]:
+    assert isinstance(source.content, Path)
+    content = np.memmap(source.content, dtype=np.uint8, mode="r")
+    sample = pl.read_csv(
+        source.content,
+        separator=layout.separator,
+        infer_schema=False,
+        new_columns=source.columns,
+        n_rows=SAMPLE,
+        glob=False,
+    )
+    numbers = [name for name in columns if name not in text and all_numbers(sample[name])]
+    before = 1  # rows of the file: the header is one
+    for piece, rows in _pieces(content, block):
+        frame = _parse(piece, source.columns, columns, numbers, layout, report, source.name)
+        blank = layout.blank[(layout.blank >= before) & (layout.blank < before + rows)] - before
+        if frame.height == rows and len(blank):
+            frame = frame.filter(~pl.Series(np.isin(np.arange(rows), blank)))
+        if frame.height != rows - len(blank):
+            _fail_for_quotes(source.name, report)
+        before += rows
+        yield without_empty(frame, strip=layout.spaces)
+
+
+def _parse(
+    piece: bytes,
+    names: Sequence[str],
+    columns: Sequence[str],
+    numbers: Collection[str],
+    layout: Layout,
+    report: Report,
+    name: str,
+) -> pl.DataFrame:
+    for wanted in (numbers, ()):  # where a number is none, all are read as words: who takes the column will name it
+        try:
+            return pl.read_csv(
+                piece,
+                has_header=False,
+                separator=layout.separator,
+                schema={column: pl.Float32 if column in wanted else pl.String for column in names},
+                columns=sorted(names.index(column) for column in columns),
+            ).select(columns)
+        except pl.exceptions.NoDataError:
+            return pl.DataFrame(schema={column: pl.Float32 if column in wanted else pl.String for column in columns})
+        except pl.exceptions.PolarsError:
+            continue
+    _fail_for_quotes(name, report)
+    raise AssertionError
+
+
+def _fail_for_quotes(name: str, report: Report) -> None:
+    text = 'a quotation mark (") that opens or closes nothing: tgnn data check says in which line'
+    report.fail(Places(name).finding("error", "wrong-quotes", text))
+
+
+def _pieces(content: np.ndarray, block: int) -> Iterator[tuple[bytes, int]]:
+    """The lines below the header, and how many rows they are; cut where a line ends outside of quotation marks."""
+    start, size = int(np.argmax(content[: 1 << 22] == _END)) + 1, block
+    if content[start - 1] != _END:  # there is only the header
+        return
+    while start < len(content):
+        piece = np.asarray(content[start : start + size])
+        is_end, is_quote = piece == _END, piece == _QUOTE
+        if is_quote.any():
+            is_end &= np.cumsum(is_quote, dtype=np.int32) % 2 == 0
+        ends = np.flatnonzero(is_end)
+        last = start + size >= len(content)
+        if not len(ends) and not last:
+            size *= 2  # a line that is longer than a block
+            continue
+        whole = piece if last else piece[: ends[-1] + 1]
+        yield whole.tobytes(), len(ends) + int(last and (not len(ends) or ends[-1] + 1 < len(piece)))
+        start, size = start + len(whole), block

@@ -1,0 +1,157 @@
+"""Tables that are read block by block give the graph that the reader in memory gives."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.unit.data.disks import same
+from tests.unit.data.tables import write
+
+from tgnn.data.disk import DiskGraph
+from tgnn.data.disk.tables import stream_tables
+from tgnn.data.formats.table.graph import read_table
+from tgnn.data.report import DataError
+
+NODES = "id,age,height,label,split\nann,31,1.5,red,train\nbob,27.5,1e2,blue,val\ncarol,45,-3,red,test\ndan,8,0,,\n"
+EDGES = "source,target\nann,bob\nbob,carol\nann,bob\ncarol,carol\nbob,ann\n"
+NUMBERED = "node,a,b,c,y\n" + "".join(f"{7 * i},{i / 3},{i % 5},{i * i},{i % 4}\n" for i in range(200))
+LINKS = "src;dst\n" + "".join(f"{7 * (i * i % 200)};{7 * (i * 31 % 200)}\n" for i in range(900))
+WORDS = 'id,a,label\n"x, y",1,"one ""and"" two"\n"z\nz",2,b\n\nw,3,b\n"007",4,\n'
+CASES: dict[str, dict[str, str | None]] = {
+    "words": {"nodes_csv": NODES, "edges_csv": EDGES},
+    "numbers": {"nodes_csv": NUMBERED, "edges_csv": LINKS},
+    "directed": {"nodes_csv": NODES, "edges_csv": EDGES, "schema_yaml": "undirected: false"},
+    "loops": {"nodes_csv": NODES, "edges_csv": EDGES, "schema_yaml": "self_loops: keep"},
+    "dropped": {
+        "nodes_csv": NUMBERED,
+        "edges_csv": "a,b\n7,14\n014,21\n21,x\n7,9999\n",
+        "schema_yaml": "dangling: drop",
+    },
+    "quoted": {"nodes_csv": WORDS, "edges_csv": 'source,target\n"x, y",w\n\n"z\nz",007\nw,"x, y"\n\n'},
+    "edges alone": {"nodes_csv": None, "edges_csv": LINKS},
+    "edges alone, words": {"nodes_csv": None, "edges_csv": "source,target\n9,10\n10,x\n9,1\n"},
+    "filled": {"nodes_csv": "id,a,b\n1,2,\n2,,NA\n3,4,5\n", "edges_csv": "s,t\n1,2\n", "schema_yaml": "fill: mean"},
+    "filled with 7": {"nodes_csv": "id,a,b\n1,2,\n2,,5\n", "edges_csv": "s,t\n1,2\n", "schema_yaml": "fill: 7"},
+    "empty column": {"nodes_csv": "id,a,b\n1,,2\n2,,3\n", "edges_csv": "s,t\n1,2\n"},
+    "numbers as targets": {"nodes_csv": "id,a,y\n1,1,0.5\n2,5,\n3,2,1.5\n", "edges_csv": "s,t\n1,2\n"},
+    "several labels": {
+        "nodes_csv": "id,a,p,q\n1,1,0,1\n2,5,,1\n3,2,1,0\n",
+        "edges_csv": "s,t\n1,2\n",
+        "schema_yaml": "nodes: {label: [p, q]}",
+    },
+    "a name is no feature": {
+        "nodes_csv": "id,a,name\n1,1,Ann\n2,5,Bob\n",
+        "edges_csv": "s,t\n1,2\n",
+        "schema_yaml": "nodes: {features: {name: ignore}}",
+    },
+    "no features": {"nodes_csv": "id,label\n1,a\n2,b\n", "edges_csv": "s,t\n1,2\n"},
+    "no edges": {"nodes_csv": "id,a\n1,2\n2,3\n", "edges_csv": "s,t\n"},
+}
+
+
+def compare(folder: Path, out: Path, **options: object) -> DiskGraph:
+    data, _ = read_table(folder)
+    report = stream_tables(folder, out, **options)
+    graph = DiskGraph(out)
+    same(graph.to_memory(), data)
+    assert graph.encoding == data.encoding
+    assert report.statistics["edges"] == data.num_edges
+    return graph
+
+
+@pytest.mark.parametrize("block", [None, 40])
+@pytest.mark.parametrize("case", CASES)
+def test_streamed_is_as_in_memory(tmp_path, case, block):
+    write(tmp_path, **CASES[case])
+    compare(tmp_path, tmp_path / "graph", block=block)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("block", [None, 16])
+def test_parquet_with_lists_and_packed_text(tmp_path, block):
+    random = np.random.default_rng(0)
+    nodes = pl.DataFrame(
+        {
+            "id": [f"n{i}" for i in range(100)],
+            "embedding": random.standard_normal((100, 5)).tolist(),
+            "flag": random.random(100) > 0.5,
+            "count": random.integers(0, 9, 100),
+            "label": pl.Series([f"c{i % 3}" for i in range(100)], dtype=pl.Categorical),
+        }
+    )
+    nodes.write_parquet(tmp_path / "nodes.parquet")
+    ends = random.integers(0, 100, (2, 500))
+    lines = "".join(f"n{a},n{b}\n" for a, b in ends.T)
+    (tmp_path / "edges.csv.gz").write_bytes(gzip.compress(f"source,target\n{lines}".encode()))
+    graph = compare(tmp_path, tmp_path / "graph", block=block)
+    assert graph.x.shape == (100, 7)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv.gz", "graph", "nodes.parquet"]
+
+
+def test_many_columns_of_zeros_are_known_to_be_sparse(tmp_path):
+    eye = np.eye(50, dtype=int)
+    lines = "".join(f"{i},{','.join(map(str, row))}\n" for i, row in enumerate(eye))
+    header = ",".join(f"f{i}" for i in range(50))
+    write(tmp_path, nodes_csv=f"id,{header}\n{lines}", edges_csv="s,t\n1,2\n")
+    assert compare(tmp_path, tmp_path / "graph").encoding["sparse"]
+
+
+def test_new_tables_can_be_read_with_the_encoding(tmp_path):
+    write(tmp_path, nodes_csv=NODES, edges_csv="source,target,weight\nann,bob,0.5\n")
+    stream_tables(tmp_path, tmp_path / "graph", leave_out=True)
+    data, _ = read_table(tmp_path, DiskGraph(tmp_path / "graph").encoding)
+    assert data.get("edge_weight") is None
+    assert data.get("edge_attr") is None
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"nodes_csv": "id,town\n1,Rome\n2,Oslo\n", "edges_csv": "s,t\n1,2\n"}, "'town' hold no numbers, and a table"),
+        (
+            {
+                "nodes_csv": "id,a\n1,2\n2,3\n",
+                "edges_csv": "s,t\n1,2\n",
+                "schema_yaml": "nodes: {features: {a: categorical}}",
+            },
+            "'a' hold no numbers",
+        ),
+        (
+            {"edges_csv": "source,target,weight\nann,bob,1\n"},
+            "edges.csv has weight, and a graph on disk has no weights",
+        ),
+        ({"edges_csv": "source,target\nann,eve\n"}, "names nodes that are not in nodes.csv: 'eve'"),
+        ({"edges_csv": "source,target\nann,\n"}, "line 2: an edge without a source"),
+        ({"nodes_csv": "id,a\n1,2\n1,3\n", "edges_csv": "s,t\n1,1\n"}, "an id that was there before"),
+        ({"nodes_csv": "id,a\n1,2\n2,\n", "edges_csv": "s,t\n1,2\n"}, "line 3: a number is missing in 'a'"),
+        ({"nodes_csv": "id,a\n1,2\n2,x\n3,4\n", "edges_csv": "s,t\n1,2\n"}, "line 3: 'a' holds numbers, but also 'x'"),
+        ({"nodes_csv": "id,a\n1,2\n2,inf\n", "edges_csv": "s,t\n1,2\n"}, "line 3: a feature is infinite"),
+        ({"nodes_csv": "id,a\n1,2\n2,3\n", "edges_csv": "1,2\n1,2\n"}, "the first line is '1,2'"),
+        ({"edges_csv": EDGES, "schema_yaml": "duplicates: keep"}, "duplicates: keep needs all edges at once"),
+    ],
+)
+@pytest.mark.parametrize("block", [None, 8])
+def test_what_cannot_be_streamed_is_told_and_leaves_nothing(tmp_path, files, message, block):
+    write(tmp_path, **({"nodes_csv": "id,a\nann,1\nbob,2\n"} | files))
+    with pytest.raises(ValueError, match=message):
+        stream_tables(tmp_path, tmp_path / "graph", block=block)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".") or path.is_dir()]
+
+
+def test_a_damaged_archive(tmp_path):
+    write(tmp_path, nodes_csv="id,a\n1,2\n2,3\n", edges_csv=None)
+    (tmp_path / "edges.csv.gz").write_bytes(gzip.compress(b"s,t\n1,2\n" * 99)[:-20])
+    with pytest.raises(DataError, match="edges.csv.gz: it cannot be unpacked"):
+        stream_tables(tmp_path, tmp_path / "graph")
+
+
+def test_findings_of_many_blocks_are_one(tmp_path):
+    loops = "".join(f"{7 * i},{7 * i}\n" for i in range(100))
+    write(tmp_path, nodes_csv=NUMBERED, edges_csv=f"source,target\n{loops}")
+    report = stream_tables(tmp_path, tmp_path / "graph", block=40)
+    (found,) = [finding for finding in report.findings if finding.code == "self-loop"]
+    assert (found.count, found.places[:3]) == (100, (2, 3, 4))

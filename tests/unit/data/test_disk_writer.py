@@ -1,0 +1,224 @@
+"""Writing a graph piece by piece: the same whatever the pieces, in little memory, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections import namedtuple
+
+import numpy as np
+import pytest
+import torch
+from tests import warm
+from tests.unit.data.disks import by_destination, random_graph
+
+from tgnn.data.disk import DiskGraph, GraphWriter, layout
+from tgnn.data.disk.buckets import Buckets
+from tgnn.data.disk.convert import write_disk
+from tgnn.ops.mapped import as_tensor, new_mapped, open_mapped, shorten
+
+
+def write(folder, data, pieces=1, **options):
+    with GraphWriter(folder, data.num_nodes, **options) as writer:
+        for edges, nodes in zip(data.edge_index.chunk(pieces, 1), torch.arange(data.num_nodes).chunk(pieces)):
+            writer.add_edges(*edges)
+            writer.add_nodes(data.x[nodes], data.y[nodes])
+    return DiskGraph(folder)
+
+
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize(("pieces", "memory"), [(1, 2**30), (7, 2**30), (7, 64 * 50), (3, 64 * 7), (2, 1)])
+def test_the_same_in_any_pieces_and_any_memory(tmp_path, merge, pieces, memory):
+    """With room for 7 edges, buckets are cut again and again, down to single nodes that have more."""
+    data = random_graph()
+    graph = write(tmp_path / "graph", data, pieces, memory=memory, merge=merge)
+    expected = by_destination(data.edge_index)
+    if merge:
+        expected = torch.unique(data.edge_index.flip(0), dim=1).flip(0)
+    assert torch.equal(graph.to_memory().edge_index, expected)
+    assert graph.num_edges == expected.size(1)
+    assert torch.equal(graph.rows_between(0, 300), data.x)
+    assert sorted(path.name for path in (tmp_path / "graph").iterdir()) == [
+        "col.npy", "graph.json", "rowptr.npy", "x.npy", "y.npy",
+    ]  # fmt: skip
+
+
+def test_the_same_bytes_again(tmp_path):
+    for name in ("one", "other"):
+        write_disk(random_graph(), tmp_path / name)
+    for path in (tmp_path / "one").iterdir():
+        if path.name != "graph.json":
+            assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes()
+    assert DiskGraph(tmp_path / "one").hash == DiskGraph(tmp_path / "other").hash
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_numbers_of_nodes_past_32_bits(tmp_path, merge):
+    """The sorting alone: a whole graph of so many nodes has 17 GB of pointers."""
+    assert layout.node_type(2**31) == np.int64
+    nodes, begin = 2**33, 2**33 - 1000
+    random = np.random.default_rng(0)
+    source, target = random.integers(0, nodes, 5000), random.integers(begin, nodes, 5000)
+    source[7:9], target[7:9] = source[7], target[7]
+    buckets = Buckets(tmp_path, "all", begin, nodes, nodes, np.dtype(np.int64))
+    buckets.add(source[:3000], target[:3000])
+    buckets.add(source[3000:], target[3000:])
+    counts, sources = [], []
+    buckets.sort(lambda count, some: (counts.append(count), sources.append(some)), 300, merge)
+    counts, found = np.concatenate(counts), np.concatenate(sources)
+    pairs = np.stack([np.repeat(np.arange(begin, nodes), counts), found], axis=1)
+    expected = np.stack([target, source], axis=1)
+    expected = np.unique(expected, axis=0) if merge else expected[np.argsort(target, kind="stable")]
+    assert found.dtype == np.int64
+    assert np.array_equal(pairs, expected)
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory_is_bounded(tmp_path):
+    """4 million edges are 32 MB as pairs, and far more in one sort; the writer is given 16 MB."""
+    program = """if True:
+        import resource, sys
+        import numpy as np
+        from tgnn.data.disk import GraphWriter
+        from tgnn.ops import native
+        native.load()
+        def most():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        random = np.random.default_rng(0)
+        before = most()
+        with GraphWriter(sys.argv[1], 100_000, memory=int(sys.argv[2]), merge=True) as writer:
+            for _ in range(40):
+                ends = (random.random((2, 100_000)) ** 2 * 100_000).astype(np.int32)
+                writer.add_edges(*ends)
+                writer.add_nodes(x=np.zeros((2500, 200), dtype=np.float32))
+        print(most() - before)"""
+    used = []
+    for memory in (2**24, 2**30):
+        run = warm.run(program, str(tmp_path / str(memory)), str(memory), folder=tmp_path)
+        assert run.returncode == 0, run.stderr
+        used.append(int(run.stdout))
+    assert used[0] < 48 * 1024  # KiB
+    assert DiskGraph(tmp_path / str(2**24)).hash == DiskGraph(tmp_path / str(2**30)).hash
+
+
+# ---- whole or not at all -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("when", ["nodes", "sorting", "end"])
+def test_a_stop_in_the_middle_leaves_nothing(tmp_path, monkeypatch, error, when):
+    def stop(*_: object, **__: object) -> None:
+        assert (tmp_path / ".graph.part").is_dir()
+        raise error
+
+    data = random_graph()
+    places = {"nodes": (GraphWriter, "add_nodes"), "sorting": (Buckets, "_sort"), "end": (layout, "write_facts")}
+    monkeypatch.setattr(*places[when], stop)
+    with pytest.raises(error):
+        write_disk(data, tmp_path / "graph")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_write_leaves_the_old_graph(tmp_path, monkeypatch):
+    write_disk(random_graph(), tmp_path / "graph")
+    before = DiskGraph(tmp_path / "graph").hash
+    with pytest.raises(FileExistsError, match="give --force"):
+        write_disk(random_graph(seed=1), tmp_path / "graph")
+    with monkeypatch.context() as patch:
+        patch.setattr(layout, "write_facts", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            write_disk(random_graph(seed=1), tmp_path / "graph", overwrite=True)
+    assert DiskGraph(tmp_path / "graph").hash == before
+    write_disk(random_graph(seed=1), tmp_path / "graph", overwrite=True)
+    assert DiskGraph(tmp_path / "graph").hash != before
+    assert [path.name for path in tmp_path.iterdir()] == ["graph"]
+
+
+def test_what_is_no_graph_is_never_written_over(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
+    (tmp_path / "file").write_text("")
+    for name in ("thesis", "file"):
+        with pytest.raises(FileExistsError, match="is no graph on disk: it is not written over"):
+            write_disk(random_graph(), tmp_path / name, overwrite=True)
+    assert (tmp_path / "thesis" / "chapter.tex").exists()
+    (tmp_path / "empty").mkdir()
+    write_disk(random_graph(), tmp_path / "empty")
+
+
+def test_a_part_of_another_program_is_told(tmp_path):
+    (tmp_path / ".graph.part").mkdir()
+    with pytest.raises(FileExistsError, match="another program is writing there, or one was killed"):
+        write_disk(random_graph(), tmp_path / "graph")
+    write_disk(random_graph(), tmp_path / "graph", overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["graph"]
+
+
+def test_too_little_space_is_told_before_anything_is_written(tmp_path, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(2**20, 2**20 - 1000, 1000))
+    with pytest.raises(
+        OSError, match=r"not enough space on the disk: 0.06 MiB are needed, and 0.00 MiB are left"
+    ) as told:
+        write_disk(random_graph(), tmp_path / "graph")
+    assert told.value.errno == errno.ENOSPC
+    assert told.value.filename == str(tmp_path / "graph")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(OSError, match="graph.npy"):
+        new_mapped(tmp_path / "graph.npy", "float32", (1000, 3))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "posix_fallocate"), reason="this system cannot take space")
+def test_a_disk_that_fills_up_is_an_error_and_not_the_end(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(OSError, match="a.npy") as told:
+        new_mapped(tmp_path / "a.npy", "float32", (1000, 3))
+    assert told.value.errno == errno.ENOSPC
+    assert "0.01 MiB are needed" in str(told.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_pieces_that_do_not_fit_together(tmp_path):
+    def writing(*pieces, edges=None):
+        with GraphWriter(tmp_path / "graph", 10) as writer:
+            for piece in pieces:
+                writer.add_nodes(**piece)
+            if edges is not None:
+                writer.add_edges(*edges)
+
+    x = np.ones((6, 2), dtype=np.float32)
+    with pytest.raises(ValueError, match="x.npy has 6 rows, but there are 10 nodes"):
+        writing({"x": x})
+    with pytest.raises(ValueError, match="more than its 10 rows"):
+        writing({"x": x}, {"x": x})
+    with pytest.raises(ValueError, match=r"began with float32 \[rows, 2\], but goes on with float32 \[rows, 3\]"):
+        writing({"x": x}, {"x": np.ones((4, 3), dtype=np.float32)})
+    with pytest.raises(ValueError, match="must be numbers"):
+        writing({"x": np.array([["a"]])})
+    with pytest.raises(ValueError, match="names node 10, but there are 10"):
+        writing(edges=(np.array([0]), np.array([10])))
+    with pytest.raises(ValueError, match="must be as long"):
+        writing(edges=(np.array([0]), np.array([1, 2])))
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        GraphWriter(tmp_path / "no" / "graph", 3)
+    assert not list(tmp_path.iterdir())
+
+
+def test_mapped_arrays(tmp_path):
+    array = new_mapped(tmp_path / "a.npy", "int64", (1000, 2))
+    assert not array.any()
+    array[:] = np.arange(2000).reshape(1000, 2)
+    array.flush()
+    assert (tmp_path / "a.npy").stat().st_blocks * 512 >= 16_000  # it takes its space
+    again = open_mapped(tmp_path / "a.npy")
+    assert np.array_equal(again, np.load(tmp_path / "a.npy"))
+    with pytest.raises(ValueError, match="read-only"):
+        again[0] = 1
+    assert as_tensor(again).data_ptr() == again.ctypes.data
+    shorten(tmp_path / "a.npy", 7)
+    assert np.array_equal(np.load(tmp_path / "a.npy"), np.arange(14).reshape(7, 2))
+    assert new_mapped(tmp_path / "b.npy", "float16", (0, 5)).shape == (0, 5)
