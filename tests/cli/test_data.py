@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 
 import pytest
+
+from tests import warm
 
 
 def test_list_and_info(run):
@@ -47,6 +50,69 @@ def test_convert_and_load_again(run, tmp_path):
     assert "1,797" in out
 
 
+def test_to_disk_and_back(run, tmp_path):
+    graph, again = tmp_path / "graph", tmp_path / "again.npz"
+    code, out, _ = run("data", "convert", "karate", str(graph))
+    assert code == 0
+    assert "bytes" in out
+    assert "156 edges" in out
+    assert run("data", "convert", "karate", str(graph))[0] == 2
+    assert run("data", "convert", "karate", str(graph), "--force")[0] == 0
+    code, out, _ = run("data", "check", str(graph))
+    assert code == 0
+    assert "edges that are there twice: 0" in out
+    code, out, _ = run("data", "splits", str(graph), "--json")
+    assert json.loads(out) == json.loads(run("data", "splits", "karate", "--json")[1])
+    assert run("data", "convert", str(graph), str(again))[0] == 0
+    assert "34 nodes" in " ".join(run("data", "convert", str(again), str(tmp_path / "third"))[1].split())
+
+
+def test_a_damaged_graph_on_disk_fails_the_check(run, tmp_path):
+    assert run("data", "convert", "karate", str(tmp_path / "graph"))[0] == 0
+    path = tmp_path / "graph" / "x.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    code, out, _ = run("data", "check", str(tmp_path / "graph"), "--json")
+    assert code == 1
+    assert [finding["code"] for finding in json.loads(out)["findings"]] == ["damaged-file"]
+    path.unlink()
+    code, _, err = run("data", "splits", str(tmp_path / "graph"))
+    assert code == 2
+    assert "x.npy is missing" in err
+
+
+def test_tables_to_disk(run, tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "nodes.csv").write_text("id,a,label\nx,1,red\ny,2,blue\nz,3,red\n")
+    (tmp_path / "own" / "edges.csv").write_text("source,target,weight\nx,y,1\ny,z,1\nz,z,1\n")
+    words = ["data", "convert", str(tmp_path / "own"), str(tmp_path / "graph")]
+    code, _, err = run(*words)
+    assert code == 2
+    assert "give --leave-out" in err
+    code, out, err = run(*words, "--leave-out")
+    assert code == 0
+    assert "3 nodes, 4 edges, 1 features, 2 outputs" in out
+    assert "an edge from a node to itself: dropped" in err
+
+
+def test_generate(run, tmp_path):
+    words = ["data", "generate", str(tmp_path / "g"), "--nodes", "500", "--edges", "4000", "--features", "4"]
+    code, out, _ = run(*words, "--classes", "3")
+    assert code == 0
+    assert "500 nodes" in out
+    assert "train=40, val=10, test=450" in out
+    assert run("data", "check", str(tmp_path / "g"))[0] == 0
+
+
+def test_stopped_while_it_writes(tmp_path):
+    """Ctrl-C: exit code 130, and nothing is left, neither a graph nor a part of one."""
+    words = ["data", "generate", "big", "--nodes", "200000", "--edges", "20000000"]
+    with warm.Process(warm.TGNN, *words, folder=tmp_path) as process:
+        process.until(lambda: any(tmp_path.glob(".big.part/*.edges")))
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -55,7 +121,11 @@ def test_convert_and_load_again(run, tmp_path):
         (["data", "fetch", "cora", "--offline"], 1, "Three ways out"),
         (["data", "fetch"], 2, "Missing argument"),
         (["data", "fetsh", "cora"], 2, "No such command"),
-        (["data", "convert", "karate", "karate.csv"], 2, "must end in .npz"),
+        (["data", "convert", "karate", "karate.csv"], 2, "must end in .npz, or name a folder"),
+        (["data", "convert", "karate", "no-such-folder/karate"], 2, "there is no folder no-such-folder"),
+        (["data", "convert", "digits-graphs", "digits"], 2, "is many graphs"),
+        (["data", "generate", "graph.npz"], 2, "must name a folder"),
+        (["data", "generate", "graph", "--nodes", "100"], 2, "47 classes need 376 nodes"),
         (["data", "check", "no-such-folder"], 2, "no-such-folder"),
         (["data", "splits", "karate", "--seed", "x"], 2, "seed"),
     ],

@@ -3,19 +3,19 @@ r"""Large graphs to try things on, with the traits of real ones.
 - Degrees follow a power law: node i is drawn with a weight :math:`w_i`, :math:`P(w > t) = t^{1 - \gamma}`.
 - Nodes are in groups: with probability :math:`p` an edge stays within the group of its first end, else it goes
   anywhere. (Of a hub, whose group is too small for that, fewer stay there: :math:`p \min(1, w_{max} / w_i)`.)
-- A node has hidden positive factors :math:`z_1, ..., z_R`, log-normal with mean 1; how much they spread,
-  :math:`\sigma_r \in [0.1, 1.4]`, is that of its group:
+- A node has hidden positive factors :math:`z_1, ..., z_R`, log-normal; where they lie and how much they spread is that
+  of its group:
 
-  .. math:: \log z_r(u) = \sigma_{r, g(u)} \, n - \sigma_{r, g(u)}^2 / 2, \quad n \sim N(0, 1) .
+  .. math:: \log z_r(u) = \mu_{r, g(u)} + \sigma_{r, g(u)} \, n - \sigma_{r, g(u)}^2 / 2, \quad n \sim N(0, 1) .
 
   Its features are :math:`z - 1` and noise, turned by an orthonormal matrix: each factor is linear in them.
 - The label is told by products of factors over the closed neighbourhood :math:`S(v)`, as in the CP layer (Def. 1):
 
   .. math:: y_v = \arg\max_c \sum_r M_{cr} \Big(\log \big(\prod_{u \in S(v)} z_r(u)\big)^{1 / |S(v)|} - m_r\Big) / d_r
 
-  with the mean and the deviation of :math:`-\sigma_r^2 / 2` over the groups as :math:`m_r, d_r`. As every factor has
-  the mean 1, means over neighbours are around the same for all classes and only spread in other ways; and a node alone
-  says little.
+  with the mean and the deviation over the groups of :math:`\mu_r - \sigma_r^2 / 2` as :math:`m_r, d_r`. Means over
+  neighbours tell :math:`\mu` (the mean of a factor is :math:`e^\mu`), which is about half of it; products tell all. A
+  node alone says little.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ GROUP = 2000
 """Nodes of a group, or less where there are fewer than two groups for each class."""
 FACTORS = 4
 """R."""
-SPREAD = (0.1, 1.4)
-"""Least and most of sigma."""
+SHIFT, SPREAD = (-0.6, 0.6), (0.1, 1.4)
+"""Least and most of mu and of sigma."""
 NOISE = 0.3
 """Deviation of the features that say nothing."""
 TRAIN, VAL = 0.08, 0.02
@@ -144,8 +144,8 @@ class _Plan:
         weight = (1 - random.random(nodes)) ** (-1 / (GAMMA - 1))
         most = weight.mean() * np.sqrt(size * nodes / (WITHIN * max(edges, 1)))  # two such nodes share about one edge
         near = np.minimum(weight, most)
-        spread = random.uniform(*SPREAD, size=(-(-nodes // size), min(FACTORS, features)))
-        logs = -(spread**2) / 2
+        spread, shift = (random.uniform(*ends, (-(-nodes // size), min(FACTORS, features))) for ends in (SPREAD, SHIFT))
+        logs = shift - spread**2 / 2
         mix = random.standard_normal((classes, logs.shape[1]))
         mix /= np.linalg.norm(mix, axis=1, keepdims=True) * logs.std(axis=0)
         turn = np.linalg.qr(random.standard_normal((features, features)))[0].astype(np.float32)
