@@ -80,7 +80,7 @@ def find_features(nodes: Part, schema: Schema, report: Report, block: int | None
         text = (
             f"{named(words)} hold no numbers, and a table that is read block by block can have no other features: make "
             f"them numbers, leave them out (schema.yaml: nodes: features: {words[0]}: ignore), or write a .npz, which "
-            "is made in memory"
+            "is made in memory, and then a folder of that"
         )
         report.fail(Finding("error", "not-streamed", text, nodes.source.name))
     return [_encoding(column, schema) for column in used]

@@ -1,6 +1,7 @@
 r"""Large graphs to try things on, with the traits of real ones.
 
-- Degrees follow a power law: node i is drawn with a weight :math:`w_i`, :math:`P(w > t) = t^{1 - \gamma}`.
+- Degrees follow a power law: node i is drawn with a weight :math:`w_i`, :math:`P(w > t) = t^{1 - \gamma}`,
+  up to the root of their number.
 - Nodes are in groups: with probability :math:`p` an edge stays within the group of its first end, else it goes
   anywhere. (Of a hub, whose group is too small for that, fewer stay there: :math:`p \min(1, w_{max} / w_i)`.)
 - A node has hidden positive factors :math:`z_1, ..., z_R`, log-normal; where they lie and how much they spread is that
@@ -141,7 +142,7 @@ class _Plan:
         place = random.permutation(nodes)
         group = np.empty(nodes, dtype=np.int32)
         group[place] = np.arange(nodes) // size
-        weight = (1 - random.random(nodes)) ** (-1 / (GAMMA - 1))
+        weight = np.minimum((1 - random.random(nodes)) ** (-1 / (GAMMA - 1)), np.sqrt(nodes))
         most = weight.mean() * np.sqrt(size * nodes / (WITHIN * max(edges, 1)))  # two such nodes share about one edge
         near = np.minimum(weight, most)
         spread, shift = (random.uniform(*ends, (-(-nodes // size), min(FACTORS, features))) for ends in (SPREAD, SHIFT))
