@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import shutil
 import warnings
@@ -47,6 +48,16 @@ def as_tensor(array: np.ndarray) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writ")  # nobody writes
         return torch.from_numpy(array)
+
+
+def read_at_random(array: np.memmap) -> np.memmap:
+    """Tells the system that what lies beside a row is not asked for next, so that it is not read ahead.
+
+    It reads some thirty pages for one where it does not know; for what has no room in memory that is too much.
+    """
+    if hasattr(mmap, "MADV_RANDOM"):
+        array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined]
+    return array
 
 
 def allocate(path: Path | str, dtype: Any, shape: tuple[int, ...]) -> int:

@@ -127,6 +127,14 @@ def test_rows_are_scaled_as_they_are_read(folder):
     assert torch.equal(DiskGraph(folder).rows_between(0, 3), x[:3])
 
 
+def test_rows_of_what_does_not_fit_in_memory(folder, monkeypatch):
+    monkeypatch.setattr("tgnn.data.disk.graph._memory", lambda: 100)
+    graph, x = DiskGraph(folder), random_graph().x
+    assert graph.x.data_ptr() != graph._in_order.data_ptr()  # one map for rows here and there, one for rows in order
+    assert torch.equal(graph.rows(torch.tensor([299, 3])), x[[299, 3]])
+    assert torch.equal(graph.rows_between(0, 300), x)
+
+
 def test_the_sampler_takes_it(folder):
     graph = DiskGraph(folder)
     sampler = NeighborSampler((graph.in_edges.ptr, graph.in_edges.other), [-1])

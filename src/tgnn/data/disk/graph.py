@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from tgnn.data.formats.word_ids import WordIds
 from tgnn.data.scale import WAYS, scale_rows
 from tgnn.data.splits import Split
 from tgnn.ops.graph import Grouping
-from tgnn.ops.mapped import as_tensor
+from tgnn.ops.mapped import as_tensor, open_mapped, read_at_random
 
 if TYPE_CHECKING:
     from tgnn.data.about import About
@@ -84,7 +85,11 @@ class DiskGraph:
                 f"{self.folder / layout.ROWPTR} must run from 0 to the {self.num_edges:,} edges; write it anew"
             )
         x, y = self._array(layout.X), self._array(layout.Y)
-        self.x = None if x is None else as_tensor(x)
+        self.x = self._in_order = None if x is None else as_tensor(x)
+        if (
+            x is not None and x.nbytes > _memory() / 2
+        ):  # it will not stay there: single rows are read through another map
+            self.x = as_tensor(read_at_random(open_mapped(self.folder / layout.X)))
         self.y = None if y is None else torch.from_numpy(np.array(y))
         self._features = "stored"
 
@@ -112,7 +117,7 @@ class DiskGraph:
         Args:
             index: Numbers of nodes, ``[B]``.
         """
-        return self._ready(self._stored()[index])
+        return self._ready(self._there(self.x)[index])
 
     def rows_between(self, begin: int, end: int) -> Tensor:
         """Features of the nodes from one to before another, in memory.
@@ -121,12 +126,12 @@ class DiskGraph:
             begin: The first.
             end: The first that is not wanted.
         """
-        return self._ready(self._stored()[begin:end].clone())
+        return self._ready(self._there(self._in_order)[begin:end].clone())
 
-    def _stored(self) -> Tensor:
-        if self.x is None:
+    def _there(self, x: Tensor | None) -> Tensor:
+        if x is None:
             raise ValueError(f"the nodes of {self.about.name} have no features")
-        return self.x
+        return x
 
     def _ready(self, rows: Tensor) -> Tensor:
         if not rows.is_floating_point():
@@ -177,3 +182,11 @@ class DiskGraph:
     def __repr__(self) -> str:
         width = self._facts.get("features", 0)
         return f"{type(self).__name__}(nodes={self.num_nodes}, edges={self.num_edges}, features={width})"
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine; without an answer, more than any graph has."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
