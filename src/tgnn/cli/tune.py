@@ -34,6 +34,10 @@ def tune(
     splits: Annotated[
         int | None, typer.Option(min=1, help="Splits to average over; by default 3, of a published split 1.")
     ] = None,
+    finals: Annotated[
+        int,
+        typer.Option(min=0, help="How many of the best are judged once more at the end, on other splits."),
+    ] = 5,
     jobs: Annotated[int | None, typer.Option(min=1, help="Trials at once; by default one per core.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of what is tried.")] = 0,
     search: Annotated[
@@ -78,7 +82,7 @@ def tune(
     if "train.seed" in fixed:
         raise typer.BadParameter("give --seed; the seeds of splits and weights are the same in all searches", None)
     config = resolve_config(name or (str(data.resolve()) if data else None), model, recipe, {**changes, **fixed})
-    plan = _plan(config, search or [], fixed, trials, splits, seed, together)
+    plan = _plan(config, search or [], fixed, trials, splits, seed, finals, together)
     if dry_run:
         _show_space(plan, json)
         return
@@ -88,7 +92,14 @@ def tune(
 
 
 def _plan(
-    config: Config, search: list[str], fixed: dict[str, Any], trials: int, splits: int | None, seed: int, together: int
+    config: Config,
+    search: list[str],
+    fixed: dict[str, Any],
+    trials: int,
+    splits: int | None,
+    seed: int,
+    finals: int,
+    together: int,
 ) -> Plan:
     from tgnn.training.prepare import prepare_blind
     from tgnn.tuning.plan import Plan
@@ -102,7 +113,7 @@ def _plan(
     if not space:
         raise typer.BadParameter("nothing is left to search", param_hint="--search")
     config = with_defaults(config, prepared.shape.level, space)
-    plan = Plan(config, space, trials, splits or usual_splits(prepared), seed, together)
+    plan = Plan(config, space, trials, splits or usual_splits(prepared), seed, min(finals, trials), together)
     for key, values in plan.space.items():
         for value in values:
             plan.config_of({**plan.start, key: value})  # what cannot be is said now
@@ -138,6 +149,8 @@ def _show_space(plan: Plan, json: bool) -> None:
     console.print_table(table)
     count = f"{plan.trials} trial{'s' * (plan.trials > 1)}"
     out.print(f"{count}, each the mean validation score over {plan.splits} split{'s' * (plan.splits > 1)}")
+    if plan.finals > 1:
+        out.print(f"then the {plan.finals} best once more, over {len(plan.final_splits)} other splits")
 
 
 def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | None, command: str, json: bool) -> None:
@@ -181,6 +194,7 @@ def _command(plan: Plan, recipe: Path | None, search: list[str], settings: list[
     words = ["tgnn", "tune", *([name] if name in CATALOG else ["--data", Path(name).name])]
     words += ["--model", plan.config.model.name, *(["--recipe", recipe.name] if recipe else [])]
     words += ["--trials", str(plan.trials), "--splits", str(plan.splits)]
+    words += ["--finals", str(plan.finals)] if plan.finals != min(5, plan.trials) else []
     words += ["--seed", str(plan.seed)] if plan.seed else []
     words += ["--together", str(plan.together)] if plan.together != 10 else []
     words += [word for text in search for word in ("--search", text)]
@@ -240,6 +254,9 @@ def _sum_up(result: StudyResult) -> str:
     best = result.best
     if best is not None:
         words += f", best validation {result.metric} {best.score:.4f} (trial {best.number})"
+    if result.finals:
+        first = result.finals[0]
+        words += f"; {len(result.finals)} judged once more, the best {first.score:.4f} (trial {first.number})"
     return words
 
 

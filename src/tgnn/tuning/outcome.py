@@ -11,16 +11,31 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tgnn.tuning.plan import Plan
 from tgnn.tuning.result import RECIPE, RESULT, StudyResult, Trial
-from tgnn.tuning.rounds import as_study, by_place, distributions
+from tgnn.tuning.rounds import as_study, by_place, distributions, finals_of, is_final
 from tgnn.tuning.storage import Shared
 from tgnn.tuning.work import REASON, SCORES, SECONDS
 
 
 def trials_of(shared: Shared) -> list[Trial]:
-    """All that have begun, by place."""
-    running = {place: Trial(place, "running", {}) for place in shared.claims.held()}
-    ended = {place: _trial(place, trial) for place, trial in by_place(shared.study).items()}
+    """All that have begun, by place; not the finals."""
+    running = {place: Trial(place, "running", {}) for place in shared.claims.held() if not is_final(place)}
+    ended = {place: _trial(place, trial) for place, trial in by_place(shared.study).items() if not is_final(place)}
     return [trial for _, trial in sorted({**running, **ended}.items())]
+
+
+def finals_so_far(shared: Shared, plan: Plan, higher_is_better: bool) -> list[Trial]:
+    """The best trials as they were judged once more, under their own numbers, the best first.
+
+    Args:
+        shared: The study.
+        plan: The search.
+        higher_is_better: Sense of the metric.
+    """
+    ended = by_place(shared.study)
+    finals = finals_of(plan, higher_is_better, ended) if all(place in ended for place in range(plan.trials)) else {}
+    found = [_trial(place, ended[final]) for final, place in finals.items() if final in ended]
+    done = [trial for trial in found if trial.score is not None]
+    return sorted(done, key=lambda trial: (-1 if higher_is_better else 1) * (trial.score or 0.0))
 
 
 def _trial(place: int, trial: FrozenTrial) -> Trial:

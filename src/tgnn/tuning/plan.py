@@ -25,6 +25,8 @@ class Plan:
         trials: How many sets of settings to try. Trial 0 is ``config`` itself.
         splits: Over how many splits and seeds the validation metric is averaged.
         seed: Of what is tried.
+        finals: How many of the best are judged once more at the end, on other splits, twice as many and one; the best
+            of them there is the result. The best of many on a few splits is best by luck in part.
         together: Trials that do not wait for one another: what is tried next depends on all whole rounds before, and
             so not on how many workers there are.
 
@@ -39,6 +41,7 @@ class Plan:
     trials: int = 60
     splits: int = 3
     seed: int = 0
+    finals: int = 0
     together: int = 10
     start: Mapping[str, Any] = field(init=False)
     """Values of the first trial."""
@@ -60,6 +63,11 @@ class Plan:
         return make_config(settings)
 
     @property
+    def final_splits(self) -> range:
+        """Numbers of the splits on which the best are judged once more."""
+        return range(self.splits, 3 * self.splits + 1)
+
+    @property
     def hash(self) -> str:
         """Tells settings and ranges apart. Where one's own data lies does not count: machines differ in that."""
         data = self.config.data.model_copy(update={"name": Path(self.config.data.name).name})
@@ -71,7 +79,7 @@ class Plan:
         return {
             "config": self.config.model_dump(mode="json"),
             "space": {key: list(values) for key, values in self.space.items()},
-            **{key: getattr(self, key) for key in ("trials", "splits", "seed", "together")},
+            **{key: getattr(self, key) for key in ("trials", "splits", "seed", "finals", "together")},
         }
 
     @classmethod

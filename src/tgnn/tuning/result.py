@@ -59,6 +59,8 @@ class StudyResult:
         splits: How many of them.
         trials: By place.
         asked: Trials that were asked for.
+        finals: The best of them, judged once more on other splits; the best first.
+        finals_asked: How many of these there will be.
         space: What could be tried.
         config: What the search started from and, but for its space, left as it was.
         importance: Share of each setting in how scores differ, over complete trials.
@@ -84,6 +86,8 @@ class StudyResult:
     command: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
     data_hash: str = ""
+    finals: Sequence[Trial] = ()
+    finals_asked: int = 0
 
     @property
     def ranking(self) -> list[Trial]:
@@ -93,7 +97,9 @@ class StudyResult:
 
     @property
     def best(self) -> Trial | None:
-        """The best complete trial."""
+        """The best of the finals, once all have ended; else the best complete trial."""
+        if self.finals and len(self.finals) >= min(self.finals_asked, len(self.ranking)):
+            return next(trial for trial in self.trials if trial.number == self.finals[0].number)
         return next(iter(self.ranking), None)
 
     def count(self, *states: str) -> int:
@@ -110,9 +116,10 @@ class StudyResult:
             if not isinstance(found, dict) or found.pop("kind", None) != "study":
                 raise WrongResult(f"{path} is not a study")
             trials = [Trial(**trial) for trial in found.pop("trials")]
-            if not all(isinstance(trial.score, float | int | None) for trial in trials):
+            finals = [Trial(**trial) for trial in found.pop("finals", ())]
+            if not all(isinstance(trial.score, float | int | None) for trial in [*trials, *finals]):
                 raise TypeError("a score is not a number")
-            return cls(**found, trials=trials)
+            return cls(**found, trials=trials, finals=finals)
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
             raise WrongResult(f"{path} is damaged: {error}") from error
 
@@ -128,11 +135,19 @@ class StudyResult:
         tried = self.count("complete", "pruned", "failed")
         about = [
             f"Best of {tried} trials on validation: {self.metric} {best.score:.4f}, "
-            f"mean over {self.splits} splits ({self.split}).",
+            f"mean over {self.splits} split{'s' * (self.splits > 1)} ({self.split}).{self._in_the_finals(best)}",
             f"Study {self.name}, seed {self.seed}, trial {best.number}" + (f": {self.command}" if self.command else ""),
         ]
         text = yaml.safe_dump(dict(recipe), sort_keys=False, default_flow_style=None, width=1000)
         write_text(path, "".join(f"# {' '.join(line.splitlines())}\n" for line in about) + text)
+
+    def _in_the_finals(self, best: Trial) -> str:
+        once_more = next((trial for trial in self.finals if trial.number == best.number), None)
+        if once_more is None or once_more.number != self.finals[0].number:
+            return ""
+        return (
+            f" Of the {len(self.finals)} best the best on {len(once_more.scores)} other splits: {once_more.score:.4f}."
+        )
 
 
 def in_words(value: Any) -> str:

@@ -30,10 +30,34 @@ def by_place(study: optuna.Study) -> dict[int, FrozenTrial]:
     return dict(sorted(found.items()))
 
 
-def left_of_round(plan: Plan, ended: Mapping[int, FrozenTrial]) -> list[int]:
-    """Places that can be done now: those of the first round that has not ended."""
+def left_of_round(plan: Plan, higher_is_better: bool, ended: Mapping[int, FrozenTrial]) -> list[int]:
+    """Places that can be done now: those of the first round that has not ended, and after the last round the finals."""
     left = [place for place in range(plan.trials) if place not in ended]
+    if not left:
+        return [place for place in finals_of(plan, higher_is_better, ended) if place not in ended]
     return [place for place in left if place // plan.together == left[0] // plan.together]
+
+
+_FINAL = 10**9
+
+
+def is_final(place: int) -> bool:
+    """Whether a trial is judged once more at that place."""
+    return place >= _FINAL
+
+
+def finals_of(plan: Plan, higher_is_better: bool, ended: Mapping[int, FrozenTrial]) -> dict[int, int]:
+    """Places of the finals, and the place of the trial that is judged once more there.
+
+    They have numbers of their own for each number of trials: a study that is continued has other finals.
+    """
+    done = [(place, t) for place, t in ended.items() if place < plan.trials and t.state == TrialState.COMPLETE]
+    done.sort(key=lambda one: ((-1 if higher_is_better else 1) * (one[1].value or 0.0), one[0]))
+    unlike: dict[str, int] = {}
+    for place, trial in done:
+        unlike.setdefault(str(sorted(trial.params.items())), place)
+    best = list(unlike.values())[: plan.finals]
+    return {_FINAL + 1000 * plan.trials + number: place for number, place in enumerate(best)}
 
 
 def distributions(plan: Plan) -> dict[str, BaseDistribution]:
@@ -57,6 +81,8 @@ class Round:
         self._sign, self._enough = 1 if higher_is_better else -1, max(1, plan.together // 2)
         self.values: dict[str, Any] = dict(plan.start) if place == 0 else self._suggest(plan, place)
         """What to try."""
+        self.splits = range(plan.splits)
+        """And on which splits."""
 
     def _suggest(self, plan: Plan, place: int) -> dict[str, Any]:
         seed = int(np.random.SeedSequence([plan.seed, place]).generate_state(1)[0])
@@ -69,6 +95,21 @@ class Round:
         known = [trial.intermediate_values for trial in self._earlier if trial.state == TrialState.COMPLETE]
         there = [values[step] for values in known if step in values]
         return len(there) >= self._enough and self._sign * score < self._sign * median(there)
+
+
+class Final:
+    """One of the best, once more, and to the end.
+
+    Args:
+        plan: The search.
+        values: Its settings.
+    """
+
+    def __init__(self, plan: Plan, values: Mapping[str, Any]) -> None:
+        self.values, self.splits = dict(values), plan.final_splits
+
+    def is_hopeless(self, score: float, step: int) -> bool:
+        return False
 
 
 def as_study(trials: Sequence[FrozenTrial], higher_is_better: bool, sampler: Any = None) -> optuna.Study:

@@ -14,7 +14,7 @@ from tgnn.training.prepare import Prepared, prepare_blind
 from tgnn.training.run import environment, find_device
 from tgnn.training.stop import Interrupted
 from tgnn.training.task import HIGHER_IS_BETTER
-from tgnn.tuning.outcome import importance_of, trials_of, write_all
+from tgnn.tuning.outcome import finals_so_far, importance_of, trials_of, write_all
 from tgnn.tuning.plan import Plan
 from tgnn.tuning.result import StudyResult
 from tgnn.tuning.storage import LostStorage, Shared, WrongStudy, in_words
@@ -68,9 +68,9 @@ def tune(
 
     def now() -> None:
         nonlocal result, ended
-        trials = trials_of(shared)
-        result = replace(about, trials=trials, asked=max(plan.trials, len(trials)))
-        done = result.count("complete", "pruned", "failed")
+        trials, finals = trials_of(shared), finals_so_far(shared, plan, about.higher_is_better)
+        result = replace(about, trials=trials, asked=max(plan.trials, len(trials)), finals=finals)
+        done = result.count("complete", "pruned", "failed") + len(finals)
         if done > ended:  # for those who look on, and for a kill; shares take too long to be told each time
             write_all(result, plan, folder)
             ended = done
@@ -121,4 +121,5 @@ def _about(plan: Plan, name: str, prepared: Prepared, command: str) -> StudyResu
         command=command,
         environment={**where, "optuna": optuna.__version__},
         data_hash=prepared.data_hash,
+        finals_asked=plan.finals,
     )

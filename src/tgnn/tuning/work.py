@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any
 
@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tgnn.training.loop import Epoch
 from tgnn.tuning.plan import Plan
-from tgnn.tuning.rounds import PLACE, Round, by_place, distributions, left_of_round
+from tgnn.tuning.rounds import PLACE, Final, Round, by_place, distributions, finals_of, is_final, left_of_round
 from tgnn.tuning.score import validation_score
 from tgnn.tuning.storage import Shared
 
@@ -35,7 +35,8 @@ def work(
         check: Called often; what it raises ends the work, and the trial that was begun is put back.
         tell: Called between trials.
     """
-    while left := left_of_round(plan, by_place(shared.study)):
+    higher_is_better = shared.study.direction == StudyDirection.MAXIMIZE
+    while left := left_of_round(plan, higher_is_better, by_place(shared.study)):
         check()
         tell()
         shared.check()
@@ -48,8 +49,7 @@ def work(
             ended = by_place(shared.study)
             if place in ended:  # between the look and the claim
                 continue
-            higher_is_better = shared.study.direction == StudyDirection.MAXIMIZE
-            trial = _do(Round(plan, higher_is_better, place, ended), plan, lost, check)
+            trial = _do(_what_to_do(plan, higher_is_better, place, ended), plan, lost, check)
             trial.user_attrs[PLACE] = place
             if shared.claims.keep(place):  # else this worker slept for so long that another does the trial
                 shared.study.add_trial(trial)
@@ -63,11 +63,17 @@ def _take(shared: Shared, places: list[int]) -> tuple[int, int] | None:
     return None
 
 
+def _what_to_do(plan: Plan, higher_is_better: bool, place: int, ended: Mapping[int, FrozenTrial]) -> Round | Final:
+    if not is_final(place):
+        return Round(plan, higher_is_better, place, ended)
+    return Final(plan, ended[finals_of(plan, higher_is_better, ended)[place]].params)
+
+
 class _Pruned(Exception):
     pass
 
 
-def _do(round_: Round, plan: Plan, lost: int, check: Callable[[], None]) -> FrozenTrial:
+def _do(round_: Round | Final, plan: Plan, lost: int, check: Callable[[], None]) -> FrozenTrial:
     """One trial, from its settings to what is kept of it."""
     started, scores, reports, state = time.monotonic(), list[float](), dict[int, float](), TrialState.COMPLETE
     notes: dict[str, Any] = {}
@@ -80,7 +86,7 @@ def _do(round_: Round, plan: Plan, lost: int, check: Callable[[], None]) -> Froz
     try:
         if lost > _MOST_LOST:
             raise RuntimeError(f"its worker was killed, {lost} times")
-        for split in range(plan.splits):
+        for split in round_.splits:
             config = plan.config_of(round_.values, split)
             every = max(1, config.train.epochs // 5)
 
@@ -93,7 +99,7 @@ def _do(round_: Round, plan: Plan, lost: int, check: Callable[[], None]) -> Froz
             if not math.isfinite(score):
                 raise ValueError("the validation metric is not a number")
             scores.append(score)
-            if split + 1 < plan.splits:
+            if split != round_.splits[-1]:
                 report(fmean(scores), config.train.epochs * (split + 2))
     except _Pruned:
         state = TrialState.PRUNED

@@ -138,3 +138,38 @@ def test_a_file_tells_all(tmp_path):
     result.write(tmp_path / RESULT)
     assert StudyResult.read(tmp_path / RESULT).best.score == 0.5
     assert json.loads((tmp_path / RESULT).read_text())["trials"][1]["state"] == "running"
+
+
+def lucky(config):
+    """The larger the step, the better on the splits of the search, and the worse on all others."""
+    seen = config.train.seed < 1002
+    return config.optimizer.lr if seen else -config.optimizer.lr
+
+
+def test_the_best_are_judged_once_more_on_other_splits(monkeypatch, tmp_path):
+    scored(monkeypatch, lucky)
+    plan = small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=20, together=20, splits=2, finals=3)
+    told_so_far = []
+    result = tune(plan, tmp_path, tell=told_so_far.append)
+    tried = sorted({trial.values["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
+    assert [trial.score for trial in result.finals] == [-lr for lr in tried[-3:]]
+    assert all(len(trial.scores) == 5 for trial in result.finals)  # the splits 2 to 6
+    assert result.best.values["optimizer.lr"] == tried[-3]
+    assert len(result.trials) == 20
+    assert "Of the 3 best the best on 5 other splits: -" in (tmp_path / RECIPE).read_text()
+    assert f"lr: {tried[-3]:g}" in (tmp_path / RECIPE).read_text()
+    again = StudyResult.read(tmp_path / RESULT)
+    assert [trial.number for trial in again.finals] == [trial.number for trial in result.finals]
+    assert again.best.number == result.best.number
+    assert max(len(one.finals) for one in told_so_far) == 3
+
+
+def test_a_study_that_goes_on_has_finals_of_its_own(monkeypatch, tmp_path):
+    scored(monkeypatch, lucky)
+    space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
+    first = tune(small_plan(space=space, trials=4, together=20, splits=2, finals=2), tmp_path)
+    assert len(first.finals) <= 2
+    second = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=2), tmp_path)
+    whole = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=2), tmp_path / "at once")
+    assert [t.number for t in second.finals] == [t.number for t in whole.finals]
+    assert len(second.trials) == 20
