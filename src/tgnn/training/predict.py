@@ -213,7 +213,9 @@ def _said(task: Task, outputs: Tensor) -> tuple[Tensor, Tensor | None]:
 def _ids(data: Loaded) -> Any:
     count = len(data) if isinstance(data, PackedGraphs) else data.num_nodes
     ids = getattr(data, "graph_id", None) if isinstance(data, PackedGraphs) else data.get("node_id")
-    return range(count) if ids is None else ids
+    if ids is None:
+        return range(count)
+    return ids if isinstance(data, DiskGraph) else ids.tolist()  # those of a graph on disk are read as they are written
 
 
 def _names(facts: dict[str, Any], outputs: int) -> list[str]:
