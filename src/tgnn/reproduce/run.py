@@ -11,7 +11,7 @@ from typing import Any
 
 from tgnn.data.about import content_hash
 from tgnn.data.catalog import CATALOG
-from tgnn.data.load import load
+from tgnn.data.load import find_entry, load
 from tgnn.data.protocols import choose_split
 from tgnn.reproduce.experiment import Ask, Cell, Experiment
 from tgnn.reproduce.failures import in_short
@@ -162,7 +162,8 @@ class _Hashes:
             self._data.clear()  # one at a time: they may be large
             settings = config.data
             data = load(settings.name, settings.root, settings.offline, split=settings.split)
-            self._data[key] = (data, content_hash(with_features(data, settings)), data.split.name)
+            protocol = settings.split or find_entry(settings.name).split  # of which data.split may be one fold
+            self._data[key] = (data, content_hash(with_features(data, settings)), protocol)
         data, whole, protocol = self._data[key]
         return whole, choose_split(data, protocol, config.train.seed).hash
 

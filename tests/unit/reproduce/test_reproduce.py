@@ -457,6 +457,15 @@ def test_a_file_that_is_no_result(text, tmp_path):
         read_result(path)
 
 
+def test_folds_are_found_again(tmp_path):
+    small = {"data.split": "fold", "train.epochs": 1, "model.hidden": 4, "model.layers": 1}
+    ask = Ask(models=["gin"], datasets=["digits-graphs"], runs=2, changes=small)
+    first = run_experiment(EXPERIMENTS["table-tu"], ask, tmp_path)
+    again = run_experiment(EXPERIMENTS["table-tu"], ask, tmp_path)
+    assert [len(one.runs) for one in first.cells] == [2]
+    assert again.cells == first.cells
+
+
 def test_labels_of_planted_interactions():
     import torch
 
