@@ -82,7 +82,7 @@ def cost_model(rows: list[dict[str, Any]]) -> dict[str, float]:
     weight = 1 / times  # relative errors count, not absolute ones
     found, _ = nnls(terms * weight[:, None], times * weight)
     model = dict(zip(("node", "edge", "edge_rank"), found))
-    for rank in RANKS:
+    for rank in sorted({row["rank"] for row in rows}):
         of = [row["training"] / row["seeds"] for row in rows if row["rank"] == rank]
         model[f"seed_{rank}"] = float(np.median(of))
     return model
@@ -135,7 +135,11 @@ def write(rows: list[dict[str, Any]], making: dict[str, float]) -> None:
         "Exact inference takes "
         f"{1e9 * model['node']:.0f} ns a node, {1e9 * model['edge']:.2f} ns an edge and "
         f"{1e9 * model['edge_rank']:.3f} ns an edge and rank; training "
-        + ", ".join(f"{1e6 * model[f'seed_{rank}']:.0f} µs a seed at rank {rank}" for rank in RANKS)
+        + ", ".join(
+            f"{1e6 * seconds:.0f} µs a seed at rank {name[5:]}"
+            for name, seconds in model.items()
+            if name.startswith("seed_")
+        )
         + ".",
         "",
         *predictions(model),
@@ -150,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("sizes", nargs="*", type=float, default=SIZES)
+    parser.add_argument("--ranks", nargs="+", type=int, default=RANKS)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one is not None:
@@ -159,7 +164,7 @@ def main() -> None:
     for size in asked.sizes:
         path, seconds = graph(asked.folder, size)
         making[f"size {size:g}"] = seconds
-        for rank in RANKS:
+        for rank in asked.ranks:
             print(f"measuring size {size:g}, rank {rank}", flush=True)
             rows.append(in_its_own_process("benchmarks.scale", path, "--one", rank))
             print(rows[-1], flush=True)
