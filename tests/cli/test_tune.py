@@ -48,10 +48,14 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     assert "tgnn train --recipe runs/tune/karate-gcn/best.yaml --runs 10" in err
     folder = tmp_path / "runs/tune/karate-gcn"
     study = json.loads((folder / "study.json").read_text())
-    best = max((t for t in study["trials"] if t["score"] is not None), key=lambda t: (t["score"], -t["number"]))
+    final = study["finals"][0]  # judged once more, on other splits
+    assert final["score"] == max(t["score"] for t in study["finals"])
+    assert len(final["scores"]) == 3
+    best = next(t for t in study["trials"] if t["number"] == final["number"])
 
     text = (folder / "best.yaml").read_text()
-    assert f"# Best of 5 trials on validation: accuracy {best['score']:.4f}, mean over 1 splits (stratified)." in text
+    assert f"# Best of 5 trials on validation: accuracy {best['score']:.4f}, mean over 1 split (stratified)." in text
+    assert f"best on 3 other splits: {final['score']:.4f}." in text
     command = "tgnn tune karate --model gcn --trials 5 --splits 1 --together 3 --search model.hidden=4,8"
     assert f"# Study karate-gcn, seed 0, trial {best['number']}: {command} --set train.epochs=5" in text
 
