@@ -75,7 +75,10 @@ class TrainConfig(_Section):
 
     seed: int = Field(default=0, ge=0, le=2**31, description="Of weights, dropout, batches and the split.")
     epochs: int = Field(default=500, ge=1, description="At most so many.")
-    patience: int = Field(default=100, ge=1, description="Stop after so many epochs without a better validation score.")
+    patience: int = Field(default=100, ge=1, description="Stop after so many epochs without a better one.")
+    choose: Literal["metric", "loss"] = Field(
+        default="metric", description="By which figure of validation the best epoch is chosen."
+    )
     batch_size: int | None = Field(
         default=None, ge=1, description="Graphs, or seed nodes, in a batch. Nodes: all if not set."
     )
@@ -108,6 +111,8 @@ class Config(_Section):
             del plain["data"][key]
         for key in ("threads", "save_every", "track", "workers"):
             del plain["train"][key]
+        if plain["train"]["choose"] == "metric":  # older runs do not say it
+            del plain["train"]["choose"]
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class Diverged(ValueError):
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is known after an epoch; ``line`` is its line of the history."""
+    """What is known after an epoch; ``line`` is its line of the history, ``outputs`` those of validation examples."""
 
     number: int
     loss: float
@@ -47,6 +48,7 @@ class Epoch:
     best: float
     best_epoch: int
     line: Mapping[str, Any]
+    outputs: Tensor
 
 
 def fit(
@@ -112,10 +114,11 @@ def fit(
                 line |= gradient_norms(model)
             watch: contextlib.AbstractContextManager[dict[str, Tensor]] = watching(model) if look else nothing_seen
             with watch as products:
-                score, val_loss = evaluate(model, task, choose, truth, precision, world)
+                said = world.gather(outputs_of(model, choose, precision)[0])
+                score, val_loss = world.same(partial(judge, task, said, truth))
             schedule.after(val_loss)
 
-            if _is_better(task, score, val_loss, progress):
+            if is_better(task, config.train.choose, (score, val_loss), (progress.best_score, progress.best_loss)):
                 progress.best_epoch, progress.best_score, progress.best_loss = epoch, score, val_loss
                 best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
             line |= {
@@ -134,7 +137,7 @@ def fit(
             progress.schedule, progress.scaler = schedule.state(), precision.state()
             assert progress.best_score is not None
             if world.first:
-                tell(Epoch(epoch, loss, score, progress.best_score, progress.best_epoch, line))
+                tell(Epoch(epoch, loss, score, progress.best_score, progress.best_epoch, line, said))
             ends = world.any(stop.is_set())
             if folder is not None and (ends or time.monotonic() - saved >= config.train.save_every):
                 save_checkpoint(folder, model, best, optimizer, progress)
@@ -183,14 +186,9 @@ def one_epoch(
     return total / count
 
 
-@torch.no_grad()
-def evaluate(
-    model: torch.nn.Module, task: Task, batches: Batches, truth: Tensor, precision: Precision, world: World = ALONE
-) -> tuple[float, float]:
-    """Metric and loss over some examples, on full neighbourhoods; all processes get those that the first computes."""
-    outputs = world.gather(outputs_of(model, batches, precision)[0])
-    score, loss = world.same(lambda: (task.score(outputs, truth), float(task.loss(outputs, truth))))
-    return score, loss
+def judge(task: Task, outputs: Tensor, truth: Tensor) -> tuple[float, float]:
+    """Metric and loss."""
+    return task.score(outputs, truth), float(task.loss(outputs, truth))
 
 
 @torch.no_grad()
@@ -208,13 +206,21 @@ def outputs_of(model: torch.nn.Module, batches: Batches, precision: Precision) -
     return (outputs[0], targets[0]) if len(outputs) == 1 else (torch.cat(outputs), torch.cat(targets))
 
 
-def _is_better(task: Task, score: float, loss: float, progress: Progress) -> bool:
-    """By the metric; where that is the same, by the loss, which tells more."""
-    if progress.best_score is None or progress.best_loss is None:
+def is_better(task: Task, by: str, one: tuple[float, float], other: tuple[float | None, float | None]) -> bool:
+    """Whether an epoch is better: by the metric and, where that is the same, by the loss; or by the loss alone.
+
+    Args:
+        task: Whose metric it is.
+        by: ``"metric"`` or ``"loss"``.
+        one: Metric and loss of an epoch.
+        other: Of the best one before, if there is any.
+    """
+    (score, loss), (best_score, best_loss) = one, other
+    if best_score is None or best_loss is None:
         return True
-    if score == progress.best_score:
-        return loss < progress.best_loss
-    return task.better(score, progress.best_score)
+    if by == "loss" or score == best_score:
+        return loss < best_loss
+    return task.better(score, best_score)
 
 
 class Precision:

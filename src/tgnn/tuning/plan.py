@@ -71,7 +71,7 @@ class Plan:
     def hash(self) -> str:
         """Tells settings and ranges apart. Where one's own data lies does not count: machines differ in that."""
         data = self.config.data.model_copy(update={"name": Path(self.config.data.name).name})
-        about = [self.config.model_copy(update={"data": data}).hash, self.space]
+        about = ["halves", self.config.model_copy(update={"data": data}).hash, self.space]
         return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
     def to_dict(self) -> dict[str, Any]:

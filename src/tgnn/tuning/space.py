@@ -1,4 +1,4 @@
-"""What a search tries where nobody says: the ranges of the model, and scaling where features are numbers."""
+"""What a search tries where nobody says: ranges of the model, scaling of features, how the epoch is chosen."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def space_of(model: str, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
     space: dict[str, tuple[Any, ...]] = dict(search_space(model, shape.level))
     if shape.level == "node" and isinstance(shape.features, int):
         space["data.features"] = _FEATURES
+    if prepared.task.metric == "accuracy":
+        space["train.choose"] = ("metric", "loss")
     return space
 
 

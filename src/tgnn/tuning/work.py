@@ -11,7 +11,6 @@ from typing import Any
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from tgnn.training.loop import Epoch
 from tgnn.tuning.plan import Plan
 from tgnn.tuning.rounds import PLACE, Final, Round, by_place, distributions, finals_of, is_final, left_of_round
 from tgnn.tuning.score import validation_score
@@ -90,10 +89,10 @@ def _do(round_: Round | Final, plan: Plan, lost: int, check: Callable[[], None])
             config = plan.config_of(round_.values, split)
             every = max(1, config.train.epochs // 5)
 
-            def look(epoch: Epoch, every: int = every) -> None:
+            def look(epoch: int, score: float, every: int = every) -> None:
                 check()
-                if not scores and (epoch.number + 1) % every == 0:  # the other splits are judged at their ends
-                    report(epoch.best, epoch.number + 1)
+                if not scores and (epoch + 1) % every == 0:  # the other splits are judged at their ends
+                    report(score, epoch + 1)
 
             score = validation_score(config, look)
             if not math.isfinite(score):

@@ -31,6 +31,7 @@ from tgnn.training.checkpoint import (
 from tgnn.training.config import OptimizerConfig, TrainConfig, make_config
 from tgnn.training.hearing import listening
 from tgnn.training.history import History, read_history
+from tgnn.training.loop import fit
 from tgnn.training.optimizer import Schedule, make_optimizer
 from tgnn.training.prepare import prepare, seal, shape_of
 from tgnn.training.vitals import advice, gradient_norms, mixing_weights, shares, watching
@@ -311,3 +312,22 @@ def test_models_that_cannot_be_made(name, arguments, message):
         build_model(name, Shape("node", 4, None, 2), 8, 2, 0.0, arguments)
     with pytest.raises(WrongModel, match="needs node features"):
         build_model("tgnn", Shape("node", None, None, 2), 8, 2, 0.0, {})
+
+
+@pytest.mark.parametrize("by", ["metric", "loss"])
+def test_the_best_epoch_is_chosen_by_metric_or_loss(by):
+    config = make_config({"data": {"name": "karate"}, "train": {"epochs": 60, "choose": by}, "optimizer": {"lr": 0.05}})
+    prepared, lines = prepare(config), []
+    torch.manual_seed(0)
+    model = build_model("tgnn", prepared.shape, 8, 2, 0.5, {"rank": 4})
+    _, progress = fit(model, prepared, config, None, tell=lambda epoch: lines.append(epoch.line))
+    loss, accuracy = [line["val_loss"] for line in lines], [line["val_accuracy"] for line in lines]
+    by_loss = min(range(60), key=loss.__getitem__)
+    by_metric = max(range(60), key=lambda epoch: (accuracy[epoch], -loss[epoch]))
+    assert by_loss != by_metric
+    assert progress.best_epoch == (by_loss if by == "loss" else by_metric)
+
+
+def test_choosing_by_the_metric_has_the_hash_it_had_before_there_was_a_choice():
+    assert make_config({}).hash == make_config({"train": {"choose": "metric"}}).hash
+    assert make_config({}).hash != make_config({"train": {"choose": "loss"}}).hash
