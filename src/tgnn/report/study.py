@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -63,6 +63,8 @@ def _so_far(study: StudyResult) -> list[str]:
     best = study.best
     if best is not None:
         words += f"; the best, trial {best.number}, has validation {study.metric} {metric(best.score)}"
+        if study.finals:
+            words += f" ({len(study.finals)} were judged once more, on other splits)"
     running = study.count("running")
     words += f"; {running} running when this was written." if running else "."
     later = "How much each setting matters is told when the search ends."
@@ -94,23 +96,32 @@ def _names(keys: Sequence[str]) -> dict[str, str]:
 def _trials(study: StudyResult, shown: Sequence[Trial], key: str) -> Table:
     names = _names(list(study.space))
     reasons = any(trial.reason for trial in shown)
-    headers = ["trial", "state", study.metric, "seconds", *names.values(), *(["reason"] if reasons else [])]
+    finals = {trial.number: trial for trial in study.finals}
+    judged = [study.metric, "on other splits"] if finals else [study.metric]
+    headers = ["trial", "state", *judged, "seconds", *names.values(), *(["reason"] if reasons else [])]
     rows = []
     for trial in shown:
         row = [
             Cell(str(trial.number), trial.number),
             Cell(trial.state, trial.state, tone=_TONES.get(trial.state, "")),
-            _score(trial, study.best),
+            *_scores(trial, finals, study.best),
             Cell(rate(number(trial.seconds)), number(trial.seconds)),
             *(_setting(trial, name) for name in names),
         ]
         rows.append([*row, *([Cell(trial.reason, trial.reason or None)] if reasons else [])])
     note = "Under a score: that of each split."
-    return Table(key, headers, rows, note, frozenset((2, 3)))
+    return Table(key, headers, rows, note, frozenset(range(2, 3 + len(judged))))
 
 
-def _score(trial: Trial, best: Trial | None) -> Cell:
+def _scores(trial: Trial, finals: Mapping[int, Trial], best: Trial | None) -> list[Cell]:
+    """In the search and, where the best were judged once more, there; a star where the best was chosen."""
     is_best = best is not None and trial.number == best.number
+    if not finals:
+        return [_score(trial, is_best)]
+    return [_score(trial, False), _score(finals[trial.number], is_best) if trial.number in finals else Cell("")]
+
+
+def _score(trial: Trial, is_best: bool) -> Cell:
     splits = (", ".join(metric(score) for score in trial.scores),) if trial.scores else ()
     return Cell(
         metric(trial.score), number(trial.score), splits, "best" if is_best else "", badge="★" if is_best else ""

@@ -99,7 +99,7 @@ class StudyResult:
     def best(self) -> Trial | None:
         """The best of the finals, once all have ended; else the best complete trial."""
         if self.finals and len(self.finals) >= min(self.finals_asked, len(self.ranking)):
-            return next(trial for trial in self.trials if trial.number == self.finals[0].number)
+            return next((trial for trial in self.trials if trial.number == self.finals[0].number), None)
         return next(iter(self.ranking), None)
 
     def count(self, *states: str) -> int:
