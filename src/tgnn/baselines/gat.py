@@ -28,15 +28,14 @@ class GAT(BasicGNN):
         self, in_channels: int, hidden: int, layers: int, outputs: int, heads: int, out_heads: int, **kwargs: Any
     ) -> None:
         self.heads, self.out_heads = heads, out_heads
-        self.sizes = [*[hidden] * (layers - 1), outputs]
+        self.hidden, self.outputs = hidden, outputs
         super().__init__(in_channels, hidden * heads, layers, outputs, act="elu", **kwargs)
 
     def init_conv(self, in_channels: int, out_channels: int, separate: bool, **kwargs: Any) -> torch.nn.Module:
-        number = len(self.convs)
         conv = _Separate if separate else GATConv
-        last = number == len(self.sizes) - 1
-        heads = self.out_heads if last else self.heads
-        return conv(in_channels, self.sizes[number], heads=heads, concat=not last, **kwargs)
+        if len(self.convs) == self.num_layers - 1 and self.jk_mode is None:
+            return conv(in_channels, self.outputs, heads=self.out_heads, concat=False, **kwargs)
+        return conv(in_channels, self.hidden, heads=self.heads, **kwargs)
 
 
 class _Separate(GATConv):
@@ -63,6 +62,7 @@ def build_gat(
     separate: bool = False,
     bias: bool = False,
     norm: str | None = None,
+    jk: str | None = None,
 ) -> NodeNetwork:
     """PyG's ``GATConv``; ``hidden`` is the width of each head. ``out_heads`` are those of the last layer, by default as
     many as ``heads``; Veličković et al. have one on Cora and Citeseer, eight on Pubmed (Sect. 3.3).
@@ -71,7 +71,7 @@ def build_gat(
     weights of their own for source and target. Its counts for 8 heads have 8 in the last layer, too.
     """
     encoder, width = node_input(shape, hidden)
-    settings = {"dropout": dropout, "norm": norm, "separate": separate, "bias": bias}
+    settings = {"dropout": dropout, "norm": norm, "jk": jk, "separate": separate, "bias": bias}
     gnn = GAT(width, hidden, layers, shape.outputs, heads, out_heads or heads, **settings)
     for conv in gnn.convs:
         conv.dropout = attention_dropout

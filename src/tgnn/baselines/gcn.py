@@ -23,10 +23,11 @@ def build_gcn(
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     bias: bool = False,
     norm: str | None = None,
+    jk: str | None = None,
 ) -> NodeNetwork:
     """PyG's ``GCN``, Eq. (2) of Kipf and Welling, which has no bias: 46,080 parameters on Cora at 32 hidden."""
     encoder, width = node_input(shape, hidden)
-    gnn = GCN(width, hidden, layers, shape.outputs, dropout=dropout, norm=norm, bias=bias)
+    gnn = GCN(width, hidden, layers, shape.outputs, dropout=dropout, norm=norm, jk=jk, bias=bias)
     return NodeNetwork(accept_sparse(gnn, width), encoder, uses_weights=True, input_dropout=input_dropout)
 
 

@@ -30,13 +30,14 @@ def build_graphsage(
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     pooling: Pooling = "mean",
     norm: str | None = None,
+    jk: str | None = None,
 ) -> NodeNetwork:
     """PyG's ``GraphSAGE``, Algorithm 1 of Hamilton et al. without sampling and without rows of length 1 (line 7)."""
     encoder, width = node_input(shape, hidden)
     if pooling == "max":
-        gnn = GraphSAGE(width, hidden, layers, shape.outputs, dropout=dropout, norm=norm, aggr=pooling)
+        gnn = GraphSAGE(width, hidden, layers, shape.outputs, dropout=dropout, norm=norm, jk=jk, aggr=pooling)
         return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
-    gnn = _MapFirst(width, hidden, layers, shape.outputs, dropout=dropout, norm=norm, aggr=pooling)
+    gnn = _MapFirst(width, hidden, layers, shape.outputs, dropout=dropout, norm=norm, jk=jk, aggr=pooling)
     return NodeNetwork(accept_sparse(gnn, width), encoder, input_dropout=input_dropout)
 
 

@@ -63,7 +63,8 @@ class NodeNetwork(torch.nn.Module):
             extra["edge_weight"] = data.get("edge_weight")
         if self.uses_edges:
             extra["edge_attr"] = data.get("edge_attr")
-        if isinstance(self.gnn, BasicGNN) and data.get("num_sampled_nodes") is not None:
+        trims = isinstance(self.gnn, BasicGNN) and self.gnn.jk_mode in (None, "last")  # else all layers say something
+        if trims and data.get("num_sampled_nodes") is not None:
             extra["num_sampled_nodes_per_hop"] = data.num_sampled_nodes
             extra["num_sampled_edges_per_hop"] = data.num_sampled_edges
         out: Tensor = self.gnn(self.input_dropout(x), data.edge_index, **extra)

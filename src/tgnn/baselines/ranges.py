@@ -1,7 +1,7 @@
 """What a search may try, for every model in one place: the paper's ranges for all, and what each model has of its own.
 
-The width of node networks, which the paper fixes at 32, is searched as well, and whether rows are normalized between
-layers.
+The width of node networks, which the paper fixes at 32, is searched as well, their depth, whether rows are normalized
+between layers, and whether all layers are read (jumping knowledge).
 
 A comparison is fair when every model has the same number of trials over the same common ranges, on the same splits.
 """
@@ -29,6 +29,7 @@ _CP_LR: Range = (0.0005, 0.001, 0.005, 0.01, 0.05)
 _INPUT_DROPOUT: Range = (0.0, 0.3, 0.5, 0.7)
 _HIDDEN: Range = (32, 64, 128)
 _NORM: Range = (None, "batch_norm")
+_JK: Mapping[str, Range] = {"model.jk": (None, "cat"), "model.layers": (2, 3)}
 _READOUT: Range = ("sum", "mean")
 _CP: Mapping[str, Range] = {"model.rank": RANKS, "optimizer.cp_lr": _CP_LR}
 
@@ -84,6 +85,8 @@ def search_space(model: str, level: str) -> dict[str, Range]:
         own["model.hidden"] = _HIDDEN
         if "model.norm" in known:
             own["model.norm"] = _NORM
+        if "model.jk" in known:
+            own = {**_JK, **own}
     if "model.input_dropout" in known:
         own["model.input_dropout"] = _INPUT_DROPOUT
     if "model.readout" in known:

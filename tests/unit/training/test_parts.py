@@ -331,3 +331,13 @@ def test_the_best_epoch_is_chosen_by_metric_or_loss(by):
 def test_choosing_by_the_metric_has_the_hash_it_had_before_there_was_a_choice():
     assert make_config({}).hash == make_config({"train": {"choose": "metric"}}).hash
     assert make_config({}).hash != make_config({"train": {"choose": "loss"}}).hash
+
+
+@pytest.mark.parametrize("name", ["gcn", "gat", "graphsage", "tgnn"])
+def test_all_layers_are_read_of_sampled_neighbours_too(name):
+    train = {"epochs": 2, "sample": (2, 2, 2), "batch_size": 8}
+    config = make_config({"data": {"name": "karate"}, "model": {"name": name, "layers": 3}, "train": train})
+    prepared = prepare(config)
+    model = build_model(name, prepared.shape, 8, 3, 0.0, {"jk": "cat"})
+    _, progress = fit(model, prepared, config, None)
+    assert progress.epoch == 2
