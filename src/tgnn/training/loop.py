@@ -107,9 +107,9 @@ def fit(
 
             schedule.before(epoch)
             model.train()
-            pieces = Timed(learn(epoch))
+            pieces, began = Timed(learn(epoch)), time.monotonic()
             loss = one_epoch(model, outputs, task, pieces, optimizer, precision, config.optimizer.clip, world)
-            line: dict[str, Any] = {"epoch": epoch, "loss": loss}
+            line: dict[str, Any] = {"epoch": epoch, "loss": loss, "learning": round(time.monotonic() - began, 4)}
             if look:
                 line |= gradient_norms(model)
             watch: contextlib.AbstractContextManager[dict[str, Tensor]] = watching(model) if look else nothing_seen
