@@ -64,7 +64,10 @@ def speed_figure(result: Result) -> Figure | None:
         found = milliseconds(result, column)
         if len(found) > 1:
             panels.append(bar_chart(_named(result, column), found, base_row(found), "time per epoch"))
-    return Figure("Speed", panels, note="Milliseconds per epoch are in the tips of the bars.") if panels else None
+    note = "Milliseconds per epoch are in the tips of the bars."
+    if result.kind != "efficiency":
+        note += " A guide only, unless nothing else ran: a table of many runs is seldom made on a quiet machine."
+    return Figure("Speed", panels, note=note) if panels else None
 
 
 def size_figure(result: Result) -> Figure | None:

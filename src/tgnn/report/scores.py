@@ -75,8 +75,6 @@ def score_cell(cell: CellResult | None, best: bool = False) -> Cell:
         small.append(f"paper {metric(cell.paper)}{spread}{difference}")
     if cell.failed:
         small.append(in_short(cell.failed) if found is None else f"failed in part: {in_short(cell.failed)}")
-    if cell.note:
-        small.append(cell.note)
     if found is None:
         return Cell("failed" if cell.failed else "", None, small, "failed" if cell.failed else "")
     text = metric(found.mean) + (f" ± {metric(found.std)}" if found.runs > 1 else "")

@@ -83,7 +83,7 @@ def make_section(result: Result, number: int) -> Section:
     drawn = result.kind in ("rank", "mixing", "interactions") and bool(figures)
     title = result.title or result.name
     order = list(MAKERS).index(result.kind) if result.kind in MAKERS else len(MAKERS)
-    about = (key, title, result.name, result.command, result.notes)
+    about = (key, title, result.name, result.command, result.all_notes)
     failures = [] if result.kind == "theorems" else in_full(result)
     return Section(*about, tables, figures, result.environment, drawn, order, failures)
 

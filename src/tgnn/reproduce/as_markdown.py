@@ -27,7 +27,7 @@ def markdown(result: Result, level: int = 1) -> str:
     lines = [f"{'#' * level} {_text(result.title)}", "", *_body(result), *_tests(result)]
     failures = [f"- {_text(places)} failed: {_text(reason)}" for places, reason in in_full(result)]
     lines += ["", *failures] if failures and result.kind != "theorems" else []
-    notes = [f"- {_text(note)}" for note in (*result.notes, *_of_cells(result))]
+    notes = [f"- {_text(note)}" for note in result.all_notes]
     lines += ["", *notes] if notes else []
     if result.command:
         lines += ["", f"Made with `{result.command}`."]
@@ -138,12 +138,6 @@ def _tests(result: Result) -> list[str]:
         apart = f"those less than {ranks.critical:.2f} apart are not told apart"
         lines.append(f"- Average ranks: {words}; {apart}.")
     return ["", *lines] if lines else []
-
-
-def _of_cells(result: Result) -> list[str]:
-    if result.kind == "theorems":
-        return []
-    return list(dict.fromkeys(f"{cell.column}: {cell.note}" for cell in result.cells if cell.note))
 
 
 def _text(words: str) -> str:

@@ -114,6 +114,13 @@ class Result:
         """Columns in their order."""
         return list(dict.fromkeys(cell.column for cell in self.cells))
 
+    @property
+    def all_notes(self) -> list[str]:
+        """Those of the whole, then those of columns, each once."""
+        if self.kind == "theorems":  # whose cells say how far they are off
+            return list(self.notes)
+        return [*self.notes, *dict.fromkeys(f"{cell.column}: {cell.note}" for cell in self.cells if cell.note)]
+
     def cell(self, row: str, column: str) -> CellResult | None:
         """The cell there, if there is one."""
         return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
