@@ -186,12 +186,13 @@ def _check_models(cells: Sequence[Cell]) -> None:
 def _config(model: str, data: str, changes: Mapping[str, Any]) -> Config:
     """The recipe of the model; data, budget and schedule of every row are those of tgnn's recipe for the data set.
 
-    But how features are scaled is each model's own choice: searches choose it.
+    But how features are scaled, and by what the epoch is chosen, is each model's own choice: searches choose it.
     """
     level = CATALOG[data].level
     ours, theirs = recipe_for(data, "tgnn", level), recipe_for(data, model, level)
     same = {f"{part}.{key}": value for part in ("data", "train") for key, value in ours.get(part, {}).items()}
     same |= {f"data.{key}": value for key, value in theirs.get("data", {}).items() if key == "features"}
+    same["train.choose"] = theirs.get("train", {}).get("choose", "metric")
     same |= {f"optimizer.{key}": ours.get("optimizer", {}).get(key, default) for key, default in _SCHEDULE.items()}
     settings = resolve(data, model, level).model
     if level == "node" and count_hops(model, settings.layers, settings.arguments) == 0:  # it cannot be sampled for

@@ -81,14 +81,17 @@ def test_every_figure_of_the_paper_has_its_cell(name):
 
 
 def test_rows_of_a_table_have_the_same_data_and_budget():
-    """But each scales features as its own search found best."""
+    """But each scales features and chooses the epoch as its own search found best."""
     for name in ("table-1-citation", "table-2-graph", "table-tu"):
         by_column: dict[str, set[str]] = {}
         for one in EXPERIMENTS[name].cells(Ask()):
-            same = one.config.data.model_dump_json(exclude={"features"}) + one.config.train.model_dump_json()
+            data, train = one.config.data, one.config.train
+            same = data.model_dump_json(exclude={"features"}) + train.model_dump_json(exclude={"choose"})
             same += one.config.optimizer.model_dump_json(include={"schedule", "warmup", "clip"})
             by_column.setdefault(one.column, set()).add(same)
         assert {len(found) for found in by_column.values()} == {1}
+    cora = {one.row: one.config for one in EXPERIMENTS["table-1-citation"].cells(Ask(datasets=["cora"]))}
+    assert (cora["tgnn"].train.choose, cora["gcn"].train.choose) == ("loss", "metric")
 
 
 def test_a_part_of_a_table():
@@ -445,7 +448,6 @@ def test_what_the_notes_say_of_our_recipes():
     settings = [config.model.arguments for config in found.values()]
     assert {config.model.layers for config in found.values()} == {3}
     assert {own["jk"] for own in settings} == {"cat"}
-    assert {own["root_weight"] for own in settings} == {True}
     assert {own["low_order"] for own in settings} <= {"mean", "gcn"}
 
 
