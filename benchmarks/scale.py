@@ -2,7 +2,8 @@
 
 python -m benchmarks.scale FOLDER [SIZE ...]      measures, and writes docs/scale.md between its marks
 
-FOLDER is where graphs are kept or made; SIZE a share of 2.4 million nodes and 124 million edges, by default 0.01 0.1 1.
+FOLDER is where graphs are kept or made, and where measured.json keeps what was measured, so that a part can be measured
+again; SIZE a share of 2.4 million nodes and 124 million edges, by default 0.01 0.1 1.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import os
 import re
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
+import torch
 
 from benchmarks.measure import in_its_own_process, machine, peak
 
@@ -31,6 +34,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 def measure(folder: str, rank: int) -> dict[str, Any]:
     """Epochs of training, each followed by an exact inference over all nodes, in this process; medians."""
+    from tgnn.training.batches import make_batches
     from tgnn.training.loop import fit
     from tgnn.training.prepare import prepare
     from tgnn.training.recipes import resolve
@@ -44,6 +48,8 @@ def measure(folder: str, rank: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as run:
         fit(model, prepared, config, Path(run))
         lines = [json.loads(line) for line in (Path(run) / "history.jsonl").read_text().splitlines()]
+    pieces = make_batches(prepared.data, prepared.split.train, config.train, torch.device("cpu"), shuffle=True)(0)
+    some = [(piece.size, piece.data.num_nodes) for piece in islice(pieces, 8)]
     ends = [0.0, *(line["seconds"] for line in lines)]
     training = [line["learning"] for line in lines]
     inference = [end - begin - learning for begin, end, learning in zip(ends, ends[1:], training)]
@@ -52,6 +58,7 @@ def measure(folder: str, rank: int) -> dict[str, Any]:
         "nodes": prepared.data.num_nodes,
         "edges": prepared.data.num_edges,
         "seeds": len(prepared.split.train),
+        "sampled": len(prepared.split.train) * sum(nodes for _, nodes in some) / sum(size for size, _ in some),
         "training": median(training),
         "waiting": median(line["waiting"] for line in lines),
         "inference": median(inference),
@@ -62,31 +69,35 @@ def measure(folder: str, rank: int) -> dict[str, Any]:
     }
 
 
-def graph(folder: Path, size: float) -> tuple[Path, float]:
-    """The graph of a size, and how long it took to make (0: it was there)."""
+def graph(folder: Path, size: float) -> Path:
+    """The graph of a size; made if it is not there."""
     from tgnn.data.disk.generate import generate
 
     path = folder / f"scale-{size:g}"
-    if path.exists():
-        return path, 0.0
-    start = time.perf_counter()
-    generate(path, round(NODES * size), round(EDGES * size), FEATURES, CLASSES)
-    return path, time.perf_counter() - start
+    if not path.exists():
+        start = time.perf_counter()
+        generate(path, round(NODES * size), round(EDGES * size), FEATURES, CLASSES)
+        print(f"made {path.name} in {time.perf_counter() - start:.0f} s", flush=True)
+    return path
 
 
-def cost_model(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Seconds of inference for each node, edge, and edge times rank; seconds of training for each seed at each rank."""
+def cost_model(rows: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
+    """Seconds of inference for each edge, and of training for each node that is sampled: at rank 0, and for each rank
+    more. Relative errors count, so that small graphs have their say.
+    """
     from scipy.optimize import nnls
 
-    times = np.array([row["inference"] for row in rows])
-    terms = np.array([[row["nodes"], row["edges"], row["edges"] * row["rank"]] for row in rows], dtype=float)
-    weight = 1 / times  # relative errors count, not absolute ones
-    found, _ = nnls(terms * weight[:, None], times * weight)
-    model = dict(zip(("node", "edge", "edge_rank"), found))
-    for rank in sorted({row["rank"] for row in rows}):
-        of = [row["training"] / row["seeds"] for row in rows if row["rank"] == rank]
-        model[f"seed_{rank}"] = float(np.median(of))
+    model = {}
+    for what, unit in (("inference", "edges"), ("training", "sampled")):
+        terms = np.array([[row[unit] / row[what], row[unit] * row["rank"] / row[what]] for row in rows])
+        found, _ = nnls(terms, np.ones(len(rows)))
+        model[what] = float(found[0]), float(found[1])
     return model
+
+
+def said(model: dict[str, tuple[float, float]], what: str, count: float, rank: int) -> float:
+    """Seconds, by the model."""
+    return count * (model[what][0] + rank * model[what][1])
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
@@ -97,19 +108,21 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         lines.append(
             f"| {row['nodes']:,} | {row['edges']:,} | {row['rank']} | {row['seeds'] / row['training']:,.0f} "
-            f"| {row['training']:.1f} s | {100 * row['waiting']:.0f} % | {row['inference']:.1f} s "
+            f"| {row['training']:.1f} s | {100 * row['waiting']:.1f} % | {row['inference']:.1f} s "
             f"| {row['peak_gib']:.2f} GiB |"
         )
     return lines
 
 
-def predictions(model: dict[str, float], rank: int = 32) -> list[str]:
-    """A billion edges, with the degrees, features and shares of the graph that was measured."""
+def predictions(model: dict[str, tuple[float, float]], rank: int = 32) -> list[str]:
+    """A billion edges, with the degrees, features and shares of the graph that was measured; no two seeds of a batch
+    share a neighbour.
+    """
     factor = 1e9 / EDGES
     nodes, seeds = NODES * factor, 0.08 * NODES * factor
     disk = 8 * nodes + 4e9 + 4 * FEATURES * nodes + 9 * nodes
     scratch = 4 * nodes * (rank + 64 + 64 + CLASSES)
-    infer = model["node"] * nodes + (model["edge"] + model["edge_rank"] * rank) * 1e9
+    infer, learn = said(model, "inference", 1e9, rank), said(model, "training", seeds * (1 + 10 + 100), rank)
     lines = [
         f"A billion edges, {nodes / 1e6:.0f} million nodes, rank {rank}: {disk / 1e9:.0f} GB on disk, "
         f"{scratch / 1e9:.0f} GB beside it while all nodes are asked about.",
@@ -117,31 +130,37 @@ def predictions(model: dict[str, float], rank: int = 32) -> list[str]:
         "| machines of 2 cores | epoch, training | exact inference |",
         "| --- | --- | --- |",
     ]
-    for machines in (1, 8, 64):
-        training = model[f"seed_{rank}"] * seeds / machines
-        lines.append(f"| {machines} | {training / 60:.1f} min | {infer / 60:.1f} min |")
+    lines += [f"| {count} | {learn / count / 60:.1f} min | {infer / 60:.1f} min |" for count in (1, 8, 64)]
     return lines
 
 
-def write(rows: list[dict[str, Any]], making: dict[str, float]) -> None:
+def in_words(model: dict[str, tuple[float, float]], rows: list[dict[str, Any]]) -> list[str]:
+    """The cost model, and how far it is from what was measured."""
+    off = {
+        what: max(abs(said(model, what, row[unit], row["rank"]) / row[what] - 1) for row in rows)
+        for what, unit in (("inference", "edges"), ("training", "sampled"))
+    }
+    (edge, edge_rank), (node, node_rank) = model["inference"], model["training"]
+    least, most = (row["sampled"] / row["seeds"] for row in (rows[0], rows[-1]))
+    return [
+        f"The cost model: exact inference takes {1e9 * edge:.0f} ns an edge and {1e9 * edge_rank:.1f} ns an edge and "
+        f"rank; training {1e6 * node:.2f} µs a sampled node and {1e9 * node_rank:.0f} ns a sampled node and rank.",
+        f"A seed samples {least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where fewer seeds of a "
+        "batch share neighbours.",
+        f"The model is off by {100 * off['inference']:.0f} % (inference) and {100 * off['training']:.0f} % (training) "
+        "at most.",
+    ]
+
+
+def write(rows: list[dict[str, Any]]) -> None:
     model = cost_model(rows)
-    made = "; ".join(f"{name} in {seconds:.0f} s" for name, seconds in making.items() if seconds)
     text = [
         BEGIN,
-        f"Machine: {machine()}.",
+        f"Machine: {machine()}. Medians of {EPOCHS} epochs.",
         "",
         *table(rows),
         "",
-        *([f"Made by the generator: {made}.", ""] if made else []),
-        "Exact inference takes "
-        f"{1e9 * model['node']:.0f} ns a node, {1e9 * model['edge']:.2f} ns an edge and "
-        f"{1e9 * model['edge_rank']:.3f} ns an edge and rank; training "
-        + ", ".join(
-            f"{1e6 * seconds:.0f} µs a seed at rank {name[5:]}"
-            for name, seconds in model.items()
-            if name.startswith("seed_")
-        )
-        + ".",
+        *in_words(model, rows),
         "",
         *predictions(model),
         END,
@@ -161,15 +180,16 @@ def main() -> None:
     if asked.one is not None:
         print(json.dumps(measure(os.fspath(asked.folder), asked.one)))
         return
-    rows, making = [], {}
+    kept = asked.folder / "measured.json"
+    rows = json.loads(kept.read_text()) if kept.exists() else {}
     for size in asked.sizes:
-        path, seconds = graph(asked.folder, size)
-        making[f"size {size:g}"] = seconds
+        path = graph(asked.folder, size)
         for rank in asked.ranks:
             print(f"measuring size {size:g}, rank {rank}", flush=True)
-            rows.append(in_its_own_process("benchmarks.scale", path, "--one", rank))
-            print(rows[-1], flush=True)
-    write(rows, making)
+            rows[f"{size:g} {rank}"] = in_its_own_process("benchmarks.scale", path, "--one", rank)
+            print(rows[f"{size:g} {rank}"], flush=True)
+            kept.write_text(json.dumps(rows, indent=1))
+    write(sorted(rows.values(), key=lambda row: (row["nodes"], row["rank"])))
 
 
 if __name__ == "__main__":
