@@ -180,6 +180,7 @@ def main() -> None:
     if asked.one is not None:
         print(json.dumps(measure(os.fspath(asked.folder), asked.one)))
         return
+    asked.folder.mkdir(parents=True, exist_ok=True)
     kept = asked.folder / "measured.json"
     rows = json.loads(kept.read_text()) if kept.exists() else {}
     for size in asked.sizes:
