@@ -40,6 +40,8 @@ def convert(
         leave_out: Whether to leave out what a graph on disk cannot have: features and weights of edges, positions.
         overwrite: Whether to write over a graph on disk that is there; a ``.npz`` is always written over.
     """
+    if source not in CATALOG:
+        _check_other(find_path(source), target)
     if target.suffix != ".npz" and source not in CATALOG and detect(path := find_path(source)) == "table":
         folder = path if path.is_dir() else path.parent
         for finding in stream_tables(folder, target, leave_out=leave_out, overwrite=overwrite).findings:
@@ -49,6 +51,12 @@ def convert(
     data = load(source, root, offline)
     write(data, target, leave_out=leave_out, overwrite=overwrite)
     return data
+
+
+def _check_other(source: Path, target: Path) -> None:
+    """What is read is not what is written: it would be gone, or be written while it is read."""
+    if target.exists() and any(target.samefile(place) for place in (source, source.parent)):
+        raise ValueError(f"{target} is what is to be read, or the folder that it is in: choose another to write")
 
 
 def write(data: Loaded, path: Path, *, leave_out: bool = False, overwrite: bool = False) -> None:

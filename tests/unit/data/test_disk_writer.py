@@ -12,6 +12,7 @@ import torch
 from tests import warm
 from tests.unit.data.disks import by_destination, random_graph
 
+from tgnn.data.convert import convert
 from tgnn.data.disk import DiskGraph, GraphWriter, layout
 from tgnn.data.disk.buckets import Buckets
 from tgnn.data.disk.convert import write_disk
@@ -140,11 +141,57 @@ def test_what_is_no_graph_is_never_written_over(tmp_path):
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
     (tmp_path / "file").write_text("")
     for name in ("thesis", "file"):
-        with pytest.raises(FileExistsError, match="is no graph on disk: it is not written over"):
+        with pytest.raises(
+            FileExistsError, match=r"is no graph on disk \(it .*: it is not written over; choose another"
+        ):
             write_disk(random_graph(), tmp_path / name, overwrite=True)
     assert (tmp_path / "thesis" / "chapter.tex").exists()
     (tmp_path / "empty").mkdir()
     write_disk(random_graph(), tmp_path / "empty")
+
+
+@pytest.mark.parametrize("text", ['{"nodes": [], "links": []}', "[]", "not even JSON", '{"format": "other"}'])
+def test_a_graph_json_of_another_program_is_never_written_over(tmp_path, text):
+    """Many programs call a file so; those beside it are the user's."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    (folder / "graph.json").write_text(text)
+    (folder / "nodes.csv").write_text("id\n1\n")
+    with pytest.raises(FileExistsError, match=r"graph.json is of something else.*choose another folder"):
+        write_disk(random_graph(), folder, overwrite=True)
+    assert (folder / "graph.json").read_text() == text
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["graph.json", "nodes.csv", "web"]
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_files_beside_a_graph_are_never_taken_away(tmp_path, when):
+    write_disk(random_graph(), tmp_path / "graph")
+    before = DiskGraph(tmp_path / "graph").hash
+    notes = tmp_path / "graph" / "notes.txt"
+
+    def write_over():
+        with GraphWriter(tmp_path / "graph", 3, overwrite=True) as writer:
+            notes.write_text("mine")
+            writer.add_nodes(x=np.ones((3, 2)))
+
+    if when == "before":
+        notes.write_text("mine")
+    with pytest.raises(FileExistsError, match=r"has notes.txt beside the files of a graph: it is not written over"):
+        write_over()
+    assert notes.read_text() == "mine"
+    assert DiskGraph(tmp_path / "graph").hash == before
+    assert [path.name for path in tmp_path.iterdir()] == ["graph"]
+
+
+def test_what_is_read_is_not_written(tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "edges.csv").write_text("source,target\n1,2\n2,3\n")
+    (folder / "graph.json").write_text("{}")
+    for source in (folder, folder / "edges.csv"):
+        with pytest.raises(ValueError, match="own is what is to be read.*choose another"):
+            convert(str(source), tmp_path / "own" / ".." / "own", overwrite=True)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["edges.csv", "graph.json", "own"]
 
 
 def test_a_part_of_another_program_is_told(tmp_path):

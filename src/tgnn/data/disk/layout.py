@@ -25,7 +25,7 @@ import numpy as np
 from tgnn.data.progress import Tick, no_tick
 from tgnn.ops.mapped import open_mapped
 
-VERSION = 1
+FORMAT, VERSION = "tgnn graph", 1
 FILE = "graph.json"
 ROWPTR, COL, X, Y, PART = "rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy"
 IDS, ENDS = "node_id.npy", "node_id_end.npy"
@@ -82,7 +82,7 @@ def write_facts(folder: Path, facts: Mapping[str, Any], tick: Tick = no_tick) ->
     for name in NAMES:
         if (path := folder / name).exists():
             files[name] = {"bytes": path.stat().st_size, "sha256": sha256_of(path, tick)}
-    content = {"format": "tgnn graph", "version": VERSION, **facts, "files": files, "hash": hash_of(files)}
+    content = {"format": FORMAT, "version": VERSION, **facts, "files": files, "hash": hash_of(files)}
     (folder / FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -93,6 +93,35 @@ def is_on_disk(path: Path | str) -> bool:
         path: Of it, or any other name of data.
     """
     return bool(path) and (Path(path).expanduser() / FILE).is_file()
+
+
+def why_no_graph(folder: Path) -> str:
+    """Why a folder may not be thrown away as a graph on disk; empty: it is one, and has no file of another kind.
+
+    Args:
+        folder: Or a file.
+
+    Example:
+        >>> folder = getfixture("tmp_path")
+        >>> _ = (folder / "edges.csv").write_text("source,target")
+        >>> why_no_graph(folder)
+        'is no graph on disk (it has no graph.json)'
+    """
+    if not folder.is_dir():
+        return "is no graph on disk (it is a file)"
+    if not (folder / FILE).is_file():
+        return f"is no graph on disk (it has no {FILE})"
+    try:
+        facts = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        return f"is no graph on disk (its {FILE} is of something else)"
+    others = sorted(path.name for path in folder.iterdir() if path.name not in (FILE, *NAMES) or not path.is_file())
+    if others:
+        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+        return f"has {', '.join(others[:3])}{more} beside the files of a graph"
+    return ""
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

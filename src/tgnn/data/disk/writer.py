@@ -46,7 +46,7 @@ class GraphWriter:
         merge: Whether an edge that comes twice is kept once, and sources of a node are put in order. Without it they
             stay as they come.
         memory: Bytes that sorting may take.
-        overwrite: Whether to write over a graph that is there.
+        overwrite: Whether to write over a graph that is there. A folder with anything else in it is left alone.
 
     Example:
         >>> folder = getfixture("tmp_path") / "ring"
@@ -206,6 +206,7 @@ class GraphWriter:
         size = sum(path.stat().st_size for path in self.part.iterdir())
         with bar(f"{self.folder.name}: adding up {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
             layout.write_facts(self.part, self._facts(), tick)
+        _check_old(self.folder, self.overwrite)  # again: it may have been hours
         _replace(self.part, self.folder)
 
     def abort(self) -> None:
@@ -283,15 +284,22 @@ def _as_stored(name: str, values: np.ndarray | Tensor) -> np.ndarray:
 def _check_place(folder: Path, part: Path, overwrite: bool) -> None:
     if not folder.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {folder.parent}")
-    if folder.exists() and not (folder.is_dir() and (not any(folder.iterdir()) or (folder / layout.FILE).is_file())):
-        raise FileExistsError(f"{folder} exists, and is no graph on disk: it is not written over")
-    if folder.exists() and any(folder.iterdir()) and not overwrite:
-        raise FileExistsError(f"{folder} exists; give --force (overwrite=True) to write over it")
+    _check_old(folder, overwrite)
     if part.exists() and not overwrite:
         raise FileExistsError(
             f"{part} exists: another program is writing there, or one was killed; in that case take it away, or give "
             "--force (overwrite=True)"
         )
+
+
+def _check_old(folder: Path, overwrite: bool) -> None:
+    """What is there already may be taken away: nothing, or a graph on disk and no file beside."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if why := layout.why_no_graph(folder):
+        raise FileExistsError(f"{folder} exists, and {why}: it is not written over; choose another folder")
+    if not overwrite:
+        raise FileExistsError(f"{folder} exists; give --force (overwrite=True) to write over it")
 
 
 def _replace(part: Path, folder: Path) -> None:
