@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import shutil
 from collections import namedtuple
 
@@ -227,6 +228,38 @@ def test_a_disk_that_fills_up_is_an_error_and_not_the_end(tmp_path, monkeypatch)
         new_mapped(tmp_path / "a.npy", "float32", (1000, 3))
     assert told.value.errno == errno.ENOSPC
     assert "0.01 MiB are needed" in str(told.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("when", ["adding", "closing"])
+def test_a_disk_that_fills_up_with_edges_leaves_nothing(tmp_path, monkeypatch, when):
+    """What a file could not write it tries to write again when it is closed."""
+    opened = []
+
+    class Full(io.BytesIO):
+        def write(self, data):
+            if when == "adding" and len(opened) == 5:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(data)
+
+        def close(self):
+            already, _ = self.closed, super().close()
+            if not already:
+                raise OSError(errno.ENOSPC, "No space left on device, when closing")
+
+    def open_full(self, number):
+        if number not in self._files:
+            (self.folder / f"{number}.edges").touch()
+            opened.append(Full())
+            self._files[number] = opened[-1]
+        return self._files[number]
+
+    monkeypatch.setattr(Buckets, "_file", open_full)
+    with pytest.raises(OSError, match="No space left on device" + "$" * (when == "adding")) as told:
+        write_disk(random_graph(), tmp_path / "graph")
+    assert told.value.errno == errno.ENOSPC
+    assert len(opened) >= 5
+    assert all(file.closed for file in opened)
     assert not list(tmp_path.iterdir())
 
 

@@ -7,6 +7,7 @@ large for that is first cut into smaller ranges the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -68,9 +69,10 @@ class Buckets:
         return self._files[number]
 
     def close(self) -> None:
-        """Writes what is left to be written."""
-        while self._files:
-            self._files.popitem()[1].close()
+        """Writes what is left to be written. All files are closed, even if one cannot be written."""
+        with ExitStack() as files:
+            while self._files:
+                files.callback(self._files.popitem()[1].close)
 
     def sort(self, write: Sorted, at_once: int, merge: bool, tick: Tick = no_tick) -> None:
         """Gives all edges by destination, and takes the files away.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -210,10 +211,13 @@ class GraphWriter:
         _replace(self.part, self.folder)
 
     def abort(self) -> None:
-        """Takes away what has been written, unless it is whole."""
-        self._buckets.close()
-        for column in self._columns.values():
-            column.close()
+        """Takes away what has been written, unless it is whole.
+
+        Closing writes what is left, and on a full disk that fails again; it is thrown away, so nobody needs to know.
+        """
+        for close in (self._buckets.close, *(column.close for column in self._columns.values())):
+            with suppress(OSError):
+                close()
         shutil.rmtree(self.part, ignore_errors=True)
 
     def _facts(self) -> dict[str, Any]:
