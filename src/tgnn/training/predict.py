@@ -22,6 +22,7 @@ from tgnn.data.catalog.entry import Loaded
 from tgnn.data.disk import DiskGraph
 from tgnn.data.formats.detect import detect, read_path
 from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.formats.table.compare import first_difference
 from tgnn.data.load import find_path, load
 from tgnn.training.batches import GRAPHS_AT_ONCE
 from tgnn.training.check import lacks
@@ -131,7 +132,9 @@ def predict(folder: Path, path: str | None = None, device: str = "auto") -> Pred
     place = find_device(device)
     model = load_model(folder).to(place)
     config = at_its_place(config, folder, path)
-    data = with_features(_load(config, path, facts), config.data)
+    data = _load(config, path, facts)
+    _check_encoding(facts.get("encoding"), data, path or config.data.name)
+    data = with_features(data, config.data)
     _check_shape(shape, data, path or config.data.name, config.model)
     complete(data, config.model.name)
     values, probabilities = _said(task, _outputs(model, data, config, place).cpu())
@@ -168,6 +171,27 @@ def _check_kind(name: str, encoding: Mapping[str, Any] | None) -> None:
     learned = (encoding or {}).get("kind")
     if learned != kind and learned in _KINDS and kind in _KINDS:
         raise WrongData(f"the model was trained on {_KINDS[learned]}; {name} is {_KINDS[kind]}")
+
+
+def _check_encoding(known: Mapping[str, Any] | None, data: Loaded, name: str) -> None:
+    """Whether numbers mean what they meant. Tables are read as the run's were; what was converted has its own encoding.
+
+    Where one of the two does not say how it was encoded, nothing can be said.
+    """
+    found = data.encoding if isinstance(data, PackedGraphs) else data.get("encoding")
+    if not known or not found:
+        return
+    learned, kind = (str(encoding.get("kind")) for encoding in (known, found))
+    if learned != kind:
+        raise WrongData(
+            f"the model was trained on {_KINDS.get(learned, learned)}; {name} was made of {_KINDS.get(kind, kind)}"
+        )
+    different = first_difference(known, found)
+    if different is not None:
+        raise WrongData(
+            f"{name} is not encoded as what the model was trained on: {different}; give the tables that it was made "
+            "of, which are read as the run's were, or convert them again so that they agree"
+        )
 
 
 def _check_shape(wanted: Shape, data: Loaded, name: str, model: ModelConfig) -> None:

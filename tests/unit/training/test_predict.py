@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from tgnn.data.convert import convert, write
 from tgnn.data.formats.packed import pack, write_packed
 from tgnn.data.load import load
 from tgnn.training.evaluate import evaluate
@@ -80,3 +81,71 @@ def test_many_rows_are_written_in_pieces(tmp_path, suffix, monkeypatch):
     found = read(tmp_path / f"out{suffix}", **({"schema": whole.table().schema} if suffix == ".csv" else {}))
     polars.testing.assert_frame_equal(found, whole.table())
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"out{suffix}", "run"]
+
+
+def tables(folder: Path, columns: tuple[str, ...] = ("age", "size"), schema: str = "", gap: str = "1") -> str:
+    """Forty nodes on a ring, whose age tells the class."""
+    folder.mkdir()
+    rows = [{"age": str(20 + 3 * (i % 2) + i / 100), "size": str(1 + i / 50)} for i in range(39)]
+    rows.append({"age": "22", "size": gap})
+    lines = [f"{i},{','.join(row[name] for name in columns)},{'ab'[i % 2]}\n" for i, row in enumerate(rows)]
+    (folder / "nodes.csv").write_text(f"id,{','.join(columns)},label\n" + "".join(lines))
+    (folder / "edges.csv").write_text("source,target\n" + "".join(f"{i},{(i + 1) % 40}\n" for i in range(40)))
+    if schema:
+        (folder / "schema.yaml").write_text(schema)
+    return str(folder)
+
+
+def converted(source: str, suffix: str) -> str:
+    convert(source, Path(source + suffix))
+    return source + suffix
+
+
+def learned(source: str, run: Path) -> Path:
+    changes = {"model.hidden": 4, "model.layers": 1, "train.epochs": 1, "train.workers": 0}
+    train(resolve(source, "tgnn", "node", changes=changes), run)
+    return run
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".graph"])
+@pytest.mark.parametrize("trained_on", ["", ".npz", ".graph"])
+def test_what_was_converted_must_be_encoded_as_the_run(tmp_path, suffix, trained_on):
+    """Two columns that changed places have the same width, and mean other things."""
+    one, other = tables(tmp_path / "one"), tables(tmp_path / "other", ("size", "age"))
+    run = learned(converted(one, trained_on) if trained_on else one, tmp_path / "run")
+    wanted = predict(run, one, "cpu").probabilities
+    torch.testing.assert_close(predict(run, other, "cpu").probabilities, wanted)
+    if trained_on != suffix:
+        converted(one, suffix)
+    torch.testing.assert_close(predict(run, one + suffix, "cpu").probabilities, wanted)
+    with pytest.raises(WrongData, match="in another order: 'size' where 'age' was learned from; give the tables"):
+        predict(run, converted(other, suffix), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("schemas", "different"),
+    [
+        (("fill: 0", "fill: 1"), "'age' is filled with 1 where it is missing, not with 0"),
+        (("fill: mean", "fill: mean"), "'size' is filled with 1.38 where it is missing, not with 1.3705"),
+        (("", "fill: 1"), "'age' is filled with 1 where it is missing, and was never missing before"),
+        (("fill: 1", ""), None),
+        (("", "undirected: false"), "it was made with undirected: false, not true"),
+    ],
+)
+def test_fillings_and_directions_must_be_those_of_the_run(tmp_path, schemas, different):
+    gap = "" if schemas[0] == "fill: mean" else "1"
+    one, other = tables(tmp_path / "one", schema=schemas[0]), tables(tmp_path / "other", schema=schemas[1], gap=gap)
+    run, asked = learned(one, tmp_path / "run"), converted(other, ".graph")
+    if different is None:
+        assert len(predict(run, asked, "cpu")) == 40
+        return
+    with pytest.raises(WrongData, match=different):
+        predict(run, asked, "cpu")
+
+
+def test_without_an_encoding_nothing_is_refused(tmp_path):
+    one = tables(tmp_path / "one")
+    plain = load(one)
+    del plain.encoding
+    write(plain, tmp_path / "plain.npz")
+    assert len(predict(learned(one, tmp_path / "run"), str(tmp_path / "plain.npz"), "cpu")) == 40
