@@ -155,3 +155,18 @@ def test_findings_of_many_blocks_are_one(tmp_path):
     report = stream_tables(tmp_path, tmp_path / "graph", block=40)
     (found,) = [finding for finding in report.findings if finding.code == "self-loop"]
     assert (found.count, found.places[:3]) == (50, (2, 3, 4))
+
+
+@pytest.mark.parametrize("nodes", [True, False])
+@pytest.mark.parametrize("source", [3, 3e9])
+def test_a_number_that_is_none_is_no_id(tmp_path, nodes, source):
+    """pandas writes ids as floats where one is missing."""
+    ends = {"source": [1.0, 2.0, source], "target": [2.0, float("nan"), 4.0]}
+    pl.DataFrame(ends).write_parquet(tmp_path / "edges.parquet")
+    if nodes:
+        pl.DataFrame({"id": [1.0, 2.0, source, 4.0]}).write_parquet(tmp_path / "nodes.parquet")
+    message = "edges.parquet, row 2: an edge without a source or a target"
+    with pytest.raises(DataError, match=message):
+        read_table(tmp_path)
+    with pytest.raises(DataError, match=message):
+        stream_tables(tmp_path, tmp_path / "graph")

@@ -85,7 +85,8 @@ def find_graphs(part: Part, graph_ids: pl.Series, report: Report) -> np.ndarray:
 
 
 def tell_missing(part: Part, columns: list[pl.Series], text: str, report: Report) -> None:
-    """An error where an id is empty."""
+    """An error where an id is empty, or NaN, as pandas writes an empty number."""
+    columns = [column.fill_nan(None) if column.dtype.is_float() else column for column in columns]
     missing = np.any([column.is_null().to_numpy() for column in columns], axis=0)
     if missing.any():
         report.add(part.places.finding("error", "missing-id", text, missing))
