@@ -32,6 +32,11 @@ CASES: dict[str, dict[str, str | None]] = {
         "schema_yaml": "dangling: drop",
     },
     "quoted": {"nodes_csv": WORDS, "edges_csv": 'source,target\n"x, y",w\n\n"z\nz",007\nw,"x, y"\n\n'},
+    "blank lines": {
+        "nodes_csv": "id,f,label\n\n1,1.5,a\n\n2,2,b" + 90 * "\n" + "3,1,a\n\n",
+        "edges_csv": 'source,target\r\n\r\n1,2\r\n\r\n\r\n"2",3\r\n\r',
+    },
+    "blank lines alone": {"nodes_csv": NUMBERED, "edges_csv": "source,target\n\n"},
     "edges alone": {"nodes_csv": None, "edges_csv": LINKS},
     "edges alone, words": {"nodes_csv": None, "edges_csv": "source,target\n9,10\n10,x\n9,1\n"},
     "filled": {"nodes_csv": "id,a,b\n1,2,\n2,,NA\n3,4,5\n", "edges_csv": "s,t\n1,2\n", "schema_yaml": "fill: mean"},
@@ -131,6 +136,7 @@ def test_new_tables_can_be_read_with_the_encoding(tmp_path):
         ({"nodes_csv": "id,a\n1,2\n2,x\n3,4\n", "edges_csv": "s,t\n1,2\n"}, "line 3: 'a' holds numbers, but also 'x'"),
         ({"nodes_csv": "id,a\n1,2\n2,inf\n", "edges_csv": "s,t\n1,2\n"}, "line 3: a feature is infinite"),
         ({"nodes_csv": "id,a\n1,2\n2,3\n", "edges_csv": "1,2\n1,2\n"}, "the first line is '1,2'"),
+        ({"nodes_csv": 'id,a,label\n1,1.5,"a"b\n2,2,b\n', "edges_csv": "s,t\n1,2\n"}, "nodes.csv: a quotation mark"),
         ({"edges_csv": EDGES, "schema_yaml": "duplicates: keep"}, "duplicates: keep needs all edges at once"),
     ],
 )
@@ -160,7 +166,7 @@ def test_findings_of_many_blocks_are_one(tmp_path):
 @pytest.mark.parametrize("nodes", [True, False])
 @pytest.mark.parametrize("source", [3, 3e9])
 def test_a_number_that_is_none_is_no_id(tmp_path, nodes, source):
-    """pandas writes ids as floats where one is missing."""
+    """Ids are floats for pandas where one is missing."""
     ends = {"source": [1.0, 2.0, source], "target": [2.0, float("nan"), 4.0]}
     pl.DataFrame(ends).write_parquet(tmp_path / "edges.parquet")
     if nodes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import polars as pl
@@ -46,6 +47,8 @@ def read_blocks(
         places = source.layout.places(source.name)
     before = 0
     for frame in frames:
+        if not frame.height:  # all its lines are blank
+            continue
         yield Table(source.name, frame, _later(places, before))
         before += frame.height
         tick(frame.height)
@@ -79,24 +82,26 @@ def _text(
 ) -> Iterator[pl.DataFrame]:
     assert isinstance(source.content, Path)
     content = np.memmap(source.content, dtype=np.uint8, mode="r")
-    sample = pl.read_csv(
-        source.content,
-        separator=layout.separator,
-        infer_schema=False,
-        new_columns=source.columns,
-        n_rows=SAMPLE,
-        glob=False,
-    )
+    try:
+        sample = pl.read_csv(
+            source.content,
+            separator=layout.separator,
+            infer_schema=False,
+            new_columns=source.columns,
+            n_rows=SAMPLE,
+            glob=False,
+        )
+    except pl.exceptions.PolarsError:  # rows and fields have been counted: what is left are quotation marks
+        _fail_for_quotes(source.name, report)
     numbers = [name for name in columns if name not in text and all_numbers(sample[name])]
     before = 1  # rows of the file: the header is one
-    for piece, rows in _pieces(content, block):
-        frame = _parse(piece, source.columns, columns, numbers, layout, report, source.name)
-        blank = layout.blank[(layout.blank >= before) & (layout.blank < before + rows)] - before
-        if frame.height == rows and len(blank):
-            frame = frame.filter(~pl.Series(np.isin(np.arange(rows), blank)))
-        if frame.height != rows - len(blank):
+    for piece, ends in _pieces(content, block):
+        blank = layout.blank[(layout.blank >= before) & (layout.blank < before + len(ends))] - before
+        lines = _without(piece, ends, blank).tobytes()  # polars leaves out some blank lines by itself, but not all
+        frame = _parse(lines, source.columns, columns, numbers, layout, report, source.name)
+        if frame.height != len(ends) - len(blank):
             _fail_for_quotes(source.name, report)
-        before += rows
+        before += len(ends)
         yield without_empty(frame, strip=layout.spaces)
 
 
@@ -123,16 +128,25 @@ def _parse(
         except pl.exceptions.PolarsError:
             continue
     _fail_for_quotes(name, report)
-    raise AssertionError
 
 
-def _fail_for_quotes(name: str, report: Report) -> None:
+def _fail_for_quotes(name: str, report: Report) -> NoReturn:
     text = 'a quotation mark (") that opens or closes nothing: tgnn data check says in which line'
     report.fail(Places(name).finding("error", "wrong-quotes", text))
 
 
-def _pieces(content: np.ndarray, block: int) -> Iterator[tuple[bytes, int]]:
-    """The lines below the header, and how many rows they are; cut where a line ends outside of quotation marks."""
+def _without(piece: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The lines without some that are blank, which have one byte or two."""
+    if not len(rows):
+        return piece
+    kept = np.ones(len(piece), dtype=bool)
+    kept[ends[rows] - 1] = False
+    kept[ends[rows - 1] * (rows > 0)] = False  # where the line before ends
+    return piece[kept]
+
+
+def _pieces(content: np.ndarray, block: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The lines below the header, and where each row of them ends; cut where a line ends outside of quotation marks."""
     start, size = int(np.argmax(content[: 1 << 22] == _END)) + 1, block
     if content[start - 1] != _END:  # there is only the header
         return
@@ -146,6 +160,8 @@ def _pieces(content: np.ndarray, block: int) -> Iterator[tuple[bytes, int]]:
         if not len(ends) and not last:
             size *= 2  # a line that is longer than a block
             continue
-        whole = piece if last else piece[: ends[-1] + 1]
-        yield whole.tobytes(), len(ends) + int(last and (not len(ends) or ends[-1] + 1 < len(piece)))
-        start, size = start + len(whole), block
+        ends += 1
+        if last and (not len(ends) or ends[-1] < len(piece)):  # the last line has no end
+            ends = np.append(ends, len(piece))
+        yield piece[: ends[-1]], ends
+        start, size = start + int(ends[-1]), block
