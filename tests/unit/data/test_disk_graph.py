@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from tgnn.data import load
 from tgnn.data.about import content_hash, statistics
-from tgnn.data.disk import DiskGraph, GraphWriter
+from tgnn.data.disk import DiskGraph, GraphWriter, contents
 from tgnn.data.disk.convert import write_disk
 from tgnn.data.formats.detect import check_path, detect
 from tgnn.data.formats.word_ids import keep_ids
@@ -268,6 +268,137 @@ def test_check_looks_at_edges_and_rows(folder):
     x[4, 2] = np.nan
     told(folder, col=col, x=x)
     assert ("infinite-feature", (4,)) in [(f.code, f.places) for f in check_path(folder).findings]
+
+
+def one_line(told):
+    text = str(told.value)
+    assert "\n" not in text
+    assert "write it anew: tgnn data convert SOURCE FOLDER" in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "value", "said"),
+    [
+        (slice(100, 200), 10**12, r"falls behind its row 199 \(from 1,000,000,000,000 to [\d,]+\)"),
+        (slice(100, 200), -7, r"falls behind its row 99 \(from [\d,]+ to -7\)"),
+        (slice(0, 1), 1, "runs from 1 to 4,000, and should run from 0 to 4,000"),
+        (slice(300, 301), 3999, "runs from 0 to 3,999, and should run from 0 to 4,000"),
+    ],
+)
+def test_pointers_that_are_wrong_are_told_when_it_is_opened(folder, rows, value, said):
+    rowptr = np.load(folder / "rowptr.npy")
+    rowptr[rows] = value
+    np.save(folder / "rowptr.npy", rowptr)
+    with pytest.raises(ValueError, match=f"rowptr.npy {said}") as told_:
+        load(folder)
+    one_line(told_)
+    assert [(f.code, f.file) for f in check_path(folder).findings] == [("damaged-file", "rowptr.npy")]
+    told(folder)  # as if it had been written so: the sums agree
+    assert [f.code for f in check_path(folder).findings if f.level == "error"] in (
+        ["falling-pointer"],
+        ["wrong-pointer"],
+    )
+
+
+def test_pointers_are_looked_at_across_blocks(monkeypatch):
+    monkeypatch.setattr(contents, "_AT_ONCE", 3)
+    for place in range(10):
+        pointers = np.arange(11)
+        pointers[place] = 20
+        assert contents.falling(pointers).tolist() == [place]
+    assert contents.falling(np.arange(11)).tolist() == []
+
+
+def test_targets_that_are_not_those_of_graph_json(folder):
+    y = np.load(folder / "y.npy")
+    y[7] = 9
+    np.save(folder / "y.npy", y)
+    with pytest.raises(ValueError, match=r"y.npy has the class 9, but there are 4 \(0 to 3\)") as told_:
+        load(folder)
+    one_line(told_)
+    assert [(f.code, f.file) for f in check_path(folder).findings] == [("damaged-file", "y.npy")]
+    told(folder)
+    assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in check_path(folder).findings]
+
+
+def test_parts_that_do_not_exist(folder):
+    part = np.load(folder / "part.npy")
+    part[7] = 9
+    told(folder, part=part)
+    with pytest.raises(ValueError, match=r"part.npy has a node in part 9, and there are only 0 to 3") as told_:
+        load(folder)
+    one_line(told_)
+    assert ("wrong-part", "part.npy") in [(f.code, f.file) for f in check_path(folder).findings]
+
+
+NOTHING = object()
+
+
+@pytest.mark.parametrize(
+    ("names", "value", "said"),
+    [
+        (("files", "x.npy", "sha256"), NOTHING, "it does not tell the sha256 of x.npy"),
+        (("files", "x.npy", "sha256"), 5, "it does not tell the sha256 of x.npy"),
+        (("files", "x.npy", "bytes"), "8", "it does not tell the bytes of x.npy"),
+        (("files", "x.npy"), [], "it does not tell the bytes of x.npy"),
+        (("files",), [], r"its files is \[\]"),
+        (("format",), "other", "it is of another format"),
+        (("hash",), NOTHING, "it has no hash"),
+        (("hash",), 5, "its hash is 5"),
+        (("nodes",), "many", "its nodes is 'many'"),
+        (("nodes",), -1, "its nodes is -1"),
+        (("edges",), 1.5, "its edges is 1.5"),
+        (("encoding",), [1], r"its encoding is \[1\]"),
+        (("about",), [1], r"its about is \[1\]"),
+        (("about", "new"), 1, "unexpected keyword argument 'new'"),
+        (("about", "name"), NOTHING, "missing 1 required positional argument: 'name'"),
+        (("about", "name"), 3, "has 3 as name, which is no text"),
+        (("about", "target"), "zzz", "has 'zzz' as target, which is none of classes, labels, number"),
+        (("about", "metric"), ["mae"], r"has \['mae'\] as metric, which is none of"),
+        (("about", "level"), "graph", "has 'graph' as level, which is none of node"),
+        (("about", "outputs"), "x", "has 'x' as outputs, which is no number of them"),
+        (("about", "outputs"), 2, r"y.npy has the class 3, but there are 2 \(0 to 1\)"),
+    ],
+)
+def test_a_graph_json_with_other_facts(folder, names, value, said):
+    facts = json.loads((folder / "graph.json").read_text())
+    inner = facts
+    for name in names[:-1]:
+        inner = inner[name]
+    if value is NOTHING:
+        del inner[names[-1]]
+    else:
+        inner[names[-1]] = value
+    (folder / "graph.json").write_text(json.dumps(facts))
+    with pytest.raises(ValueError, match=said) as told_:
+        load(folder)
+    one_line(told_)
+    if value == 2:
+        assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in check_path(folder).findings]
+        return
+    with pytest.raises(ValueError, match=said):
+        check_path(folder)
+
+
+@pytest.mark.parametrize("ends", [[3, 2, 9], [3, 6, 8], [-1, 6, 9]])
+def test_ends_of_words_that_are_wrong(tmp_path, ends):
+    data = random_graph(3, 0)
+    data.edge_index, data.node_id = torch.tensor([[0, 1], [1, 1]]), keep_ids(pl.Series(["ann", "bob", "eve"]))
+    write_disk(data, tmp_path / "graph")
+    assert check_path(tmp_path / "graph").ok
+    told(tmp_path / "graph", node_id_end=np.array(ends))
+    with pytest.raises(ValueError, match=r"node_id_end.npy (falls behind|runs from)") as told_:
+        _ = DiskGraph(tmp_path / "graph").node_id
+    one_line(told_)
+    assert "wrong-ids" in [f.code for f in check_path(tmp_path / "graph").findings]
+
+
+@pytest.mark.parametrize("ids", [["ann", "bob", "ann"], [5, 7, 5]])
+def test_check_tells_ids_that_are_there_twice(tmp_path, ids):
+    data = random_graph(3, 0)
+    data.edge_index, data.node_id = torch.tensor([[0, 1], [1, 1]]), keep_ids(pl.Series(ids))
+    write_disk(data, tmp_path / "graph")
+    assert ("duplicate-id", (2,)) in [(f.code, f.places) for f in check_path(tmp_path / "graph").findings]
 
 
 def test_opening_takes_no_memory(tmp_path):

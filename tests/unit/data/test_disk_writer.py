@@ -6,6 +6,7 @@ import errno
 import io
 import shutil
 from collections import namedtuple
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 from tests import warm
 from tests.unit.data.disks import by_destination, random_graph
 
+from tgnn.data.about import About
 from tgnn.data.convert import convert
 from tgnn.data.disk import DiskGraph, GraphWriter, layout
 from tgnn.data.disk.buckets import Buckets
@@ -286,6 +288,20 @@ def test_pieces_that_do_not_fit_together(tmp_path):
         writing(edges=(np.array([0]), np.array([1, 2])))
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         GraphWriter(tmp_path / "no" / "graph", 3)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_told_must_be_of_the_targets(tmp_path):
+    """Else the folder could be written and not opened."""
+    for change, said in (
+        ({"outputs": 2}, "y.npy has the class 3, but there are 2 .*, as about says"),
+        ({"target": "zzz"}, "about has 'zzz' as target"),
+        ({"target": "number", "outputs": 3}, "y.npy has 1 for each node, but 3 are to be predicted"),
+    ):
+        data = random_graph()
+        data.about = replace(About("a", "node", "classes", "accuracy", 4, ""), **change)
+        with pytest.raises(ValueError, match=said):
+            write_disk(data, tmp_path / "graph")
     assert not list(tmp_path.iterdir())
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import polars as pl
+from torch import Tensor
 
 from tgnn.data.about import statistics
-from tgnn.data.check_parts import check_labels
-from tgnn.data.disk import layout
+from tgnn.data.check_parts import check_labels, repeated
+from tgnn.data.disk import contents, layout
 from tgnn.data.disk.graph import DiskGraph
 from tgnn.data.progress import bar
 from tgnn.data.report import Finding, Places, Report
@@ -32,15 +34,15 @@ def check_disk(folder: Path | str) -> Report:
         >>> check_disk(folder).ok
         True
     """
-    graph = DiskGraph(folder)
+    graph = DiskGraph(folder, check=False)
     report = Report(str(folder), "graph on disk", statistics(graph))
     _check_files(graph, report)
     if report.ok:  # what was changed need not be understood
         _check_edges(graph, report)
     if report.ok:
         _check_rows(graph, report)
-        if graph.y is not None:
-            report.add(*check_labels(graph.y, Places(unit="node")))
+        _check_targets(graph, report)
+        _check_ids(graph, report)
     return report
 
 
@@ -60,13 +62,16 @@ def _check_edges(graph: DiskGraph, report: Report) -> None:
     nodes = Places(unit="node")
     loops = doubles = 0
     linked = np.zeros(graph.num_nodes, dtype=bool)
+    ptr = graph.in_edges.ptr.numpy()
+    if len(falls := contents.falling(ptr)):
+        report.add(nodes.finding("error", "falling-pointer", "rowptr falls behind it, and must never fall", falls))
+        return
+    if wrong := contents.wrong_pointers(ptr, 0, graph.num_edges):
+        report.add(Finding("error", "wrong-pointer", f"it {wrong}", layout.ROWPTR))
+        return
     with bar(f"{graph.folder.name}: looking through {graph.num_edges:,} edges", graph.num_edges) as tick:
         for begin, ptr, source in _blocks(graph):
             counts = np.diff(ptr)
-            if (counts < 0).any():
-                text = "rowptr falls behind it, and must never fall"
-                report.add(nodes.finding("error", "falling-pointer", text, np.flatnonzero(counts < 0) + begin))
-                return
             target = np.repeat(np.arange(begin, begin + len(counts)), counts)
             outside = (source < 0) | (source >= graph.num_nodes)
             if outside.any():
@@ -95,8 +100,6 @@ def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     while begin < graph.num_nodes:
         some = ptr[begin : begin + _ROWS_AT_ONCE + 1]
         count = max(1, int(np.searchsorted(some, some[0] + _EDGES_AT_ONCE, side="right")) - 1)
-        if (np.diff(some) < 0).any():
-            count = len(some) - 1
         some = some[: count + 1]
         yield begin, some, col[int(some[0]) : int(some[-1])].astype(np.int64)
         begin += len(some) - 1
@@ -123,3 +126,35 @@ def _check_rows(graph: DiskGraph, report: Report) -> None:
         columns = ", ".join(map(str, np.flatnonzero(least == most)[:5]))
         text = f"{int((least == most).sum())} features are the same everywhere ({columns}): nothing to learn from"
         report.add(Finding("warning", "constant-feature", text))
+
+
+def _check_targets(graph: DiskGraph, report: Report) -> None:
+    if graph.y is not None:
+        wrong = contents.wrong_labels(graph.y.numpy(), graph.about.target, graph.about.outputs)
+        if wrong:
+            report.add(Finding("error", "wrong-labels", f"it {wrong}", layout.Y))
+            return
+        report.add(*check_labels(graph.y, Places(unit="node")))
+    part = layout.open_array(graph.folder, layout.PART, layout.read_facts(graph.folder))
+    if part is not None and (wrong := contents.wrong_parts(part)):
+        report.add(Finding("error", "wrong-part", f"it {wrong}", layout.PART))
+
+
+def _check_ids(graph: DiskGraph, report: Report) -> None:
+    """Whether one is there twice. Of words, 8 bytes each are held: a hash."""
+    try:
+        ids = graph.node_id
+        if ids is None:
+            return
+        if isinstance(ids, Tensor):
+            again = repeated(ids.numpy())
+        else:
+            blocks = (ids[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(ids), _ROWS_AT_ONCE))
+            hashes = [pl.Series(block.tolist(), dtype=pl.String).hash().to_numpy() for block in blocks]
+            again = repeated(np.concatenate(hashes)) if hashes else None
+    except ValueError as error:  # of words that end nowhere, or are no UTF-8
+        report.add(Finding("error", "wrong-ids", str(error), layout.IDS))
+        return
+    if again is not None:
+        text = "an id that another node has: predictions cannot be told apart"
+        report.add(Places(unit="node").finding("error", "duplicate-id", text, again))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.disk import layout
+from tgnn.data.disk import contents, layout
 from tgnn.data.disk.words import MappedWords
 from tgnn.data.formats.word_ids import WordIds
 from tgnn.data.scale import WAYS, scale_rows
@@ -33,6 +33,7 @@ class DiskGraph:
 
     Args:
         folder: As ``tgnn data convert``, ``tgnn data generate`` or :class:`~tgnn.data.disk.GraphWriter` writes it.
+        check: Whether to see that pointers and targets make sense. All the rest is looked at by ``tgnn data check``.
 
     Shapes:
         - ``x`` ``[N, F]`` as stored, mapped, or ``None``; :meth:`rows` gives what is learned from
@@ -63,27 +64,25 @@ class DiskGraph:
     edge_index = edge_attr = edge_weight = pos = None
     """What it never has; ``in_edges`` has the edges."""
 
-    def __init__(self, folder: Path | str) -> None:
+    def __init__(self, folder: Path | str, check: bool = True) -> None:
         from tgnn.data.about import About  # which knows this class
 
         self.folder = Path(folder)
         self._facts = layout.read_facts(self.folder)
         facts = self._facts
+        self.num_nodes: int = facts["nodes"]
+        self.num_edges: int = facts["edges"]
+        self.hash: str = facts["hash"]
+        self.encoding: dict[str, Any] | None = facts["encoding"]
         try:
-            self.num_nodes, self.num_edges = int(facts["nodes"]), int(facts["edges"])
-            self.hash: str = facts["hash"]
-            self.encoding: dict[str, Any] | None = facts.get("encoding")
             self.about = About(**facts["about"], source=f"files in {folder}")
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{self.folder / layout.FILE} does not tell a graph ({error!r}); write it anew") from error
+        except TypeError as error:
+            raise self._wrong(layout.FILE, f"does not tell a graph ({error})") from error
+        self._refuse(layout.FILE, contents.wrong_about(facts["about"]))
         rowptr, col = self._array(layout.ROWPTR), self._array(layout.COL)
         assert rowptr is not None
         assert col is not None
         self.in_edges = Grouping(as_tensor(rowptr), as_tensor(col), None)
-        if len(rowptr) and (int(rowptr[0]) != 0 or int(rowptr[-1]) != self.num_edges):
-            raise ValueError(
-                f"{self.folder / layout.ROWPTR} must run from 0 to the {self.num_edges:,} edges; write it anew"
-            )
         x, y = self._array(layout.X), self._array(layout.Y)
         self.x = self._in_order = None if x is None else as_tensor(x)
         if (
@@ -92,6 +91,23 @@ class DiskGraph:
             self.x = as_tensor(read_at_random(open_mapped(self.folder / layout.X)))
         self.y = None if y is None else torch.from_numpy(np.array(y))
         self._features = "stored"
+        if check:
+            self._check(rowptr)
+
+    def _check(self, rowptr: np.ndarray) -> None:
+        """Pointers, targets and parts are read once: elsewhere, wrong ones would be errors that nobody understands."""
+        self._refuse(layout.ROWPTR, contents.wrong_pointers(rowptr, 0, self.num_edges))
+        if self.y is not None:
+            self._refuse(layout.Y, contents.wrong_labels(self.y.numpy(), self.about.target, self.about.outputs))
+        if (part := self._array(layout.PART)) is not None:
+            self._refuse(layout.PART, contents.wrong_parts(part))
+
+    def _refuse(self, name: str, wrong: str) -> None:
+        if wrong:
+            raise self._wrong(name, wrong)
+
+    def _wrong(self, name: str, wrong: str) -> ValueError:
+        return ValueError(f"{self.folder / name} {wrong}: copy the folder again, or {layout.ANEW}")
 
     def _array(self, name: str) -> np.memmap | None:
         return layout.open_array(self.folder, name, self._facts)
@@ -146,6 +162,7 @@ class DiskGraph:
         ids, ends = self._array(layout.IDS), self._array(layout.ENDS)
         if ids is None or ends is None:
             return None if ids is None else as_tensor(ids)
+        self._refuse(layout.ENDS, contents.wrong_pointers(ends, None, len(ids)))
         return MappedWords(ids, ends)
 
     def stored_split(self) -> Split | None:

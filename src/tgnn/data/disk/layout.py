@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,14 @@ FILE = "graph.json"
 ROWPTR, COL, X, Y, PART = "rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy"
 IDS, ENDS = "node_id.npy", "node_id_end.npy"
 NAMES = (ROWPTR, COL, X, Y, PART, IDS, ENDS)
+_FACTS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("nodes", "edges", "features"), int),
+    **dict.fromkeys(("about", "files"), dict),
+    "hash": str,
+    "encoding": (dict, type(None)),
+}
 _LEARNED = (ROWPTR, COL, X, Y)
-_ANEW = "write it anew: tgnn data convert SOURCE FOLDER"
+ANEW = "write it anew: tgnn data convert SOURCE FOLDER"
 _CHUNK = 1 << 22
 
 
@@ -137,27 +144,48 @@ def read_facts(folder: Path) -> dict[str, Any]:
         )
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        version, files = facts["version"], {name: int(told["bytes"]) for name, told in facts["files"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not that of a graph on disk ({error!r}); {_ANEW}") from error
-    if version != VERSION:
-        raise ValueError(f"{path} is of version {version}, and this program reads version {VERSION}; {_ANEW}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not that of a graph on disk ({error!r}); {ANEW}") from error
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise ValueError(f"{path} is not that of a graph on disk (it is of another format); {ANEW}")
+    if facts.get("version") != VERSION:
+        raise ValueError(
+            f"{path} is of version {facts.get('version')}, and this program reads version {VERSION}; {ANEW}"
+        )
+    if wrong := _wrong_facts(facts):
+        raise ValueError(f"{path} does not tell a graph ({wrong}); {ANEW}")
     for name in (ROWPTR, COL):
-        if name not in files:
-            raise ValueError(f"{path} names no {name}; {_ANEW}")
-    for name, size in files.items():
-        _check_file(folder / name, name, size)
-    return dict(facts)
+        if name not in facts["files"]:
+            raise ValueError(f"{path} names no {name}; {ANEW}")
+    for name, told in facts["files"].items():
+        _check_file(folder / name, name, told["bytes"])
+    return facts
+
+
+def _wrong_facts(facts: Mapping[str, Any]) -> str:
+    """Something that is missing or of another kind; empty: all is there."""
+    for name, kind in _FACTS.items():
+        if not _is(facts.get(name), kind):
+            return f"its {name} is {reprlib.repr(facts[name])}" if name in facts else f"it has no {name}"
+    for name, told in facts["files"].items():
+        for fact, kind in (("bytes", int), ("sha256", str)):
+            if not isinstance(told, dict) or not _is(told.get(fact), kind):
+                return f"it does not tell the {fact} of {name}"
+    return ""
+
+
+def _is(value: object, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool) and (not isinstance(value, int) or value >= 0)
 
 
 def _check_file(path: Path, name: str, wanted: int) -> None:
     if name not in NAMES:
-        raise ValueError(f"{path.parent / FILE} names a file {name!r}, which is none of {', '.join(NAMES)}; {_ANEW}")
+        raise ValueError(f"{path.parent / FILE} names a file {name!r}, which is none of {', '.join(NAMES)}; {ANEW}")
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: copy the folder again, or {_ANEW}")
+        raise FileNotFoundError(f"{path} is missing: copy the folder again, or {ANEW}")
     size = path.stat().st_size
     if size != wanted:
-        raise ValueError(f"{path} has {size:,} bytes and should have {wanted:,}: copy the folder again, or {_ANEW}")
+        raise ValueError(f"{path} has {size:,} bytes and should have {wanted:,}: copy the folder again, or {ANEW}")
 
 
 def open_array(folder: Path, name: str, facts: Mapping[str, Any]) -> np.memmap | None:
@@ -173,15 +201,15 @@ def open_array(folder: Path, name: str, facts: Mapping[str, Any]) -> np.memmap |
     try:
         array = open_mapped(folder / name)
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{folder / name} is not an array: {error}; {_ANEW}") from error
-    nodes, edges = int(facts["nodes"]), int(facts["edges"])
+        raise ValueError(f"{folder / name} is not an array: {error}; {ANEW}") from error
+    nodes, edges = facts["nodes"], facts["edges"]
     rows = {ROWPTR: nodes + 1, COL: edges}.get(name, nodes)
     kinds, most = _KINDS[name]
     words = name == IDS and array.dtype == np.uint8
     fits = array.dtype.name in kinds and 1 <= array.ndim <= most and (words or len(array) == rows)
     if not fits or (name == X and array.ndim != 2) or (name == COL and array.dtype != node_type(nodes)):
         wanted = f"{' or '.join(kinds)} with {rows:,} rows"
-        raise ValueError(f"{folder / name} has {array.dtype} {list(array.shape)} and should have {wanted}; {_ANEW}")
+        raise ValueError(f"{folder / name} has {array.dtype} {list(array.shape)} and should have {wanted}; {ANEW}")
     return array
 
 

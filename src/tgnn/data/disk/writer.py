@@ -14,7 +14,7 @@ import polars as pl
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.disk import layout
+from tgnn.data.disk import contents, layout
 from tgnn.data.disk.buckets import Buckets
 from tgnn.data.disk.words import to_arrays
 from tgnn.data.formats.word_ids import WordIds
@@ -229,6 +229,10 @@ class GraphWriter:
             data = Data(y=None if y is None else as_tensor(y), encoding=self.encoding)
             about = describe(data, self.folder.name, "")
         told = {key: value for key, value in asdict(about).items() if key != "source"}
+        if wrong := contents.wrong_about(told):
+            raise ValueError(f"about {wrong}")
+        if y is not None and (wrong := contents.wrong_labels(y, about.target, about.outputs)):
+            raise ValueError(f"{layout.Y} {wrong}, as about says")
         facts = {"nodes": self.num_nodes, "edges": self.num_edges, "features": 0 if x is None else x.shape[1]}
         return facts | {"about": told, "encoding": None if self.encoding is None else dict(self.encoding)}
 
