@@ -26,7 +26,7 @@ _SEARCHED = (
     "these splits."
 )
 _OUR_TGNN = (
-    "Our tGNN is the recipe's: all neighbours, three layers that are all read (jumping knowledge), and neighbours "
+    "Our tGNN is the recipe's: all neighbours, two or three layers that are all read (jumping knowledge), and neighbours "
     "weighed by degrees in the sum branch. The paper's is two layers of the plain product of 5 sampled neighbours, of "
     "rank"
 )
