@@ -11,7 +11,7 @@ import yaml
 
 from tgnn.baselines.registry import MODELS, count_hops, settings_of
 from tgnn.data.catalog import CATALOG
-from tgnn.data.disk.layout import is_on_disk
+from tgnn.data.formats.detect import is_on_disk
 from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 
 _ON_DISK: Mapping[str, Mapping[str, Any]] = {
@@ -95,7 +95,7 @@ def resolve(
         changes: Single settings, as ``section.key``.
     """
     settings = recipe_for(data, model, level)
-    on_disk = is_on_disk(data)
+    on_disk = data not in CATALOG and is_on_disk(data)
     for section, fields in [*(_ON_DISK if on_disk and model == "tgnn" else {}).items(), *(own or {}).items()]:
         settings[section] = {**settings.get(section, {}), **fields}
     named = {"data.name": data, "model.name": model}

@@ -85,3 +85,17 @@ def test_outputs_do_not_stay_behind(places, tmp_path, monkeypatch):
 def test_models_that_need_memory_are_refused(places, tmp_path, model):
     with pytest.raises(ValueError, match="only tgnn gives exact outputs"):
         train(resolve(str(places / "disk"), model, "node", changes={"train.epochs": 1}), tmp_path / "run")
+
+
+def test_another_graph_json_beside_tables_changes_nothing(tmp_path, monkeypatch):
+    """Who reads the data and who chooses how to learn from it must take it for the same."""
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    plain = resolve(str(tmp_path), "tgnn", "node")
+    (tmp_path / "graph.json").write_text("{}")
+    assert resolve(str(tmp_path), "tgnn", "node") == plain
+    (tmp_path / "edges.tsv").write_text("source\ttarget\n1\t2\n")  # two tables of edges: the reader refuses them
+    assert resolve(str(tmp_path), "tgnn", "node") == plain
+    write_disk(load("karate"), tmp_path / "karate")
+    monkeypatch.chdir(tmp_path)
+    assert resolve("karate", "tgnn", "node").train.sample is None  # the name is that of the catalog
+    assert resolve("./karate", "tgnn", "node").train.sample is not None

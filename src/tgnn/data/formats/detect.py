@@ -70,6 +70,21 @@ def detect(path: Path | str) -> str:
     raise _not_accepted(path)
 
 
+def is_on_disk(path: Path | str) -> bool:
+    """Whether :func:`detect` finds a graph on disk there; what cannot be read is none, and is told by who reads it.
+
+    Args:
+        path: Of a folder, or any other name of data.
+    """
+    folder = Path(path).expanduser()
+    if not path or not (folder / FILE).is_file():
+        return False
+    try:
+        return detect(folder) == "graph on disk"
+    except ValueError:
+        return False
+
+
 def read_path(
     path: Path | str, *, encoding: Mapping[str, Any] | None = None
 ) -> tuple[Data | PackedGraphs | DiskGraph, Report]:
