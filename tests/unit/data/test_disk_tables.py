@@ -11,8 +11,10 @@ import pytest
 from tests.unit.data.disks import same
 from tests.unit.data.tables import write
 
+from tgnn.data.convert import convert
 from tgnn.data.disk import DiskGraph
 from tgnn.data.disk.tables import stream_tables
+from tgnn.data.formats.detect import read_path
 from tgnn.data.formats.table.graph import read_table
 from tgnn.data.report import DataError
 
@@ -176,3 +178,15 @@ def test_a_number_that_is_none_is_no_id(tmp_path, nodes, source):
         read_table(tmp_path)
     with pytest.raises(DataError, match=message):
         stream_tables(tmp_path, tmp_path / "graph")
+
+
+@pytest.mark.parametrize("label", ["", ",label"])
+@pytest.mark.parametrize("schema", ["", "task: regression", "task: multi-label"])
+def test_a_graph_without_any_label_is_converted_to_be_asked_about(tmp_path, label, schema):
+    """Whether there is no column of labels, or one that is empty."""
+    empty = "," * len(label[:1])
+    write(tmp_path, nodes_csv=f"id,a{label}\n1,2{empty}\n2,3{empty}\n", edges_csv="s,t\n1,2\n", schema_yaml=schema)
+    graph = convert(str(tmp_path), tmp_path / "graph")
+    assert isinstance(graph, DiskGraph)
+    assert not hasattr(graph, "split")
+    assert read_path(tmp_path / "graph")[0].num_nodes == 2
