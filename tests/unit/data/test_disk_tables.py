@@ -190,3 +190,46 @@ def test_a_graph_without_any_label_is_converted_to_be_asked_about(tmp_path, labe
     assert isinstance(graph, DiskGraph)
     assert not hasattr(graph, "split")
     assert read_path(tmp_path / "graph")[0].num_nodes == 2
+
+
+COUNTED = "".join(f"{i},{i + 5},{i % 3}\n" for i in range(12))
+
+
+@pytest.mark.parametrize("block", [None, 8])
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ({"nodes_csv": "id,a,b,c\n1,,2,\n2,,3,\n", "edges_csv": "s,t\n1,2\n"}, "empty-column"),
+        ({"nodes_csv": f"id,a,b\n{COUNTED}", "edges_csv": "s,t\n1,2\n"}, "feature-like-ids"),
+        ({"nodes_csv": "id,a\n1,2\n2,3\n", "edges_csv": "s,t\n"}, "no-rows"),
+        ({"nodes_csv": "id,a\n1,2\n2,3\n", "edges_csv": "s,t\n\n"}, "no-rows"),
+    ],
+)
+def test_warnings_are_those_of_the_reader_in_memory(tmp_path, files, code, block):
+    write(tmp_path, **files)
+    wanted = sorted(str(finding) for finding in read_table(tmp_path)[1].findings if finding.level == "warning")
+    report = stream_tables(tmp_path, tmp_path / "graph", block=block)
+    found = [finding for finding in report.findings if finding.level == "warning"]
+    assert sorted(map(str, found)) == wanted
+    assert code in [finding.code for finding in found]
+
+
+@pytest.mark.parametrize("block", [None, 8])
+@pytest.mark.parametrize(
+    ("edges", "directed", "said"),
+    [
+        ("1,2\n1,2\n2,1\n2,3\n1,2\n", True, "edges.csv: 2 rows name an edge that was there before: dropped"),
+        ("1,2\n1,2\n2,1\n1,2\n", False, "edges.csv: at least 2 rows name an edge that was there before: dropped"),
+        ("1,2\n2,1\n2,3\n3,2\n", False, None),
+        ("1,2\n2,1\n2,3\n3,2\n", True, None),
+        ("1,1\n1,1\n1,1\n1,2\n", False, None),
+    ],
+)
+def test_rows_that_name_an_edge_again_are_counted(tmp_path, edges, directed, said, block):
+    schema = "undirected: false" if directed else ""
+    write(tmp_path, nodes_csv="id,a\n1,2\n2,3\n3,5\n", edges_csv=f"source,target\n{edges}", schema_yaml=schema)
+    report = stream_tables(tmp_path, tmp_path / "graph", block=block)
+    assert [str(f) for f in report.findings if f.code == "duplicate-edge"] == ([] if said is None else [said])
+    assert [f.code for f in report.findings if f.code.endswith("directed")] == [
+        "directed" if directed else "undirected"
+    ]

@@ -15,7 +15,7 @@ from tgnn.data.formats.table.ids import Lookup, alike
 from tgnn.data.formats.table.reading import Part
 from tgnn.data.formats.table.schema import Schema
 from tgnn.data.progress import bar
-from tgnn.data.report import Report
+from tgnn.data.report import Places, Report
 
 
 def collect_ids(edges: Part, report: Report, block: int | None = None) -> pl.Series:
@@ -43,8 +43,8 @@ def add_edges(
     schema: Schema,
     report: Report,
     block: int | None = None,
-) -> bool:
-    """Gives all edges to the writer; says whether some of the ids that they name are words.
+) -> tuple[bool, int]:
+    """Gives all edges to the writer; says whether some of the ids that they name are words, and how many rows it took.
 
     Args:
         writer: Takes them.
@@ -57,7 +57,7 @@ def add_edges(
     """
     as_words: Lookup | None = None
     plain = Lookup(ids)
-    words = ids.dtype == pl.String
+    words, rows = ids.dtype == pl.String, 0
     for part in _parts(edges, report, block, "edges"):
         sides = alike(part.column("source"), part.column("target"))
         words = words or sides[0].dtype == pl.String
@@ -74,10 +74,34 @@ def add_edges(
             report.raise_for_errors()
         dropped = (ends < 0).any(axis=0) | loops_to_drop(ends, schema, part.table, report)
         source, target = ends[:, ~dropped] if dropped.any() else ends
+        rows += len(source)
         writer.add_edges(source, target)
         if schema.undirected:
             writer.add_edges(target, source)
-    return words
+    return words, rows
+
+
+def tell_rows(edges: Part, rows: int, num_edges: int, schema: Schema, report: Report) -> None:
+    """What became of the rows as a whole. Which of them are doubles would take a look at all at once.
+
+    Args:
+        edges: Their table.
+        rows: How many of its rows were given to the writer.
+        num_edges: How many edges these are, each once.
+        schema: Whether each stands for both directions.
+        report: Takes it.
+    """
+    here = Places(edges.source.name)
+    if not rows_of(edges.source):
+        report.add(here.finding("warning", "no-rows", "there are no rows below the header"))
+    again = rows - num_edges
+    if again > 0:  # undirected, some more may be among those that are taken for the other direction
+        text = f"{'at least ' * schema.undirected}{again:,} rows name an edge that was there before: dropped"
+        report.add(here.finding("warning", "duplicate-edge", text))
+    text = "edges go one way, from source to target, as they are listed (schema.yaml: undirected: false)"
+    if schema.undirected:
+        text = f"each edge stands for both directions: {rows:,} rows are {num_edges:,} edges, each there once"
+    report.add(here.finding("note", "undirected" if schema.undirected else "directed", text))
 
 
 def _parts(edges: Part, report: Report, block: int | None, what: str) -> Iterator[Part]:

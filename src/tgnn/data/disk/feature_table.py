@@ -10,7 +10,7 @@ import polars as pl
 from tgnn.data.check_parts import check_features
 from tgnn.data.disk.writer import GraphWriter
 from tgnn.data.formats.table.blocks import read_blocks, rows_of
-from tgnn.data.formats.table.encoders import Encoding, is_missing
+from tgnn.data.formats.table.encoders import FEW, Encoding, counts_on, is_missing, text_of_count
 from tgnn.data.formats.table.features import SPARSE, WIDE, Features, apply
 from tgnn.data.formats.table.reading import Part
 from tgnn.data.formats.table.schema import Kind, Schema
@@ -30,6 +30,10 @@ class _Column:
     total: float = 0.0
     counted: int = 0
     odd: list[str] = field(default_factory=list)
+    counts: bool = True
+    """Whether each number is one more than the one before."""
+    rows: int = 0
+    last: pl.Series | None = None
 
     def see(self, values: pl.Series) -> None:
         listed = isinstance(values.dtype, pl.List | pl.Array)
@@ -44,6 +48,7 @@ class _Column:
             found = inner.cast(pl.Float32, strict=False)
         else:
             found = values.cast(pl.Float32, strict=False)
+            self._count(found)
             missing = is_missing(values)
             self.there -= int(missing.sum()) - values.null_count()
             self.numbers += int((found.is_not_null() & ~missing).sum())
@@ -52,6 +57,13 @@ class _Column:
         known = found.drop_nulls().drop_nans()
         self.total += float(known.cast(pl.Float64).sum())
         self.counted += len(known)
+        self.counts = self.counts and not listed
+
+    def _count(self, numbers: pl.Series) -> None:
+        self.rows += len(numbers)
+        if self.counts:
+            whole = numbers if self.last is None else pl.concat([self.last, numbers])
+            self.counts, self.last = counts_on(whole), numbers[-1:]
 
 
 def find_features(nodes: Part, schema: Schema, report: Report, block: int | None = None) -> list[Encoding]:
@@ -83,6 +95,9 @@ def find_features(nodes: Part, schema: Schema, report: Report, block: int | None
             "is made in memory, and then a folder of that"
         )
         report.fail(Finding("error", "not-streamed", text, nodes.source.name))
+    for column in used:
+        if column.counts and column.rows > FEW:
+            report.add(Finding("warning", "feature-like-ids", text_of_count(column.name, "nodes"), nodes.source.name))
     return [_encoding(column, schema) for column in used]
 
 

@@ -17,7 +17,7 @@ import polars as pl
 from torch import Tensor
 
 from tgnn.data.check_parts import check_labels
-from tgnn.data.disk.edge_table import add_edges, collect_ids
+from tgnn.data.disk.edge_table import add_edges, collect_ids, tell_rows
 from tgnn.data.disk.feature_table import add_features, find_features
 from tgnn.data.disk.writer import GraphWriter
 from tgnn.data.formats.table.blocks import read_blocks, rows_of
@@ -95,9 +95,10 @@ def stream_tables(
             if not features:
                 report.add(Finding("warning", "no-features", "the nodes have no features"))
             writer.add_nodes(y=known.y, part=known.part)
-            words = add_edges(writer, edges, nodes, known.ids, reading.schema, report, block)
+            words, rows = add_edges(writer, edges, nodes, known.ids, reading.schema, report, block)
             writer.set_ids(known.ids.cast(pl.String) if words else known.ids)
             writer.sort_edges()
+            tell_rows(edges, rows, writer.num_edges, reading.schema, report)
             outputs = 0 if known.y is None else len((known.target or {}).get("classes", [1]))
             report.statistics = {
                 "nodes": writer.num_nodes,
@@ -184,16 +185,16 @@ def _encoding(
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """What was found in several blocks of one table, as one.
+    """What was found in several blocks of one table, as one. What has no places is one only if it says the same.
 
     Example:
         >>> found = Finding("warning", "self-loop", "a loop", "edges.csv", places=(3,), count=1)
         >>> merged([found, replace(found, places=(9,))])[0]
         Finding(level='warning', code='self-loop', text='a loop', file='edges.csv', unit='line', places=(3, 9), count=2)
     """
-    found: dict[tuple[str, str, str], Finding] = {}
+    found: dict[tuple[str, str, str, str], Finding] = {}
     for finding in findings:
-        key = (finding.level, finding.code, finding.file)
+        key = (finding.level, finding.code, finding.file, "" if finding.count else finding.text)
         if key in found and finding.count:
             before = found[key]
             places = (*before.places, *finding.places)[:10]

@@ -17,6 +17,8 @@ from tgnn.data.report import Report, named
 Encoding = dict[str, Any]
 """Plain values: ``column``, ``kind``; numeric: ``width``, ``fill``; else ``vocabulary``, ``separator``."""
 _ODD = (pl.Struct, pl.Binary, pl.Object)
+FEW = 10
+"""So many rows may be counted by chance."""
 MISSING = ("na", "n/a", "nan", "null", "none", "?")
 """Words that stand for a number that is not there."""
 
@@ -49,8 +51,7 @@ def guess_kind(
         return _tokens(values, column, schema)
     if kind == "numeric" or (kind is None and _is_numeric(values)):
         if _counts_rows(values):
-            text = f"{column!r} counts the rows; if it is not meant as a feature, {_say(part, column, 'ignore')}"
-            report.add(table.places.finding("warning", "feature-like-ids", text))
+            report.add(table.places.finding("warning", "feature-like-ids", text_of_count(column, part)))
         return {"column": column, "kind": "numeric", "width": _width(values)}
     if values.dtype not in (pl.String, pl.Boolean) and not values.dtype.is_numeric():
         _refuse(table, column, part, report)
@@ -167,7 +168,7 @@ def _categories(
         text += f"if it is text, {_say(part, column, 'tokens')}; else ignore, or a larger max_categories"
         report.add(table.places.finding("error", "many-categories", text))
         return None
-    if len(words) == len(values) > 10:
+    if len(words) == len(values) > FEW:
         text = f"{column!r} has another word in every row; if it is a name, {_say(part, column, 'ignore')}"
         report.add(table.places.finding("warning", "feature-like-ids", text))
     return {"column": column, "kind": "categorical", "vocabulary": words.to_list()}
@@ -185,9 +186,22 @@ def _is_numeric(values: pl.Series) -> bool:
 
 def _counts_rows(values: pl.Series) -> bool:
     """Whether each number is one more than the one before, as in an index that was saved along."""
-    if _is_list(values) or len(values) <= 10:
-        return False
-    return bool((_as_numbers(values).diff(null_behavior="drop") == 1).all(ignore_nulls=False))
+    return not _is_list(values) and len(values) > FEW and counts_on(_as_numbers(values))
+
+
+def counts_on(numbers: pl.Series) -> bool:
+    """Whether each is one more than the one before.
+
+    Example:
+        >>> counts_on(pl.Series([4.0, 5.0, 6.0])), counts_on(pl.Series([4.0, None, 6.0]))
+        (True, False)
+    """
+    return bool((numbers.diff(null_behavior="drop") == 1).all(ignore_nulls=False))
+
+
+def text_of_count(column: str, part: str) -> str:
+    """What to say of a column that counts the rows."""
+    return f"{column!r} counts the rows; if it is not meant as a feature, {_say(part, column, 'ignore')}"
 
 
 def is_missing(values: pl.Series) -> pl.Series:
