@@ -9,6 +9,7 @@ from collections import namedtuple
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from tests import warm
@@ -19,6 +20,7 @@ from tgnn.data.convert import convert
 from tgnn.data.disk import DiskGraph, GraphWriter, layout
 from tgnn.data.disk.buckets import Buckets
 from tgnn.data.disk.convert import write_disk
+from tgnn.data.disk.words import MappedWords, to_arrays
 from tgnn.ops.mapped import as_tensor, new_mapped, open_mapped, shorten
 
 
@@ -289,6 +291,81 @@ def test_pieces_that_do_not_fit_together(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         GraphWriter(tmp_path / "no" / "graph", 3)
     assert not list(tmp_path.iterdir())
+
+
+EYE = np.eye(4)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({"x": np.ones(4)}, ValueError, r"x.npy must be \[nodes, features\], got \[4\]; for one feature"),
+        ({"x": EYE * 1e300}, ValueError, r"x.npy has 1e\+300, which is too large for float32"),
+        ({"x": -EYE * 1e300}, ValueError, r"x.npy has -1e\+300"),
+        ({"x": torch.eye(4, dtype=torch.float64) * 1e39}, ValueError, r"x.npy has 1e\+39"),
+        ({"x": EYE, "y": EYE[0] * 1e300}, ValueError, r"y.npy has 1e\+300"),
+        ({"x": np.full((4, 1), 2**63, dtype=np.uint64)}, ValueError, "x.npy has 9223372036854775808.*int64"),
+        ({"x": EYE, "part": np.array([1, 2, 3, 300])}, ValueError, "part.npy has 300, and must be 0 "),
+        ({"x": EYE, "part": np.array([1, 2, 3, 4])}, ValueError, "part.npy has 4, and"),
+        ({"x": EYE, "part": np.array([1, 2, 3, -1])}, ValueError, "part.npy has -1, and"),
+        ({"x": EYE, "part": np.array([1, 2, 3, 256])}, ValueError, "part.npy has 256, and"),
+        ({"x": EYE, "part": np.array([1, 2, 3, 0.5])}, ValueError, "part.npy has 0.5, and"),
+        ({"x": EYE, "part": np.array([1, 2, np.nan, 3])}, ValueError, "part.npy has nan, and"),
+        ({"x": EYE, "part": EYE}, ValueError, r"part.npy must have one number for each node, got \[4, 4\]"),
+        ({"edges": (np.array([0.9, 1.5]), np.array([1, 2]))}, TypeError, r"names node 0.9 \(float64\)"),
+        ({"edges": (np.array([0, 1]), np.array([1.0, 2.7]))}, TypeError, r"names node 1.0 \(float64\)"),
+        ({"edges": (np.array([True]), np.array([1]))}, TypeError, r"names node True \(bool\)"),
+        ({"ids": torch.tensor([0.5, 1, 2, 3])}, TypeError, "ids must be whole numbers or words, got Float32"),
+        ({"ids": pl.Series([1, None, 3, 4])}, ValueError, "node 1 has no id"),
+        ({"ids": pl.Series(["a", "b", None, "c"])}, ValueError, "node 2 has no id"),
+        ({"ids": np.array([0, 1, 2, 2**64 - 1], dtype=np.uint64)}, ValueError, "has 18446744073709551615"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(tmp_path, given, error, said):
+    def writing(edges=None, ids=None, **nodes):
+        with GraphWriter(tmp_path / "graph", 4) as writer:
+            writer.add_nodes(**nodes)
+            if edges is not None:
+                writer.add_edges(*edges)
+            if ids is not None:
+                writer.set_ids(ids)
+
+    with pytest.raises(error, match=said):
+        writing(**given)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("count", "error"), [(4.0, TypeError), ("4", TypeError), (-3, ValueError), (np.int64(-3), ValueError)]
+)
+def test_numbers_of_nodes_that_are_none(tmp_path, count, error):
+    with pytest.raises(error, match=r"num_nodes must .*, got '?-?\d"):
+        GraphWriter(tmp_path / "graph", count)
+    assert not list(tmp_path.iterdir())
+
+
+def test_whatever_type_of_whole_numbers(tmp_path):
+    """Numpy's own as well; an infinite feature is kept: a check tells it."""
+    with GraphWriter(tmp_path / "graph", np.int64(4)) as writer:
+        writer.add_nodes(x=np.full((4, 2), np.inf), part=np.array([0.0, 1.0, 2.0, 3.0]))
+        writer.add_edges([], [])
+        writer.add_edges(np.array([0, 1], dtype=np.uint64), np.array([1, 2], dtype=np.uint8))
+        writer.set_ids(np.array([7, 5, 3, 1], dtype=np.uint64))
+    graph = DiskGraph(tmp_path / "graph")
+    assert graph.in_edges.other.tolist() == [0, 1]
+    assert graph.node_id.tolist() == [7, 5, 3, 1]
+    assert graph.stored_split().test.tolist() == [3]
+
+
+@pytest.mark.parametrize("place", [1, np.int64(1), np.uint8(1), torch.tensor(1), np.array(-2), -2])
+def test_a_word_by_any_number(place):
+    words = MappedWords(*to_arrays(pl.Series(["ann", "bob", "eve"])))
+    assert words[place] == "bob"
+    assert words[[]].tolist() == []
+    assert words[torch.tensor([True, False, True])].tolist() == ["ann", "eve"]
+    for wrong in (1.5, np.array([0.5]), "bob", 3, np.int64(-4)):
+        with pytest.raises(IndexError):
+            words[wrong]
 
 
 def test_what_is_told_must_be_of_the_targets(tmp_path):

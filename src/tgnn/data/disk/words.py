@@ -35,11 +35,16 @@ class MappedWords(WordIds):
             yield from self[begin : begin + 2**16]
 
     def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, int):
-            return self._word(range(len(self))[place])
-        places = range(*place.indices(len(self))) if isinstance(place, slice) else np.asarray(place)
-        if isinstance(places, np.ndarray) and places.dtype == bool:
-            places = np.flatnonzero(places)
+        if isinstance(place, slice):
+            places: Any = range(*place.indices(len(self)))
+        else:
+            places = np.asarray(place)
+            if places.size and places.dtype.kind not in "iub":
+                raise IndexError(f"a place among {len(self):,} words must be a whole number, got {place!r}")
+            if places.ndim == 0:
+                return self._word(range(len(self))[int(places)])
+            if places.dtype == bool:
+                places = np.flatnonzero(places)
         return WordIds(np.array([self._word(range(len(self))[int(one)]) for one in places], dtype=object))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -74,6 +75,7 @@ class GraphWriter:
         memory: int = MEMORY,
         overwrite: bool = False,
     ) -> None:
+        num_nodes = _count(num_nodes, "num_nodes")
         self.folder, self.num_nodes, self.merge, self.overwrite = Path(folder), num_nodes, merge, overwrite
         self.about, self.encoding = about, encoding
         self.num_edges = 0
@@ -99,7 +101,7 @@ class GraphWriter:
         y: np.ndarray | Tensor | None = None,
         part: np.ndarray | Tensor | None = None,
     ) -> None:
-        """The next nodes. What the first piece has, all must have.
+        """The next nodes. What the first piece has, all must have; what cannot be kept as it is, is an error.
 
         Args:
             x: Features, ``[B, F]``: numbers (kept as float32, or float16 if they are), or integers for categories.
@@ -111,16 +113,19 @@ class GraphWriter:
             if values is not None:
                 self._append(name, _as_stored(name, values))
 
-    def set_ids(self, ids: Tensor | WordIds | pl.Series) -> None:
+    def set_ids(self, ids: Tensor | np.ndarray | WordIds | pl.Series) -> None:
         """Ids of all nodes as the user has them: whole numbers or words.
+
+        No two may be the same. That is not looked at here, where it would take longer than writing them: ``tgnn data
+        check`` tells.
 
         Args:
             ids: One for each node.
         """
-        if isinstance(ids, Tensor) or (isinstance(ids, pl.Series) and ids.dtype.is_integer()):
-            self._append(layout.IDS, np.asarray(ids if isinstance(ids, Tensor) else ids.to_numpy(), dtype=np.int64))
+        words = _as_series(ids)
+        if words.dtype.is_integer():
+            self._append(layout.IDS, words.to_numpy())
             return
-        words = ids if isinstance(ids, pl.Series) else pl.Series(ids.tolist(), dtype=pl.String)
         letters = int(words.str.len_bytes().cast(pl.Int64).sum())
         before = 0
         for begin in range(0, len(words), _WORDS_AT_ONCE):
@@ -140,7 +145,7 @@ class GraphWriter:
         """Some edges.
 
         Args:
-            source: Where they come from, ``[B]``.
+            source: Where they come from, ``[B]``, whole numbers.
             target: Where they go to, ``[B]``.
         """
         if self._in_edges is not None:
@@ -149,6 +154,8 @@ class GraphWriter:
         if source.shape != target.shape or source.ndim != 1:
             raise ValueError(f"source and target must be as long, got {list(source.shape)} and {list(target.shape)}")
         for end in (source, target):
+            if end.size and end.dtype.kind not in "iu":
+                raise TypeError(f"an edge names node {end[0]!s} ({end.dtype}), but nodes are whole numbers")
             if end.size and (int(end.min()) < 0 or int(end.max()) >= self.num_nodes):
                 wrong = int(end.min()) if int(end.min()) < 0 else int(end.max())
                 raise ValueError(f"an edge names node {wrong}, but there are {self.num_nodes:,}")
@@ -274,19 +281,74 @@ class _Column:
             self.rows = rows
 
 
+def _count(value: int, name: str) -> int:
+    """A plain number of what is counted: numpy's own would not be read again from the header of an array."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if count < 0:
+        raise ValueError(f"{name} must not be negative, got {count}")
+    return count
+
+
+def _as_series(ids: Tensor | np.ndarray | WordIds | pl.Series) -> pl.Series:
+    """Ids as int64 or as words."""
+    if isinstance(ids, WordIds):
+        return pl.Series(ids.tolist(), dtype=pl.String)
+    series = ids if isinstance(ids, pl.Series) else pl.Series(np.asarray(ids))
+    if series.dtype.is_integer():
+        _check_room(layout.IDS, series.drop_nulls().to_numpy())
+        series = series.cast(pl.Int64)
+    elif series.dtype != pl.String:
+        raise TypeError(f"ids must be whole numbers or words, got {series.dtype}")
+    if series.null_count():
+        raise ValueError(f"node {series.is_null().arg_max()} has no id")
+    return series
+
+
 def _as_stored(name: str, values: np.ndarray | Tensor) -> np.ndarray:
     array = values.cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     if array.dtype.kind not in "iubf" or not 1 <= array.ndim <= 2:
         raise ValueError(f"{name} must be numbers with a row for each node, got {array.dtype} {list(array.shape)}")
+    if name == layout.X and array.ndim != 2:
+        raise ValueError(f"{name} must be [nodes, features], got {list(array.shape)}; for one feature give x[:, None]")
     if name == layout.PART:
-        return array.astype(np.uint8)
+        return _as_part(array)
     if array.dtype.kind == "f":
-        return array if name == layout.X and array.dtype == np.float16 else array.astype(np.float32, copy=False)
+        return array if name == layout.X and array.dtype == np.float16 else _as_float(name, array)
     if name == layout.Y and array.ndim == 2:  # 0 and 1, for several labels
         return array.astype(np.float32)
     if name == layout.X and array.dtype.name in ("uint8", "int16", "int32"):
         return array
+    _check_room(name, array)
     return array.astype(np.int64, copy=False)
+
+
+def _as_part(array: np.ndarray) -> np.ndarray:
+    if array.ndim != 1:
+        raise ValueError(f"{layout.PART} must have one number for each node, got {list(array.shape)}")
+    with np.errstate(invalid="ignore"):
+        part = array.astype(np.uint8)
+    wrong = array[(array != part) | (part > 3)]
+    if len(wrong):
+        raise ValueError(f"{layout.PART} has {wrong[0]!s}, and must be 0 (none), 1 (train), 2 (validation) or 3 (test)")
+    return part
+
+
+def _as_float(name: str, array: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        stored = array.astype(np.float32, copy=False)
+    if stored is not array:
+        lost = np.isinf(stored) & np.isfinite(array)
+        if lost.any():
+            raise ValueError(f"{name} has {array[lost][0]!s}, which is too large for float32")
+    return stored
+
+
+def _check_room(name: str, array: np.ndarray) -> None:
+    if array.dtype == np.uint64 and array.size and int(array.max()) >= 2**63:
+        raise ValueError(f"{name} has {array.max()!s}, which is too large for int64")
 
 
 def _check_place(folder: Path, part: Path, overwrite: bool) -> None:
