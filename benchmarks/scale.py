@@ -14,6 +14,7 @@ import os
 import re
 import tempfile
 import time
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -33,7 +34,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def measure(folder: str, rank: int) -> dict[str, Any]:
-    """Epochs of training, each followed by an exact inference over all nodes, in this process; medians."""
+    """Epochs of training, then exact inferences over all nodes, in this process; medians."""
     from tgnn.training.batches import make_batches
     from tgnn.training.loop import fit
     from tgnn.training.prepare import prepare
@@ -50,9 +51,9 @@ def measure(folder: str, rank: int) -> dict[str, Any]:
         lines = [json.loads(line) for line in (Path(run) / "history.jsonl").read_text().splitlines()]
     pieces = make_batches(prepared.data, prepared.split.train, config.train, torch.device("cpu"), shuffle=True)(0)
     some = [(piece.size, piece.data.num_nodes) for piece in islice(pieces, 8)]
-    ends = [0.0, *(line["seconds"] for line in lines)]
     training = [line["learning"] for line in lines]
-    inference = [end - begin - learning for begin, end, learning in zip(ends, ends[1:], training)]
+    model.eval()
+    inference = [seconds_of(lambda: model(prepared.data)) for _ in range(EPOCHS)]
     return {
         "rank": rank,
         "nodes": prepared.data.num_nodes,
@@ -69,15 +70,20 @@ def measure(folder: str, rank: int) -> dict[str, Any]:
     }
 
 
+def seconds_of(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
 def graph(folder: Path, size: float) -> Path:
     """The graph of a size; made if it is not there."""
     from tgnn.data.disk.generate import generate
 
     path = folder / f"scale-{size:g}"
     if not path.exists():
-        start = time.perf_counter()
-        generate(path, round(NODES * size), round(EDGES * size), FEATURES, CLASSES)
-        print(f"made {path.name} in {time.perf_counter() - start:.0f} s", flush=True)
+        sizes = round(NODES * size), round(EDGES * size), FEATURES, CLASSES
+        print(f"made {path.name} in {seconds_of(lambda: generate(path, *sizes)):.0f} s", flush=True)
     return path
 
 
@@ -156,7 +162,7 @@ def write(rows: list[dict[str, Any]]) -> None:
     model = cost_model(rows)
     text = [
         BEGIN,
-        f"Machine: {machine()}. Medians of {EPOCHS} epochs.",
+        f"Machine: {machine()}. Medians of {EPOCHS} epochs and {EPOCHS} inferences.",
         "",
         *table(rows),
         "",

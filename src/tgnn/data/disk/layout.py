@@ -93,15 +93,6 @@ def write_facts(folder: Path, facts: Mapping[str, Any], tick: Tick = no_tick) ->
     (folder / FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def is_on_disk(path: Path | str) -> bool:
-    """Whether the folder of a graph on disk is there.
-
-    Args:
-        path: Of it, or any other name of data.
-    """
-    return bool(path) and (Path(path).expanduser() / FILE).is_file()
-
-
 def why_no_graph(folder: Path) -> str:
     """Why a folder may not be thrown away as a graph on disk; empty: it is one, and has no file of another kind.
 
