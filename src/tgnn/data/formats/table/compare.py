@@ -63,10 +63,10 @@ def _of_one(known: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
             return f"is {found.get(key)!r}{what}, not {known.get(key)!r}"
     then, now = known.get("vocabulary") or [], found.get("vocabulary") or []
     if then != now:
-        more, missing = ([word for word in a if word not in set(b)] for a, b in ((now, then), (then, now)))
-        if more:
-            return f"has another vocabulary: {more[0]!r} was not learned from"
-        return f"has another vocabulary: {missing[0]!r} is not in it" if missing else "has its words in another order"
+        for words, others, what in ((now, set(then), "was not learned from"), (then, set(now), "is not in it")):
+            if more := [word for word in words if word not in others]:
+                return f"has another vocabulary: {more[0]!r} {what}"
+        return "has its words in another order"
     if "fill" not in found:  # then nothing was missing
         return None
     if "fill" not in known:
