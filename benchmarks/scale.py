@@ -87,23 +87,26 @@ def graph(folder: Path, size: float) -> Path:
     return path
 
 
-def cost_model(rows: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Seconds of inference for each edge, and of training for each node that is sampled: at rank 0, and for each rank
-    more. Relative errors count, so that small graphs have their say.
+def costs(what: str, row: dict[str, Any]) -> list[float]:
+    """What the seconds of inference or training are made of.
+
+    Inference: edges, and edges times rank times the tenfolds by which a graph is larger than the smallest one, whose
+    rows lie in the processor's cache. Training: nodes that are sampled, and those times rank.
     """
+    if what == "inference":
+        return [row["edges"], row["edges"] * row["rank"] * np.log10(row["nodes"] / (NODES * SIZES[0]))]
+    return [row["sampled"], row["sampled"] * row["rank"]]
+
+
+def cost_model(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Seconds of each of :func:`costs`; relative errors count, so that small graphs have their say."""
     from scipy.optimize import nnls
 
     model = {}
-    for what, unit in (("inference", "edges"), ("training", "sampled")):
-        terms = np.array([[row[unit] / row[what], row[unit] * row["rank"] / row[what]] for row in rows])
-        found, _ = nnls(terms, np.ones(len(rows)))
-        model[what] = float(found[0]), float(found[1])
+    for what in ("inference", "training"):
+        terms = np.array([[term / row[what] for term in costs(what, row)] for row in rows])
+        model[what], _ = nnls(terms, np.ones(len(rows)))
     return model
-
-
-def said(model: dict[str, tuple[float, float]], what: str, count: float, rank: int) -> float:
-    """Seconds, by the model."""
-    return count * (model[what][0] + rank * model[what][1])
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
@@ -120,15 +123,16 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def predictions(model: dict[str, tuple[float, float]], rank: int = 32) -> list[str]:
+def predictions(model: dict[str, np.ndarray], rank: int = 32) -> list[str]:
     """A billion edges, with the degrees, features and shares of the graph that was measured; no two seeds of a batch
     share a neighbour.
     """
     factor = 1e9 / EDGES
     nodes, seeds = NODES * factor, 0.08 * NODES * factor
-    disk = 8 * nodes + 4e9 + 4 * FEATURES * nodes + 9 * nodes
+    disk = 4e9 + (17 + 4 * FEATURES) * nodes
     scratch = 4 * nodes * (rank + 64 + 64 + CLASSES)
-    infer, learn = said(model, "inference", 1e9, rank), said(model, "training", seeds * (1 + 10 + 100), rank)
+    large = {"nodes": nodes, "edges": 1e9, "rank": rank, "sampled": seeds * (1 + 10 + 100)}
+    infer, learn = (float(model[what] @ costs(what, large)) for what in ("inference", "training"))
     lines = [
         f"A billion edges, {nodes / 1e6:.0f} million nodes, rank {rank}: {disk / 1e9:.0f} GB on disk, "
         f"{scratch / 1e9:.0f} GB beside it while all nodes are asked about.",
@@ -140,21 +144,21 @@ def predictions(model: dict[str, tuple[float, float]], rank: int = 32) -> list[s
     return lines
 
 
-def in_words(model: dict[str, tuple[float, float]], rows: list[dict[str, Any]]) -> list[str]:
+def in_words(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> list[str]:
     """The cost model, and how far it is from what was measured."""
-    off = {
-        what: max(abs(said(model, what, row[unit], row["rank"]) / row[what] - 1) for row in rows)
-        for what, unit in (("inference", "edges"), ("training", "sampled"))
-    }
+    off = {what: max(abs(model[what] @ costs(what, row) / row[what] - 1) for row in rows) for what in model}
     (edge, edge_rank), (node, node_rank) = model["inference"], model["training"]
     least, most = (row["sampled"] / row["seeds"] for row in (rows[0], rows[-1]))
     return [
-        f"The cost model: exact inference takes {1e9 * edge:.0f} ns an edge and {1e9 * edge_rank:.1f} ns an edge and "
-        f"rank; training {1e6 * node:.2f} µs a sampled node and {1e9 * node_rank:.0f} ns a sampled node and rank.",
-        f"A seed samples {least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where fewer seeds of a "
-        "batch share neighbours.",
-        f"The model is off by {100 * off['inference']:.0f} % (inference) and {100 * off['training']:.0f} % (training) "
-        "at most.",
+        f"The cost model: exact inference takes {1e9 * edge:.0f} ns an edge, and {1e9 * edge_rank:.1f} ns an edge and "
+        "rank for every tenfold of nodes beyond the smallest graph, whose rows lie in the processor's cache. Training takes "
+        f"{1e6 * node:.2f} µs a sampled node and {1e9 * node_rank:.0f} ns a sampled node and rank; a seed samples "
+        f"{least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where fewer seeds of a batch share "
+        f"neighbours. It is off by {100 * off['inference']:.0f} % (inference) and {100 * off['training']:.0f} % "
+        "(training) at most.",
+        "",
+        f"Bytes on disk: 4 an edge, {17 + 4 * FEATURES} a node with {FEATURES} features; beside it, while all nodes are "
+        f"asked about, 4 × (rank + {64 + 64 + CLASSES}) a node.",
     ]
 
 
