@@ -151,14 +151,14 @@ def in_words(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> list[s
     least, most = (row["sampled"] / row["seeds"] for row in (rows[0], rows[-1]))
     return [
         f"The cost model: exact inference takes {1e9 * edge:.0f} ns an edge, and {1e9 * edge_rank:.1f} ns an edge and "
-        "rank for every tenfold of nodes beyond the smallest graph, whose rows lie in the processor's cache. Training takes "
-        f"{1e6 * node:.2f} µs a sampled node and {1e9 * node_rank:.0f} ns a sampled node and rank; a seed samples "
+        "rank for every tenfold of nodes beyond the smallest graph, whose rows lie in the processor's cache. Training "
+        f"takes {1e6 * node:.2f} µs a sampled node and {1e9 * node_rank:.0f} ns a sampled node and rank; a seed samples "
         f"{least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where fewer seeds of a batch share "
         f"neighbours. It is off by {100 * off['inference']:.0f} % (inference) and {100 * off['training']:.0f} % "
         "(training) at most.",
         "",
-        f"Bytes on disk: 4 an edge, {17 + 4 * FEATURES} a node with {FEATURES} features; beside it, while all nodes are "
-        f"asked about, 4 × (rank + {64 + 64 + CLASSES}) a node.",
+        f"Bytes on disk: 4 an edge, {17 + 4 * FEATURES} a node with {FEATURES} features; beside it, while all nodes "
+        f"are asked about, 4 * (rank + {64 + 64 + CLASSES}) a node.",
     ]
 
 
