@@ -152,9 +152,9 @@ def in_words(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> list[s
     return [
         f"The cost model: exact inference takes {1e9 * edge:.0f} ns an edge, and {1e9 * edge_rank:.1f} ns an edge and "
         "rank for every tenfold of nodes beyond the smallest graph, whose rows lie in the processor's cache. Training "
-        f"takes {1e6 * node:.2f} µs a sampled node and {1e9 * node_rank:.0f} ns a sampled node and rank; a seed samples "
-        f"{least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where fewer seeds of a batch share "
-        f"neighbours. It is off by {100 * off['inference']:.0f} % (inference) and {100 * off['training']:.0f} % "
+        f"takes {1e6 * node:.2f} µs a sampled node and {1e9 * node_rank:.0f} ns a sampled node and rank; a seed "
+        f"samples {least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where fewer seeds of a batch "
+        f"share neighbours. It is off by {100 * off['inference']:.0f} % (inference) and {100 * off['training']:.0f} % "
         "(training) at most.",
         "",
         f"Bytes on disk: 4 an edge, {17 + 4 * FEATURES} a node with {FEATURES} features; beside it, while all nodes "
