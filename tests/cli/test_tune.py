@@ -151,7 +151,12 @@ MISTAKES = {
     "the split": (["karate", "--search", "data.split=stratified"], "data.split cannot be searched"),
     "seeds": (["karate", "--set", "train.seed=3"], "give --seed"),
     "nothing to search": (
-        ["karate", "--model", "mlp", *(f"--search={key}=" for key in (*search_space("mlp", "node"), "data.features"))],
+        [
+            "karate",
+            "--model",
+            "mlp",
+            *(f"--search={key}=" for key in (*search_space("mlp", "node"), "data.features", "train.choose")),
+        ],
         "nothing is left to search",
     ),
     "two data sets": (["karate", "--data", "."], "give NAME or --data, not both"),

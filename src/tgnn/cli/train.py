@@ -260,7 +260,10 @@ def _start(processes: int, folder: Path, resume: bool) -> None:
     from tgnn.training.distributed.launch import launch
 
     words = [*sys.argv[1:], *([] if resume else ["--out", str(folder)])]
-    raise typer.Exit(launch(work, words, processes))
+    code = launch(work, words, processes)
+    if code == 130 and not (folder / "config.yaml").exists():  # else the first process has said how to go on
+        err.print("stopped before the processes had begun to train; nothing was saved", markup=False)
+    raise typer.Exit(code)
 
 
 def work(words: list[str]) -> int:

@@ -251,12 +251,13 @@ def _sum_up(result: StudyResult) -> str:
     words = f"{done} of {result.asked} trials done"
     parts = [f"{count} {state}" for state in ("pruned", "failed", "running") if (count := result.count(state))]
     words += f" ({', '.join(parts)})" if parts else ""
-    best = result.best
-    if best is not None:
-        words += f", best validation {result.metric} {best.score:.4f} (trial {best.number})"
+    if result.ranking:
+        first = result.ranking[0]
+        words += f", best validation {result.metric} {first.score:.4f} (trial {first.number})"
     if result.finals:
         first = result.finals[0]
-        words += f"; {len(result.finals)} judged once more, the best {first.score:.4f} (trial {first.number})"
+        words += f"; {len(result.finals)} judged once more on other splits, "
+        words += f"the best {first.score:.4f} (trial {first.number})"
     return words
 
 

@@ -31,8 +31,8 @@ def recipe_for(data: str, model: str, level: str = "node") -> dict[str, Any]:
         level: ``"node"`` or ``"graph"``.
 
     Example:
-        >>> recipe_for("cora", "tgnn")["optimizer"]["lr"]
-        0.05
+        >>> recipe_for("cora", "tgnn")["data"]["split"]
+        'per-class-quota'
     """
     tables = (
         [] if data not in CATALOG else sorted(files("tgnn").joinpath("recipes").iterdir(), key=lambda table: table.name)

@@ -118,14 +118,14 @@ def test_new_tables_can_be_read_with_the_encoding(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"nodes_csv": "id,town\n1,Rome\n2,Oslo\n", "edges_csv": "s,t\n1,2\n"}, "'town' hold no numbers, and a table"),
+        ({"nodes_csv": "id,town\n1,Rome\n2,Oslo\n", "edges_csv": "s,t\n1,2\n"}, "'town' holds no numbers, and a table"),
         (
             {
                 "nodes_csv": "id,a\n1,2\n2,3\n",
                 "edges_csv": "s,t\n1,2\n",
                 "schema_yaml": "nodes: {features: {a: categorical}}",
             },
-            "'a' hold no numbers",
+            "'a' holds no numbers",
         ),
         (
             {"edges_csv": "source,target,weight\nann,bob,1\n"},

@@ -90,8 +90,9 @@ def find_features(nodes: Part, schema: Schema, report: Report, block: int | None
     words = [column.name for column in used if not _is_numeric(column)]
     if words:
         text = (
-            f"{named(words)} hold no numbers, and a table that is read block by block can have no other features: make "
-            f"them numbers, leave them out (schema.yaml: nodes: features: {words[0]}: ignore), or write a .npz, which "
+            f"{named(words)} hold{'s' * (len(words) == 1)} no numbers, and a table that is read block by block can "
+            "have no other features: use numbers, leave out what has none (schema.yaml: nodes: features: "
+            f"{words[0]}: ignore), or write a .npz, which "
             "is made in memory, and then a folder of that"
         )
         report.fail(Finding("error", "not-streamed", text, nodes.source.name))
