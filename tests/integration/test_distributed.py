@@ -249,7 +249,7 @@ def workers(of: int) -> list[int]:
     return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="finds processes to kill in /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers to kill in /proc, which only Linux has")
 def test_killed_workers_are_started_again_and_all_stop_together(tmp_path):
     words = ("karate", "--sample", "3,3", "--batch-size", "16", "--epochs", "150", "--patience", "150", *SAVE)
     broken, whole = tmp_path / "broken", tmp_path / "whole"

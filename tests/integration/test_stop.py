@@ -54,7 +54,7 @@ def test_all_runs_are_saved(way, number, tmp_path):
         assert read_tensors(folder / "checkpoint.safetensors")[1]["epoch"] == len(read_history(folder))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="sees in /proc when workers have begun")
+@pytest.mark.skipif(sys.platform != "linux", reason="sees in /proc, which only Linux has, when workers have begun")
 @pytest.mark.parametrize("wait", [0.0, 1.5])
 def test_while_workers_still_import(wait, tmp_path):
     seen: list[float] = []

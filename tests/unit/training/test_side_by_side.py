@@ -49,7 +49,9 @@ def test_an_error_that_cannot_be_sent_says_the_same():
     assert worker._portable(same) is same
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the process to kill in /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="finds the process to kill in /proc, which only Linux has"
+)
 def test_a_process_that_is_killed_fails_one_run(tmp_path):
     forever = {"train.epochs": 10**6, "train.patience": 10**6}
     plans = {

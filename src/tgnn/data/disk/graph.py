@@ -85,9 +85,8 @@ class DiskGraph:
         self.in_edges = Grouping(as_tensor(rowptr), as_tensor(col), None)
         x, y = self._array(layout.X), self._array(layout.Y)
         self.x = self._in_order = None if x is None else as_tensor(x)
-        if (
-            x is not None and x.nbytes > _memory() / 2
-        ):  # it will not stay there: single rows are read through another map
+        # What will not stay in memory is read through another map where single rows are asked for.
+        if x is not None and x.nbytes > _memory() / 2:
             self.x = as_tensor(read_at_random(open_mapped(self.folder / layout.X)))
         self.y = None if y is None else torch.from_numpy(np.array(y))
         self._features = "stored"
