@@ -39,13 +39,15 @@ def build_graph_gin(
     train_eps: bool = True,
     readout: str = "sum",
     jump: bool = True,
+    readout_norm: bool = False,
     rank: Annotated[int, Field(ge=1)] = 32,
 ) -> Pooled:
     """PyG's ``GINConv`` in the common network, or ``GINEConv`` where edges have features; the readouts of all layers
     side by side, Eq. (4.2).
     """
     stack = [gin_layer(shape, hidden, train_eps) for _ in range(layers)]
-    return Pooled(shape, hidden, stack, Readout(readout, hidden, rank), dropout, jump=jump, edges="features")
+    read = Readout(readout, hidden, rank)
+    return Pooled(shape, hidden, stack, read, dropout, jump=jump, readout_norm=readout_norm, edges="features")
 
 
 def gin_layer(shape: Shape, hidden: int, train_eps: bool) -> torch.nn.Module:

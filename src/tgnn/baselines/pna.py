@@ -54,6 +54,7 @@ def build_graph_pna(
     *,
     towers: Annotated[int, Field(ge=1)] = 5,
     readout: str = "sum",
+    readout_norm: bool = False,
     rank: Annotated[int, Field(ge=1)] = 32,
 ) -> Pooled:
     """PyG's ``PNAConv`` in the common network."""
@@ -62,4 +63,5 @@ def build_graph_pna(
     edge_dim = None if shape.edge_features is None else hidden
     settings = {"edge_dim": edge_dim, "towers": towers, "divide_input": True}
     stack = [PNAConv(hidden, hidden, _POOLINGS, _SCALERS, _degrees(shape), **settings) for _ in range(layers)]
-    return Pooled(shape, hidden, stack, Readout(readout, hidden, rank), dropout, edges="features")
+    read = Readout(readout, hidden, rank)
+    return Pooled(shape, hidden, stack, read, dropout, readout_norm=readout_norm, edges="features")

@@ -27,6 +27,7 @@ class Pooled(torch.nn.Module):
         norm: Whether rows are normalized over the batch.
         residual: Whether a layer's input is added to its output.
         jump: Whether the readouts of all layers are used, and not of the last alone.
+        readout_norm: Whether the row of a graph is normalized over the batch, before the head.
         head_layers: Layers of the head, each half as wide as the one before.
         head_dropout: Share of entries dropped in the head; ``None``: as ``dropout``.
         edges: What layers are told of edges: ``"features"`` (mapped to ``hidden``, where there are any), ``"weights"``
@@ -43,6 +44,7 @@ class Pooled(torch.nn.Module):
         norm: bool = True,
         residual: bool = True,
         jump: bool = False,
+        readout_norm: bool = False,
         head_layers: int = 3,
         head_dropout: float | None = None,
         edges: str | Callable[[Data], Tensor] | None = None,
@@ -61,6 +63,7 @@ class Pooled(torch.nn.Module):
         )
         self.dropout, self.residual, self.jump, self.readout = torch.nn.Dropout(dropout), residual, jump, readout
         width = int(readout.width) * (len(self.layers) if jump else 1)  # type: ignore[arg-type]
+        self.readout_norm = torch.nn.BatchNorm1d(width) if readout_norm else torch.nn.Identity()
         widths = [width] + [max(hidden // 2**i, 1) for i in range(1, head_layers)] + [shape.outputs]
         self.head = MLP(widths, dropout=dropout if head_dropout is None else head_dropout, norm=None)
 
@@ -75,7 +78,7 @@ class Pooled(torch.nn.Module):
         pooled = self.readout(x, data.batch, size)
         if self.jump:
             pooled = torch.cat([*(self.readout(row, data.batch, size) for row in rows[:-1]), pooled], dim=-1)
-        out: Tensor = self.head(pooled)
+        out: Tensor = self.head(self.readout_norm(pooled))
         return out
 
     def _of_edges(self, data: Data) -> tuple[Tensor | None, ...]:

@@ -9,6 +9,7 @@ from pydantic import Field
 from tgnn.baselines.network import GraphNetwork, NodeNetwork
 from tgnn.baselines.shape import Shape
 from tgnn.nn import TGNN, GraphTGNN
+from tgnn.nn.init import SMALLEST
 from tgnn.nn.models.encoder import CategoryEncoder
 
 
@@ -67,6 +68,9 @@ def build_graph_tgnn(
     *,
     rank: Annotated[int, Field(ge=0)] = 32,
     readout: str = "sum+cp",
+    readout_norm: bool = False,
+    jk: str = "last",
+    smallest_start: Annotated[float, Field(gt=0, le=1)] = SMALLEST,
     head_layers: Annotated[int, Field(ge=1)] = 2,
     mix: str = "sum",
     low_order: str | None = "sum",
@@ -87,6 +91,9 @@ def build_graph_tgnn(
         rank=rank,
         edge_dim=shape.edge_features,
         readout=readout,
+        readout_norm=readout_norm,
+        jk=jk,
+        smallest_start=smallest_start,
         dropout=dropout,
         norm=norm,
         head_layers=head_layers,

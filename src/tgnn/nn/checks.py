@@ -27,3 +27,9 @@ def check_features(name: str, x: Any, width: int, weight: Tensor) -> None:
         raise TypeError(f"{name} is {x.dtype}, but the weights are {weight.dtype}: {way_out}")
     if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(f"{name} is {x.dtype}, but the weights are {weight.dtype}: convert it with .to({weight.dtype})")
+
+
+def check_start(smallest: Any) -> None:
+    """A size at which factors can start: above 0, at most 1."""
+    if not 0 < smallest <= 1:
+        raise ValueError(f"smallest_start is {smallest}, but must be above 0 and at most 1")

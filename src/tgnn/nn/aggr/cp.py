@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,8 +15,8 @@ from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import degree
 
-from tgnn.nn.checks import check_size
-from tgnn.nn.init import many_scales_
+from tgnn.nn.checks import check_size, check_start
+from tgnn.nn.init import SMALLEST, many_scales_
 from tgnn.nn.linear import FeatureLinear
 from tgnn.ops import segment_product
 
@@ -46,6 +47,9 @@ class CPAggregation(Aggregation):
             ``factor_act="tanh", act=None``.
         scaled: Whether each of the :math:`k` factors :math:`z` of a set becomes :math:`1 + (z - 1) / \sqrt{k}`: for
             large sets, such as all nodes of a graph.
+        smallest_start: Factors start as 1 and something small, of sizes from 1 down to this, a size for each of the
+            :math:`R` columns (:func:`~tgnn.nn.init.many_scales_`). 1 where all sets are small or ``scaled``, as the
+            neighbours of an atom; the default is for graphs with hubs.
 
     Shapes:
         - **input:** ``x`` ``[E, F]``, and ``index`` ``[E]`` or ``ptr`` ``[groups + 1]``
@@ -69,6 +73,7 @@ class CPAggregation(Aggregation):
         act_out: Activation = "relu",
         factor_act: Activation = None,
         scaled: bool = False,
+        smallest_start: float = SMALLEST,
     ) -> None:
         super().__init__()
         if out_channels is None:
@@ -76,6 +81,7 @@ class CPAggregation(Aggregation):
         check_size("in_channels", in_channels, lazy=True)
         check_size("out_channels", out_channels)
         check_size("rank", rank)
+        check_start(smallest_start)
         self.out_channels = out_channels
         self.rank = rank
         self.fuses_tanh = act == "tanh"
@@ -85,7 +91,8 @@ class CPAggregation(Aggregation):
         self.scaled = scaled
         self.watch: Callable[[Tensor], None] | None = None  # is shown the activated products
         self.zero_start = False  # whether M starts at 0: where a product is added to what is trained already
-        self.lin = FeatureLinear(in_channels, rank, bias=True, initialize=many_scales_, initial_bias=1.0)
+        start = partial(many_scales_, smallest=smallest_start)
+        self.lin = FeatureLinear(in_channels, rank, bias=True, initialize=start, initial_bias=1.0)
         self.M: Parameter | UninitializedParameter = Parameter(torch.empty(out_channels, rank))
         self.reset_parameters()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
 from tgnn.nn.checks import check_size
-from tgnn.nn.init import many_scales_
+from tgnn.nn.init import SMALLEST, many_scales_
 from tgnn.nn.linear import FeatureLinear
 from tgnn.nn.mixing import ScalarMix, make_mix
 from tgnn.nn.neighborhood import Neighborhood, as_edge_index, neighborhood
@@ -65,6 +66,7 @@ class TGNNConv(MessagePassing):
             outputs can be negative; :class:`~tgnn.nn.TGNN` does.
         act_low: :math:`\sigma''`.
         factor_act: An activation on each factor. The authors' research code has ``factor_act="tanh", act=None``.
+        smallest_start: How near to 1 some factors start, as for :class:`~tgnn.nn.CPAggregation`; 1 for molecules.
 
     Shapes:
         - **input:** ``x`` ``[N, F]``, dense or sparse, or ``([N_src, F], [N_dst, F])``; ``edge_index`` ``[2, E]``, an
@@ -93,6 +95,7 @@ class TGNNConv(MessagePassing):
         act_high: Activation = "relu",
         act_low: Activation = "relu",
         factor_act: Activation = None,
+        smallest_start: float = SMALLEST,
     ) -> None:
         super().__init__(aggr="sum", node_dim=0)
         if low_order not in _LOW:
@@ -115,9 +118,18 @@ class TGNNConv(MessagePassing):
 
         self.cp = self.lin_edge = None
         if rank > 0:
-            self.cp = CPAggregation(source, out_channels, rank=rank, act=act, act_out=act_high, factor_act=factor_act)
+            self.cp = CPAggregation(
+                source,
+                out_channels,
+                rank=rank,
+                act=act,
+                act_out=act_high,
+                factor_act=factor_act,
+                smallest_start=smallest_start,
+            )
             if edge_dim is not None:
-                self.lin_edge = FeatureLinear(edge_dim, rank, initialize=many_scales_, what="edge_attr")
+                start = partial(many_scales_, smallest=smallest_start)
+                self.lin_edge = FeatureLinear(edge_dim, rank, initialize=start, what="edge_attr")
         self.lin_low = self.lin_edge_low = None
         if low_order is not None:
             self.lin_low = FeatureLinear(source, out_channels)

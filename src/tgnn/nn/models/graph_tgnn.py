@@ -12,11 +12,13 @@ from torch_geometric.nn.models import MLP
 
 from tgnn.nn.aggr import CPAggregation
 from tgnn.nn.checks import check_size
+from tgnn.nn.init import SMALLEST
 from tgnn.nn.models.encoder import make_encoder
 from tgnn.nn.models.tgnn import TGNN
 from tgnn.nn.neighborhood import as_edge_index
 
 _READOUTS = ("sum", "mean", "cp", "sum+cp", "mean+cp")
+_JK = ("last", "cat", "max", "lstm")
 
 
 class GraphTGNN(torch.nn.Module):
@@ -39,6 +41,11 @@ class GraphTGNN(torch.nn.Module):
         edge_dim: The same for ``edge_attr``: a width, or the sizes of categorical columns; ``None``: no edge features.
         readout: ``"sum+cp"`` as above, ``"mean+cp"``, or one of ``"sum"``, ``"mean"``, ``"cp"`` alone.
         scaled_readout: Whether the factors of the readout are drawn towards 1 as above; else Definition 1 as it is.
+        readout_norm: Whether the row of a graph is normalized over the batch, before the head.
+        jk: What of each node is read: the row of the last layer (``"last"``), those of all layers side by side
+            (``"cat"``), or one made of them (``"max"``, ``"lstm"``).
+        smallest_start: How near to 1 some factors start, in layers and readout (:class:`~tgnn.CPAggregation`); 1 for
+            molecules, whose atoms have few neighbours.
         dropout: Probability to drop an entry between layers and in the head.
         norm: Normalization after each layer.
         head_layers: Layers of the head, an MLP.
@@ -67,6 +74,9 @@ class GraphTGNN(torch.nn.Module):
         edge_dim: int | Sequence[int] | None = None,
         readout: str = "sum+cp",
         scaled_readout: bool = True,
+        readout_norm: bool = False,
+        jk: str = "last",
+        smallest_start: float = SMALLEST,
         dropout: float = 0.0,
         norm: str | Callable[..., Any] | None = "batch_norm",
         head_layers: int = 2,
@@ -78,6 +88,8 @@ class GraphTGNN(torch.nn.Module):
         check_size("hidden_channels", hidden_channels)
         check_size("out_channels", out_channels)
         check_size("head_layers", head_layers)
+        if jk not in _JK:
+            raise ValueError(f"jk is {jk!r}, but must be one of {', '.join(map(repr, _JK))}")
         if rank == 0 and "cp" in readout:
             raise ValueError(f"rank is 0, no products, but readout is {readout!r}; use readout='sum' or 'mean'")
         self.in_channels, self.out_channels, self.readout = in_channels, out_channels, readout
@@ -90,21 +102,27 @@ class GraphTGNN(torch.nn.Module):
             rank=rank,
             dropout=dropout,
             norm=norm,
-            jk="last",
+            jk=jk,
+            smallest_start=smallest_start,
             edge_dim=None if edge_dim is None else hidden_channels,
             **kwargs,
         )
         del self.gnn.lin  # the head follows the readout
+        width = hidden_channels * (num_layers if jk == "cat" else 1)
         parts = readout.split("+")
         self.low_readout = SumAggregation() if "sum" in parts else MeanAggregation() if "mean" in parts else None
         self.cp_readout = None
         if "cp" in parts:
-            self.cp_readout = CPAggregation(hidden_channels, hidden_channels, rank=rank, scaled=scaled_readout)
-        widths = [len(parts) * hidden_channels, *[hidden_channels] * (head_layers - 1), out_channels]
+            self.cp_readout = CPAggregation(
+                width, hidden_channels, rank=rank, scaled=scaled_readout, smallest_start=smallest_start
+            )
+        pooled = (0 if self.low_readout is None else width) + (0 if self.cp_readout is None else hidden_channels)
+        self.readout_norm = torch.nn.BatchNorm1d(pooled) if readout_norm else None
+        widths = [pooled, *[hidden_channels] * (head_layers - 1), out_channels]
         self.head = MLP(widths, dropout=dropout, norm=None)
 
     def reset_parameters(self) -> None:
-        for module in (self.encoder, self.edge_encoder, self.gnn, self.cp_readout, self.head):
+        for module in (self.encoder, self.edge_encoder, self.gnn, self.cp_readout, self.readout_norm, self.head):
             if module is not None:
                 module.reset_parameters()
 
@@ -145,7 +163,7 @@ class GraphTGNN(torch.nn.Module):
         h = self.gnn(h, edge_index, edge_weight, edges, batch, batch_size)
         readouts = [r for r in (self.low_readout, self.cp_readout) if r is not None]
         pooled = torch.cat([readout(h, batch, dim_size=batch_size) for readout in readouts], dim=-1)
-        out: Tensor = self.head(pooled)
+        out: Tensor = self.head(pooled if self.readout_norm is None else self.readout_norm(pooled))
         return out
 
     def __repr__(self) -> str:
