@@ -63,3 +63,5 @@ def test_scales():
         weight.std(0) * 2000**0.5, torch.logspace(0, -4, 9), rtol=0.15, atol=0, msg="each column has its own size"
     )
     assert 0.005 < float(many_scales_(torch.empty(5000, 1)).std() * 5000**0.5) < 0.02
+    alike = many_scales_(torch.empty(2000, 9), smallest=1.0).std(0) * 2000**0.5
+    torch.testing.assert_close(alike, torch.ones(9), rtol=0.15, atol=0)
