@@ -31,12 +31,18 @@ class Neighborhood(NamedTuple):
     weight: Tensor | None
     """One number per edge; 0: as if the edge were not there."""
     edge_attr: Tensor | None
+    """One row per edge of the graph as it was given: without the loops that were added at its end."""
     bipartite: bool = False
     """Whether sources and destinations are nodes of two kinds, with degrees of their own."""
 
     def sum(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         weight = self.weight if weight is None else weight
         return neighbor_sum(x, self.graph, size=self.size, edge_weight=weight, self_loops=self.self_loops)
+
+    def of_all_edges(self, rows: Tensor) -> Tensor:
+        """Rows of the edges as they were given, then zeros for the loops."""
+        loops = as_edge_index(self.graph).size(1) - rows.size(0)
+        return torch.cat([rows, rows.new_zeros(loops, rows.size(1))]) if loops else rows
 
     def degrees(self) -> Tensor:
         """Total weight into each node, ``[N_dst]``."""
@@ -100,11 +106,12 @@ def neighborhood(
         if not self_loops or (weight is None and edge_attr is None and not edgewise):
             return Neighborhood(x, graph, size, self_loops, weight, edge_attr)
         edges = as_edge_index(graph)
-        closed, loop_weight = _made_once(("closed", num_nodes), edges, partial(closed_edges, edges, num_nodes))
-        dtype = torch.float32 if weight is None else weight.dtype
-        ones = torch.ones(edges.size(1), dtype=dtype, device=edges.device)
-        weight = torch.cat([ones if weight is None else weight, loop_weight.to(dtype)])
-        return Neighborhood(x, closed, size, False, weight, _padded(edge_attr, num_nodes))
+        closed, loop_weight = _made_once(("closed", num_nodes), edges, partial(_closed, edges, num_nodes))
+        if weight is not None or loop_weight is not None:
+            weight = edges.new_ones(edges.size(1), dtype=torch.float32) if weight is None else weight
+            loop_weight = weight.new_ones(num_nodes) if loop_weight is None else loop_weight.to(weight.dtype)
+            weight = torch.cat([weight, loop_weight])
+        return Neighborhood(x, closed, size, False, weight, edge_attr)
     sources, destinations = x
     if not self_loops:
         if size is None:
@@ -145,7 +152,13 @@ def _closed_bipartite(
         weight = torch.cat([weight, weight.new_ones(num_dst)])
     both = torch.cat([sources, destinations])
     size = (num_src + num_dst, num_dst)
-    return Neighborhood(both, closed, size, False, weight, _padded(edge_attr, num_dst), bipartite=True)
+    return Neighborhood(both, closed, size, False, weight, edge_attr, bipartite=True)
+
+
+def _closed(edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor | None]:
+    """As :func:`closed_edges`, but no weight where no node has a loop already, and one may look."""
+    closed, weight = closed_edges(edges, num_nodes)
+    return closed, None if nothing_watches(edges) and bool(weight.all()) else weight
 
 
 def _made_once(what: Hashable, edges: Tensor, make: Callable[[], T]) -> T:
@@ -159,10 +172,6 @@ def _check_lengths(edges: Tensor, weight: Tensor | None, edge_attr: Tensor | Non
         if value is not None and (value.dim() != dims or value.size(0) != edges.size(1)):
             wanted = f"[{edges.size(1)}{', edge_dim' if dims == 2 else ''}]"
             raise ValueError(f"{name} must have shape {wanted}, one row per edge, got {list(value.shape)}")
-
-
-def _padded(edge_attr: Tensor | None, rows: int) -> Tensor | None:
-    return None if edge_attr is None else torch.cat([edge_attr, edge_attr.new_zeros(rows, edge_attr.size(1))])
 
 
 def as_edge_index(graph: Any) -> Tensor:

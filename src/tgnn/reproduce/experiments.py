@@ -238,8 +238,8 @@ _ALL = (
         {"atoms": ("zinc", {"data.edge_features": False}), "atoms and bonds": ("zinc", {"data.edge_features": True})},
         runs=4,
         notes=(
-            "All have a readout that sums and multiplies, normalized over the batch, and the same data, epochs, schedule "
-            "and size of a batch.",
+            "All have a readout that sums and multiplies, normalized over the batch, and the same data, epochs, "
+            "schedule and size of a batch.",
             "Where the 10,000 molecules to learn from are not the published ones (`tgnn data info zinc` tells), "
             "figures of other papers compare loosely.",
         ),

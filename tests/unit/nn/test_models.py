@@ -166,17 +166,16 @@ def test_graph_model_with_other_options():
         model(batch.x, batch.edge_index, batch.batch, batch.edge_attr)
 
 
-@pytest.mark.parametrize("jk", ["last", "cat", "max", "lstm"])
+@pytest.mark.parametrize("jump", [False, True])
 @pytest.mark.parametrize("readout", ["mean", "cp", "sum+cp"])
-def test_what_is_read_of_a_graph(jk, readout):
+def test_what_is_read_of_a_graph(jump, readout):
     batch = two_graphs(False)
-    model = GraphTGNN(8, 16, 3, 3, rank=4, jk=jk, readout=readout, readout_norm=True)
+    model = GraphTGNN(8, 16, 3, 3, rank=4, jump=jump, readout=readout, readout_norm=True)
     rows = []
     model.head.register_forward_pre_hook(lambda head, given: rows.append(given[0]))
     model(batch.x, batch.edge_index, batch.batch).square().sum().backward()
     assert all(p.grad is not None for p in model.parameters())
-    width = 48 if jk == "cat" else 16
-    assert rows[0].shape == (2, {"mean": width, "cp": 16, "sum+cp": width + 16}[readout])
+    assert rows[0].shape == (2, 16 * (3 if jump else 1) * (2 if "+" in readout else 1))
     torch.testing.assert_close(rows[0].mean(0), torch.zeros(rows[0].size(1)), atol=1e-4, rtol=0)  # over the batch
     model.reset_parameters()
     model.eval()
@@ -185,8 +184,20 @@ def test_what_is_read_of_a_graph(jk, readout):
         torch.testing.assert_close(model(graph.x, graph.edge_index)[0], row, rtol=1e-4, atol=1e-5)
 
 
+def test_each_layer_is_read_by_the_same_readout():
+    batch = two_graphs(False)
+    model = GraphTGNN(8, 16, 3, 3, rank=4, jump=True, readout="mean+cp").eval()
+    rows, layers = [], []
+    model.head.register_forward_pre_hook(lambda head, given: rows.append(given[0]))
+    for norm in model.gnn.norms:
+        norm.register_forward_hook(lambda norm, given, out: layers.append(out.relu()))
+    model(batch.x, batch.edge_index, batch.batch)
+    expected = [torch.cat([model.low_readout(h, batch.batch), model.cp_readout(h, batch.batch)], 1) for h in layers]
+    torch.testing.assert_close(rows[0], torch.cat(expected, 1))
+
+
 def test_where_the_factors_of_a_graph_start():
-    model = GraphTGNN(8, 400, 2, 3, rank=20, edge_dim=8, smallest_start=1.0)
+    model = GraphTGNN(8, 400, 2, 3, rank=20, edge_dim=400, smallest_start=1.0)
     convs = list(model.gnn.convs)
     for lin in (convs[0].cp.lin, convs[1].cp.lin, convs[0].lin_edge, model.cp_readout.lin):
         torch.testing.assert_close(lin.weight.std(0) * 20, torch.ones(20), rtol=0.3, atol=0)
@@ -216,7 +227,6 @@ def test_categories():
         (lambda: GraphTGNN(None, 16, 2, 3), TypeError, "in_channels is None"),
         (lambda: GraphTGNN(8, 16, 2, 0), ValueError, "out_channels is 0"),
         (lambda: GraphTGNN(8, 16, 2, 3, edge_dim=0), ValueError, "edge_dim is 0"),
-        (lambda: GraphTGNN(8, 16, 2, 3, jk="sum"), ValueError, "jk is 'sum', but must be one of 'last'"),
         (lambda: GraphTGNN(8, 16, 2, 3, smallest_start=2), ValueError, "smallest_start is 2, but must be above 0"),
         (lambda: GraphTGNN(8, 16, 2, 3, rank=0), ValueError, "use readout='sum' or 'mean'"),
     ],

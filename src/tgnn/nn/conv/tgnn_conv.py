@@ -215,7 +215,7 @@ class TGNNConv(MessagePassing):
     def _product(self, z: Tensor, near: Neighborhood, roots: tuple[Tensor, Tensor] | None) -> Tensor:
         """The product over S(v), tanh applied where that is fused."""
         assert self.cp is not None
-        addend = None if self.lin_edge is None else self.lin_edge(near.edge_attr)
+        addend = None if self.lin_edge is None else near.of_all_edges(self.lin_edge(near.edge_attr))
         if self.factors != "plain" and not torch.compiler.is_compiling():
             check_weight(near.weight)  # the operator sees only what becomes of it
         if self.factors == "tempered":
@@ -290,6 +290,7 @@ def _gcn_weight(near: Neighborhood, roots: tuple[Tensor, Tensor], dtype: torch.d
 
 def _sum_of_edges(near: Neighborhood) -> Tensor:
     """The edge features summed over the edges into each node: before the linear map, so with few columns."""
-    assert near.edge_attr is not None
-    attr = near.edge_attr if near.weight is None else near.edge_attr * near.weight.unsqueeze(1)
-    return attr.new_zeros(near.size[1], attr.size(1)).index_add(0, as_edge_index(near.graph)[1], attr)
+    attr = near.edge_attr
+    assert attr is not None
+    attr = attr if near.weight is None else attr * near.weight[: attr.size(0)].unsqueeze(1)
+    return attr.new_zeros(near.size[1], attr.size(1)).index_add(0, as_edge_index(near.graph)[1, : attr.size(0)], attr)

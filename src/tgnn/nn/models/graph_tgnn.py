@@ -18,7 +18,6 @@ from tgnn.nn.models.tgnn import TGNN
 from tgnn.nn.neighborhood import as_edge_index
 
 _READOUTS = ("sum", "mean", "cp", "sum+cp", "mean+cp")
-_JK = ("last", "cat", "max", "lstm")
 
 
 class GraphTGNN(torch.nn.Module):
@@ -42,8 +41,7 @@ class GraphTGNN(torch.nn.Module):
         readout: ``"sum+cp"`` as above, ``"mean+cp"``, or one of ``"sum"``, ``"mean"``, ``"cp"`` alone.
         scaled_readout: Whether the factors of the readout are drawn towards 1 as above; else Definition 1 as it is.
         readout_norm: Whether the row of a graph is normalized over the batch, before the head.
-        jk: What of each node is read: the row of the last layer (``"last"``), those of all layers side by side
-            (``"cat"``), or one made of them (``"max"``, ``"lstm"``).
+        jump: Whether all layers are read, each by that readout, and not the last alone.
         smallest_start: How near to 1 some factors start, in layers and readout (:class:`~tgnn.CPAggregation`); 1 for
             molecules, whose atoms have few neighbours.
         dropout: Probability to drop an entry between layers and in the head.
@@ -75,7 +73,7 @@ class GraphTGNN(torch.nn.Module):
         readout: str = "sum+cp",
         scaled_readout: bool = True,
         readout_norm: bool = False,
-        jk: str = "last",
+        jump: bool = False,
         smallest_start: float = SMALLEST,
         dropout: float = 0.0,
         norm: str | Callable[..., Any] | None = "batch_norm",
@@ -88,13 +86,15 @@ class GraphTGNN(torch.nn.Module):
         check_size("hidden_channels", hidden_channels)
         check_size("out_channels", out_channels)
         check_size("head_layers", head_layers)
-        if jk not in _JK:
-            raise ValueError(f"jk is {jk!r}, but must be one of {', '.join(map(repr, _JK))}")
         if rank == 0 and "cp" in readout:
             raise ValueError(f"rank is 0, no products, but readout is {readout!r}; use readout='sum' or 'mean'")
-        self.in_channels, self.out_channels, self.readout = in_channels, out_channels, readout
+        self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
+        self.readout = readout
         self.encoder = make_encoder(in_channels, hidden_channels, "x")
-        self.edge_encoder = None if edge_dim is None else make_encoder(edge_dim, hidden_channels, "edge_attr")
+        edge_width = None if edge_dim is None else _width_of(edge_dim, hidden_channels)
+        self.edge_encoder = None
+        if edge_dim is not None and edge_width is not None:
+            self.edge_encoder = make_encoder(edge_dim, edge_width, "edge_attr")
         self.gnn = TGNN(
             hidden_channels,
             hidden_channels,
@@ -102,21 +102,20 @@ class GraphTGNN(torch.nn.Module):
             rank=rank,
             dropout=dropout,
             norm=norm,
-            jk=jk,
+            jk="cat" if jump else "last",
             smallest_start=smallest_start,
-            edge_dim=None if edge_dim is None else hidden_channels,
+            edge_dim=edge_width,
             **kwargs,
         )
         del self.gnn.lin  # the head follows the readout
-        width = hidden_channels * (num_layers if jk == "cat" else 1)
         parts = readout.split("+")
         self.low_readout = SumAggregation() if "sum" in parts else MeanAggregation() if "mean" in parts else None
         self.cp_readout = None
         if "cp" in parts:
             self.cp_readout = CPAggregation(
-                width, hidden_channels, rank=rank, scaled=scaled_readout, smallest_start=smallest_start
+                hidden_channels, rank=rank, scaled=scaled_readout, smallest_start=smallest_start
             )
-        pooled = (0 if self.low_readout is None else width) + (0 if self.cp_readout is None else hidden_channels)
+        pooled = len(parts) * hidden_channels * (num_layers if jump else 1)
         self.readout_norm = torch.nn.BatchNorm1d(pooled) if readout_norm else None
         widths = [pooled, *[hidden_channels] * (head_layers - 1), out_channels]
         self.head = MLP(widths, dropout=dropout, norm=None)
@@ -161,14 +160,23 @@ class GraphTGNN(torch.nn.Module):
                 raise ValueError(f"edge_attr has {edge_attr.size(0)} rows, but the graph has {count} edges")
             edges = self.edge_encoder(edge_attr.unsqueeze(1) if edge_attr.dim() == 1 else edge_attr)
         h = self.gnn(h, edge_index, edge_weight, edges, batch, batch_size)
+        layers = h.unflatten(1, (-1, self.hidden_channels))  # of those that are read, side by side
         readouts = [r for r in (self.low_readout, self.cp_readout) if r is not None]
-        pooled = torch.cat([readout(h, batch, dim_size=batch_size) for readout in readouts], dim=-1)
+        pooled = torch.cat(
+            [readout(layers, batch, dim_size=batch_size, dim=0) for readout in readouts], dim=-1
+        ).flatten(1)
         out: Tensor = self.head(pooled if self.readout_norm is None else self.readout_norm(pooled))
         return out
 
     def __repr__(self) -> str:
         sizes = f"{self.in_channels}, {self.out_channels}, num_layers={self.gnn.num_layers}, rank={self.gnn.rank}"
         return f"{type(self).__name__}({sizes}, readout={self.readout!r})"
+
+
+def _width_of(edges: int | Sequence[int], hidden: int) -> int:
+    """No wider than what edges can say: each layer maps it once more, and there are many edges."""
+    width = sum(edges) if isinstance(edges, (list, tuple)) else edges
+    return min(width, hidden) if isinstance(width, int) and width > 0 else hidden
 
 
 def _check_batch(batch: Any, nodes: int) -> None:
