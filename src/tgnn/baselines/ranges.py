@@ -1,7 +1,8 @@
 """What a search may try, for every model in one place: the paper's ranges for all, and what each model has of its own.
 
 The width of node networks, which the paper fixes at 32, is searched as well, their depth, whether rows are normalized
-between layers, and whether all layers are read (jumping knowledge).
+between layers, and whether all layers are read (jumping knowledge). Of graph networks, whether all layers are read and
+whether the row of a graph is normalized, where a network can.
 
 A comparison is fair when every model has the same number of trials over the same common ranges, on the same splits.
 """
@@ -87,6 +88,8 @@ def search_space(model: str, level: str) -> dict[str, Range]:
             own["model.norm"] = _NORM
         if "model.jk" in known:
             own = {**_JK, **own}
+    else:
+        own |= {key: (False, True) for key in ("model.jump", "model.readout_norm") if key in known}
     if "model.input_dropout" in known:
         own["model.input_dropout"] = _INPUT_DROPOUT
     if "model.readout" in known:

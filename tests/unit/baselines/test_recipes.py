@@ -51,6 +51,13 @@ def test_ranges_of_a_model_through_with_cp(name):
         assert "rank" in settings_of(MODELS[name].builder(level))
 
 
+def test_what_is_read_of_a_graph_is_searched():
+    for name in ("tgnn", "gin"):
+        assert {"model.jump", "model.readout_norm"} <= search_space(name, "graph").keys()
+        assert not {"model.jump", "model.readout_norm"} & search_space(name, "node").keys()
+    assert "model.jump" not in search_space("gcn", "graph")
+
+
 def test_steps_of_the_products_are_searched():
     assert {"model.rank", "optimizer.cp_lr"} <= search_space("cp", "node").keys() & search_space("tgnn", "node").keys()
 
