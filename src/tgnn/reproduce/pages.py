@@ -14,7 +14,8 @@ from tgnn.training.run import write_text
 from tgnn.training.task import HIGHER_IS_BETTER
 
 BEGIN, END = "<!-- results: made by `make results`, not by hand -->", "<!-- end of results -->"
-_README = ("table-1-citation", "table-tu")
+_README = ("table-1-citation", "table-2-graph", "table-zinc", "table-tu", "table-dense")
+_WORDS = {"mae": "MAE (less is better)", "roc-auc": "ROC-AUC"}
 _HEAD = """# Results
 
 Made by `make results` from the files in `results/`; the command that made each is below it. `tgnn report results` shows
@@ -47,10 +48,11 @@ def readme_table(results: Sequence[Result]) -> str:
     found = [line for result in results if result.name in _README for line in _lines(result)]
     parts = []
     if found:
-        head = ["data", "runs", "tGNN", "95 % bootstrap interval", "tGNN in the paper", "GCN (or GIN)", "best other"]
+        head = ["data", "test", "runs", "tGNN", "95 % bootstrap interval", "tGNN in the paper"]
+        head += ["GCN (or GIN)", "best other"]
         parts += ["\n".join([_line(head), _line(["---"] * len(head)), *found])]
         parts += [
-            "Test accuracy, mean ± standard deviation; settings and epoch are chosen on validation. "
+            "Mean ± standard deviation; settings and epoch are chosen on validation. "
             "[How that differs from the paper](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
         ]
     else:
@@ -79,7 +81,9 @@ def _readme_line(result: Result, column: str) -> str:
     paper = "" if cell.paper is None else f"{cell.paper:.3f}{spread}"
     interval = "" if ours.interval is None else "{:.3f} to {:.3f}".format(*ours.interval)
     rest = ["" if plain is None else _mean(means[plain]), "" if best is None else f"{best} {_mean(means[best])}"]
-    return _line([column, str(ours.runs), _mean(ours), interval, paper, *rest])
+    data = cell.config.get("data", {}).get("name", column)
+    what = [column if column == data else f"{data}, {column}", _WORDS.get(cell.metric, cell.metric)]
+    return _line([*what, str(ours.runs), _mean(ours), interval, paper, *rest])
 
 
 def _mean(found: Summary) -> str:

@@ -414,7 +414,7 @@ def test_pages(result):
     table = readme_table([result, replace(result, name="theorems", title="Three theorems")])
     found = summary(result.cell("tgnn", "cora").tests)
     ours = f"0.835 ± 0.027 | {found.low:.3f} to {found.high:.3f}"
-    assert f"| cora | 6 | {ours} | 0.881 | 0.812 ± 0.026 |  |" in table
+    assert f"| cora | accuracy | 6 | {ours} | 0.881 | 0.812 ± 0.026 |  |" in table
     assert "pubmed" not in table  # tgnn has no mean there
     assert "docs/results.md): Three theorems." in table
     text = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", table)
@@ -430,7 +430,10 @@ def test_pages(result):
 def test_the_best_other_model_has_the_lowest_error():
     rows = (("tgnn", 0.3), ("gcn", 0.5), ("gat", 0.4), ("mlp", 0.7))
     cells = [replace(cell(row, "zinc", [mean]), metric="mae") for row, mean in rows]
-    assert "| zinc | 1 | 0.300 |  |  | 0.500 | gat 0.400 |" in readme_table([Result("table-tu", "t", cells)])
+    table = readme_table([Result("table-tu", "t", cells)])
+    assert "| zinc | MAE (less is better) | 1 | 0.300 |  |  | 0.500 | gat 0.400 |" in table
+    named = [replace(one, column="atoms", config={"data": {"name": "zinc"}}) for one in cells]
+    assert "| zinc, atoms | MAE" in readme_table([Result("table-zinc", "t", named)])
 
 
 def test_pages_of_the_repository_are_generated():
