@@ -245,8 +245,8 @@ _ALL = (
         runs=4,
         notes=(
             "All have a readout that sums and multiplies, normalized over the batch, and the same data, epochs, "
-            "schedule and size of a batch. Tried on validation: for tGNN some thirty settings (docs/accuracy.md), for GIN "
-            "three (its step is the best of them), for PNA none.",
+            "schedule and size of a batch. Tried on validation: for tGNN some thirty settings (docs/accuracy.md), for "
+            "GIN three (its step is the best of them), for PNA none.",
             "Where the 10,000 molecules to learn from are not the published ones (`tgnn data info zinc` tells), "
             "figures of other papers compare loosely.",
         ),
