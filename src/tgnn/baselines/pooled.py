@@ -11,6 +11,7 @@ from torch_geometric.nn.models import MLP
 
 from tgnn.baselines.shape import Shape
 from tgnn.nn.models.encoder import make_encoder
+from tgnn.nn.models.row_norm import RowNorm
 
 
 class Pooled(torch.nn.Module):
@@ -63,7 +64,7 @@ class Pooled(torch.nn.Module):
         )
         self.dropout, self.residual, self.jump, self.readout = torch.nn.Dropout(dropout), residual, jump, readout
         width = int(readout.width) * (len(self.layers) if jump else 1)  # type: ignore[arg-type]
-        self.readout_norm = torch.nn.BatchNorm1d(width) if readout_norm else torch.nn.Identity()
+        self.readout_norm = RowNorm(width) if readout_norm else torch.nn.Identity()
         widths = [width] + [max(hidden // 2**i, 1) for i in range(1, head_layers)] + [shape.outputs]
         self.head = MLP(widths, dropout=dropout if head_dropout is None else head_dropout, norm=None)
 

@@ -59,7 +59,11 @@ class Readout(torch.nn.Module):
     def _pooling(name: str, width: int, rank: int) -> Aggregation:
         if name == "gated":
             return GatedAggregation(width)
-        return CPAggregation(width, width, rank=rank, scaled=True) if name == "cp" else _CLASSICAL[name]()
+        return (
+            CPAggregation(width, width, rank=rank, scaled=True, smallest_start=1.0)
+            if name == "cp"
+            else _CLASSICAL[name]()
+        )
 
     def forward(self, x: Tensor, batch: Tensor, size: int) -> Tensor:
         rows = [pooling(x, batch, dim_size=size) for pooling in self.poolings]

@@ -31,5 +31,5 @@ def check_features(name: str, x: Any, width: int, weight: Tensor) -> None:
 
 def check_start(smallest: Any) -> None:
     """A size at which factors can start: above 0, at most 1."""
-    if not 0 < smallest <= 1:
-        raise ValueError(f"smallest_start is {smallest}, but must be above 0 and at most 1")
+    if isinstance(smallest, bool) or not isinstance(smallest, (int, float)) or not 0 < smallest <= 1:
+        raise ValueError(f"smallest_start is {smallest!r}, but must be a number above 0 and at most 1")

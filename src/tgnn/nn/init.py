@@ -21,7 +21,7 @@ def many_scales_(weight: Tensor, smallest: float = SMALLEST) -> Tensor:
     Args:
         weight: ``[F, R]``.
         smallest: :math:`s`, for the largest sets: 1e-4 is for hubs of ten thousand; 1 where all sets are small, as the
-            neighbours of an atom are.
+            neighbours of an atom are. One column alone has its root.
 
     Example:
         >>> many_scales_(torch.empty(1000, 5)).std(0).mul(1000**0.5).log10().round().int().tolist()

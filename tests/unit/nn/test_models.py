@@ -196,6 +196,26 @@ def test_each_layer_is_read_by_the_same_readout():
     torch.testing.assert_close(rows[0], torch.cat(expected, 1))
 
 
+def test_a_batch_of_one_graph_has_nothing_to_be_normalized_by():
+    model = GraphTGNN(8, 16, 2, 3, rank=4, readout_norm=True)
+    with pytest.raises(ValueError, match="readout_norm is True, and cannot learn from a batch of one graph"):
+        model(torch.randn(N, 8), EDGES)
+    assert model.eval()(torch.randn(N, 8), EDGES).shape == (1, 3)
+
+
+@pytest.mark.parametrize(("edge_dim", "rank"), [(1, 2), (3, 4), ([3], 3), ([2, 2], 4)])
+def test_edges_are_as_wide_as_what_they_say(edge_dim, rank):
+    """Of numbers, their slopes and a constant; of categories, one row for each."""
+    model = GraphTGNN(8, 16, 2, 3, rank=4, edge_dim=edge_dim)
+    assert model.gnn.convs[0].edge_dim == rank
+    encoder = model.edge_encoder
+    if isinstance(edge_dim, int):
+        torch.nn.init.normal_(encoder.bias)
+    rows = encoder.weight if not isinstance(edge_dim, int) else torch.cat([encoder.weight, encoder.bias.unsqueeze(0)])
+    assert torch.linalg.matrix_rank(rows @ model.gnn.convs[0].lin_edge_low.weight) == rank
+    assert GraphTGNN(8, 2, 2, 3, rank=4, edge_dim=edge_dim).gnn.convs[0].edge_dim == 2  # but no wider than nodes
+
+
 def test_where_the_factors_of_a_graph_start():
     model = GraphTGNN(8, 400, 2, 3, rank=20, edge_dim=400, smallest_start=1.0)
     convs = list(model.gnn.convs)
@@ -227,7 +247,13 @@ def test_categories():
         (lambda: GraphTGNN(None, 16, 2, 3), TypeError, "in_channels is None"),
         (lambda: GraphTGNN(8, 16, 2, 0), ValueError, "out_channels is 0"),
         (lambda: GraphTGNN(8, 16, 2, 3, edge_dim=0), ValueError, "edge_dim is 0"),
-        (lambda: GraphTGNN(8, 16, 2, 3, smallest_start=2), ValueError, "smallest_start is 2, but must be above 0"),
+        (
+            lambda: GraphTGNN(8, 16, 2, 3, smallest_start=2),
+            ValueError,
+            "smallest_start is 2, but must be a number above 0",
+        ),
+        (lambda: TGNN(8, 16, 2, 3, rank=0, smallest_start="a"), ValueError, "smallest_start is 'a', but must be"),
+        (lambda: GraphTGNN(8, 16, 2, 3, jk="max"), TypeError, "GraphTGNN has no jk; jump=True reads all layers"),
         (lambda: GraphTGNN(8, 16, 2, 3, rank=0), ValueError, "use readout='sum' or 'mean'"),
     ],
 )

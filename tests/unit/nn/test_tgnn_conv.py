@@ -293,3 +293,14 @@ def test_many_neighbours_in_half_precision():
     for mix in ("scalar", "node"):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert TGNNConv(4, 2, 2, mix=mix)(sparse, torch.tensor([[0], [1]])).isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("edges", [[[0, 1], [1, 2]], [[0, 1], [1, 1]]], ids=["no loop", "a loop"])
+def test_features_of_edges_in_half_precision(dtype, edges):
+    conv, x = TGNNConv(8, 4, 5, edge_dim=3), torch.randn(3, 8)
+    edge_index, attr = torch.tensor(edges), torch.randn(2, 3)
+    whole = conv(x, edge_index, None, attr)
+    out = conv.to(dtype)(x.to(dtype), edge_index, None, attr.to(dtype))
+    assert out.dtype == dtype
+    torch.testing.assert_close(out.float(), whole, rtol=0.1, atol=0.1)

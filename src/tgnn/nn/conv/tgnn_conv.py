@@ -11,7 +11,7 @@ from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
-from tgnn.nn.checks import check_size
+from tgnn.nn.checks import check_size, check_start
 from tgnn.nn.init import SMALLEST, many_scales_
 from tgnn.nn.linear import FeatureLinear
 from tgnn.nn.mixing import ScalarMix, make_mix
@@ -106,6 +106,7 @@ class TGNNConv(MessagePassing):
         check_size("rank", rank, at_least=0 if low_order is not None else 1)
         if edge_dim is not None:
             check_size("edge_dim", edge_dim, lazy=True)
+        check_start(smallest_start)
         if isinstance(in_channels, (tuple, list)) and len(in_channels) != 2:
             raise ValueError(f"in_channels is {in_channels}, but must be a number or a pair of numbers")
         pair = isinstance(in_channels, (tuple, list))
@@ -292,5 +293,5 @@ def _sum_of_edges(near: Neighborhood) -> Tensor:
     """The edge features summed over the edges into each node: before the linear map, so with few columns."""
     attr = near.edge_attr
     assert attr is not None
-    attr = attr if near.weight is None else attr * near.weight[: attr.size(0)].unsqueeze(1)
+    attr = attr if near.weight is None else attr * near.weight[: attr.size(0)].to(attr.dtype).unsqueeze(1)
     return attr.new_zeros(near.size[1], attr.size(1)).index_add(0, as_edge_index(near.graph)[1, : attr.size(0)], attr)

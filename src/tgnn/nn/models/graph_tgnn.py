@@ -14,6 +14,7 @@ from tgnn.nn.aggr import CPAggregation
 from tgnn.nn.checks import check_size
 from tgnn.nn.init import SMALLEST
 from tgnn.nn.models.encoder import make_encoder
+from tgnn.nn.models.row_norm import RowNorm
 from tgnn.nn.models.tgnn import TGNN
 from tgnn.nn.neighborhood import as_edge_index
 
@@ -40,13 +41,13 @@ class GraphTGNN(torch.nn.Module):
         edge_dim: The same for ``edge_attr``: a width, or the sizes of categorical columns; ``None``: no edge features.
         readout: ``"sum+cp"`` as above, ``"mean+cp"``, or one of ``"sum"``, ``"mean"``, ``"cp"`` alone.
         scaled_readout: Whether the factors of the readout are drawn towards 1 as above; else Definition 1 as it is.
+        dropout: Probability to drop an entry between layers and in the head.
+        norm: Normalization after each layer.
+        head_layers: Layers of the head, an MLP.
         readout_norm: Whether the row of a graph is normalized over the batch, before the head.
         jump: Whether all layers are read, each by that readout, and not the last alone.
         smallest_start: How near to 1 some factors start, in layers and readout (:class:`~tgnn.CPAggregation`); 1 for
             molecules, whose atoms have few neighbours.
-        dropout: Probability to drop an entry between layers and in the head.
-        norm: Normalization after each layer.
-        head_layers: Layers of the head, an MLP.
         **kwargs: Arguments of :class:`~tgnn.nn.TGNN` and :class:`~tgnn.nn.TGNNConv`, such as ``root_weight``.
 
     Shapes:
@@ -72,12 +73,13 @@ class GraphTGNN(torch.nn.Module):
         edge_dim: int | Sequence[int] | None = None,
         readout: str = "sum+cp",
         scaled_readout: bool = True,
-        readout_norm: bool = False,
-        jump: bool = False,
-        smallest_start: float = SMALLEST,
         dropout: float = 0.0,
         norm: str | Callable[..., Any] | None = "batch_norm",
         head_layers: int = 2,
+        *,
+        readout_norm: bool = False,
+        jump: bool = False,
+        smallest_start: float = SMALLEST,
         **kwargs: Any,
     ) -> None:
         super().__init__()
@@ -86,6 +88,8 @@ class GraphTGNN(torch.nn.Module):
         check_size("hidden_channels", hidden_channels)
         check_size("out_channels", out_channels)
         check_size("head_layers", head_layers)
+        if "jk" in kwargs:
+            raise TypeError("GraphTGNN has no jk; jump=True reads all layers")
         if rank == 0 and "cp" in readout:
             raise ValueError(f"rank is 0, no products, but readout is {readout!r}; use readout='sum' or 'mean'")
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
@@ -116,7 +120,7 @@ class GraphTGNN(torch.nn.Module):
                 hidden_channels, rank=rank, scaled=scaled_readout, smallest_start=smallest_start
             )
         pooled = len(parts) * hidden_channels * (num_layers if jump else 1)
-        self.readout_norm = torch.nn.BatchNorm1d(pooled) if readout_norm else None
+        self.readout_norm = RowNorm(pooled) if readout_norm else None
         widths = [pooled, *[hidden_channels] * (head_layers - 1), out_channels]
         self.head = MLP(widths, dropout=dropout, norm=None)
 
@@ -174,9 +178,10 @@ class GraphTGNN(torch.nn.Module):
 
 
 def _width_of(edges: int | Sequence[int], hidden: int) -> int:
-    """No wider than what edges can say: each layer maps it once more, and there are many edges."""
-    width = sum(edges) if isinstance(edges, (list, tuple)) else edges
-    return min(width, hidden) if isinstance(width, int) and width > 0 else hidden
+    """No wider than what edges can say (of numbers, a constant too): each layer maps it, and there are many edges."""
+    if isinstance(edges, (list, tuple)):
+        return min(sum(edges), hidden)
+    return min(edges + 1, hidden) if isinstance(edges, int) and edges > 0 else hidden
 
 
 def _check_batch(batch: Any, nodes: int) -> None:
