@@ -43,6 +43,7 @@ _PAPERS_EFFICIENCY = {
     "data.split": "per-class-quota",
     "data.features": "row-sum",
     "train.choose": "metric",
+    "train.shares": "learned",
 }
 
 _READ_ALIKE = {"model.readout": "sum+cp", "model.readout_norm": True}

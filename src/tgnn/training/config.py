@@ -79,6 +79,10 @@ class TrainConfig(_Section):
     choose: Literal["metric", "loss"] = Field(
         default="metric", description="By which figure of validation the best epoch is chosen."
     )
+    shares: Literal["learned", "validation"] = Field(
+        default="learned",
+        description="Shares of classes that are expected: as in what is learned from, or as in validation.",
+    )
     batch_size: int | None = Field(
         default=None, ge=1, description="Graphs, or seed nodes, in a batch. Nodes: all if not set."
     )
@@ -111,8 +115,9 @@ class Config(_Section):
             del plain["data"][key]
         for key in ("threads", "save_every", "track", "workers"):
             del plain["train"][key]
-        if plain["train"]["choose"] == "metric":  # older runs do not say it
-            del plain["train"]["choose"]
+        for key, usual in (("choose", "metric"), ("shares", "learned")):  # older runs do not say it
+            if plain["train"][key] == usual:
+                del plain["train"][key]
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -188,7 +188,7 @@ def one_epoch(
 
 def judge(task: Task, outputs: Tensor, truth: Tensor) -> tuple[float, float]:
     """Metric and loss."""
-    return task.score(outputs, truth), float(task.loss(outputs, truth))
+    return task.score(outputs, truth), float(task.loss(task.shifted(outputs), truth))
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,8 +17,8 @@ from tgnn.data.formats.packed import PackedGraphs
 from tgnn.data.load import load
 from tgnn.data.scale import scale_rows
 from tgnn.data.splits import Split
-from tgnn.training.config import Config, DataConfig
-from tgnn.training.task import Task, for_target
+from tgnn.training.config import Config, DataConfig, WrongConfig
+from tgnn.training.task import Task, for_target, shift_of_shares
 
 
 class SealedLabels:
@@ -66,6 +66,8 @@ def prepare(config: Config) -> Prepared:
     data = load(settings.name, settings.root, settings.offline, split=settings.split, seed=config.train.seed)
     prepared = seal(with_features(data, settings), getattr(data, "split", None))
     complete(prepared.data, config.model.name)
+    if config.train.shares == "validation":
+        prepared.task = _expecting(prepared)
     return prepared
 
 
@@ -74,6 +76,15 @@ def prepare_blind(config: Config) -> Prepared:
     prepared = prepare(config)
     prepared.sealed.open()
     return prepared
+
+
+def _expecting(prepared: Prepared) -> Task:
+    """The task where classes have the shares of the validation part."""
+    y, split = prepared.data.y, prepared.split
+    assert y is not None
+    if prepared.task.target != "classes":
+        raise WrongConfig(f"train.shares is validation: {prepared.data.about.name} has no classes; leave it out")
+    return replace(prepared.task, shift=shift_of_shares(y[split.train], y[split.val], prepared.shape.outputs))
 
 
 def complete(data: Loaded, model: str) -> None:

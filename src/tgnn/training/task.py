@@ -23,6 +23,7 @@ class Task:
         metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``.
         center: Mean of the training targets, for numbers, one for each: models learn standardised ones.
         scale: Their standard deviations.
+        shift: Added to the output of each class before one is predicted (:func:`shift_of_shares`); none: nothing is.
 
     Example:
         >>> task = Task("classes", "accuracy")
@@ -34,9 +35,10 @@ class Task:
     metric: str
     center: Sequence[float] = (0.0,)
     scale: Sequence[float] = (1.0,)
+    shift: Sequence[float] = ()
 
     def __post_init__(self) -> None:
-        for name in ("center", "scale"):  # a file has lists
+        for name in ("center", "scale", "shift"):  # a file has lists
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
@@ -54,6 +56,10 @@ class Task:
             out, y = out[known], y[known]
         return F.binary_cross_entropy_with_logits(out, y) if self.target == "labels" else F.l1_loss(out, y)
 
+    def shifted(self, out: Tensor) -> Tensor:
+        """Outputs for the shares of classes that are expected; training sees those that were learned from."""
+        return out + self._row(self.shift, out) if self.shift else out
+
     @staticmethod
     def _row(values: Sequence[float], like: Tensor) -> Tensor:
         return torch.tensor(values, dtype=like.dtype, device=like.device)
@@ -64,7 +70,7 @@ class Task:
     def score(self, out: Tensor, y: Tensor) -> float:
         """The metric, over examples whose target is known; of OGB's definition for ROC-AUC."""
         if self.metric == "accuracy":
-            return float((out.argmax(1) == y).float().mean())
+            return float((self.shifted(out).argmax(1) == y).float().mean())
         if self.metric == "mae":
             y = y.to(out.dtype).reshape(out.shape)
             return float((self._unscaled(out) - y).abs()[~y.isnan()].mean())
@@ -80,6 +86,7 @@ class Task:
         """Classes and probabilities; labels (0/1) and their probabilities; or numbers."""
         out = out.float()
         if self.target == "classes":
+            out = self.shifted(out)
             return out.argmax(1), out.softmax(1)
         if self.target == "labels":
             return (out > 0).long(), out.sigmoid()
@@ -98,6 +105,28 @@ def for_target(target: str, metric: str, y: Tensor) -> Task:
         center.append(float(known.mean()) if known.numel() else 0.0)
         scale.append(spread if spread > 0 else 1.0)
     return Task(target, metric, tuple(center), tuple(scale))
+
+
+def shift_of_shares(learned: Tensor, expected: Tensor, classes: int) -> tuple[float, ...]:
+    r"""What outputs must be shifted by where classes have other shares than in the examples learned from.
+
+    By Bayes' rule a classifier that learned from shares :math:`p_c` and meets shares :math:`q_c` adds
+    :math:`\log q_c - \log p_c` to the logit of class :math:`c` (Saerens et al. 2002). Splits by quota learn from
+    as many examples of each class, and small classes are then rare or absent elsewhere. Each class counts for one
+    example more than there are, so that none is impossible.
+
+    Args:
+        learned: Classes of the examples to learn from.
+        expected: Of others, such as those of validation.
+        classes: How many there are.
+
+    Example:
+        >>> shift_of_shares(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 1, 1]), 2)
+        (-0.405..., 0.287...)
+    """
+    shares = [torch.bincount(part, minlength=classes).double() + 1 for part in (learned, expected)]
+    before, after = ((counts / counts.sum()).log() for counts in shares)
+    return tuple((after - before).tolist())
 
 
 def _roc_auc(out: Tensor, y: Tensor) -> float:

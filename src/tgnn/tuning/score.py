@@ -39,7 +39,9 @@ class Halves:
 
     def _can_judge(self, *halves: Tensor) -> bool:
         """Not where there are too few: ROC-AUC needs a 0 and a 1."""
-        width = int(self._truth.max()) + 1 if self._task.target == "classes" else self._truth[0].numel()
+        width = self._truth[0].numel()
+        if self._task.target == "classes":
+            width = len(self._task.shift) or int(self._truth.max()) + 1
         try:
             for half in halves:
                 judge(self._task, torch.zeros(len(half), width), self._truth[half])

@@ -328,9 +328,10 @@ def test_the_best_epoch_is_chosen_by_metric_or_loss(by):
     assert progress.best_epoch == (by_loss if by == "loss" else by_metric)
 
 
-def test_choosing_by_the_metric_has_the_hash_it_had_before_there_was_a_choice():
-    assert make_config({}).hash == make_config({"train": {"choose": "metric"}}).hash
-    assert make_config({}).hash != make_config({"train": {"choose": "loss"}}).hash
+def test_what_is_usual_has_the_hash_it_had_before_there_was_a_choice():
+    for key, usual, other in (("choose", "metric", "loss"), ("shares", "learned", "validation")):
+        assert make_config({}).hash == make_config({"train": {key: usual}}).hash
+        assert make_config({}).hash != make_config({"train": {key: other}}).hash
 
 
 @pytest.mark.parametrize("name", ["gcn", "gat", "graphsage", "tgnn"])

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
+import polars as pl
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
 
-from tgnn.training.task import Task, for_target
+from tgnn.training.config import WrongConfig
+from tgnn.training.prepare import prepare
+from tgnn.training.recipes import resolve
+from tgnn.training.task import Task, for_target, shift_of_shares
 
 
 def test_metrics_are_those_of_scikit_learn():
@@ -80,3 +86,42 @@ def test_predictions_that_are_no_numbers_are_never_the_best():
     assert not task.better(nan, 0.5)
     assert task.better(0.5, nan)
     assert float(task.loss(torch.ones(2, 1), torch.tensor([nan, nan]))) == 0
+
+
+def test_shifted_outputs_are_the_posterior_of_other_shares():
+    """Bayes' rule written out: three normal densities, learned from equal shares and met in others."""
+    x = torch.linspace(-3, 6, 200, dtype=torch.float64)
+    densities = torch.stack([torch.exp(-((x - mean) ** 2) / 2) for mean in (0.0, 1.5, 3.0)], dim=1)
+    learned, expected = torch.arange(3).repeat(50_000), torch.tensor([0] * 1_000 + [1] * 9_000 + [2] * 90_000)
+    task = Task("classes", "accuracy", shift=shift_of_shares(learned, expected, 3))
+    classes, probabilities = task.predictions(densities.log())
+    joint = densities * torch.tensor([0.01, 0.09, 0.9], dtype=torch.float64)
+    assert torch.allclose(probabilities.double(), joint / joint.sum(1, keepdim=True), atol=1e-3)
+    assert torch.equal(classes, joint.argmax(1))
+    assert not torch.equal(classes, densities.argmax(1))
+    assert task.score(densities.log(), joint.argmax(1)) == 1.0
+    assert task.loss(densities.log(), classes) == Task("classes", "accuracy").loss(densities.log(), classes)
+
+
+def test_a_class_that_is_not_expected_is_not_impossible():
+    shift = shift_of_shares(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0]), 3)
+    assert all(map(math.isfinite, shift))
+    assert shift[1] < 0 < shift[0]
+    assert Task("classes", "accuracy", shift=shift).predictions(torch.tensor([[0.0, 9.0, 0.0]]))[0].item() == 1
+
+
+def test_shares_of_validation_are_expected_where_that_is_asked_for(tmp_path):
+    usual, asked = (
+        prepare(resolve("digits", "tgnn", "node", changes={"train.shares": shares, "data.split": "per-class-quota"}))
+        for shares in ("learned", "validation")
+    )
+    y, split = asked.data.y, asked.split
+    assert usual.task.shift == ()
+    assert asked.task.shift == shift_of_shares(y[split.train], y[split.val], 10)
+    assert max(map(abs, asked.task.shift)) > 0.01
+    pl.DataFrame({"id": range(40), "x": range(40), "label": [i / 7 for i in range(40)]}).write_csv(
+        tmp_path / "nodes.csv"
+    )
+    pl.DataFrame({"source": range(39), "target": range(1, 40)}).write_csv(tmp_path / "edges.csv")
+    with pytest.raises(WrongConfig, match="shares is validation: .* has no classes"):
+        prepare(resolve(str(tmp_path), "tgnn", "node", changes={"train.shares": "validation"}))
