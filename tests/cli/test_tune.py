@@ -121,6 +121,17 @@ def test_json_and_dry_run(run, tmp_path, monkeypatch):
     assert str(tmp_path) not in out
 
 
+def test_decays_are_those_of_the_optimizer(run):
+    decays = {}
+    for name in ("adam", "adamw"):
+        code, out, err = run("tune", "karate", "--dry-run", "--json", f"--set=optimizer.name={name}")
+        assert code == 0, err
+        decays[name] = json.loads(out)["space"]["optimizer.weight_decay"]
+    assert max(decays["adam"]) == 0.005
+    assert {0.0, 0.2} < set(decays["adamw"])
+    assert not {0.0001, 0.001} & set(decays["adamw"])
+
+
 def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
     from tests.cli.test_train import write_friends
 

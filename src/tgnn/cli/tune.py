@@ -108,7 +108,7 @@ def _plan(
     own = dict(_key_and_values(text) for text in search)
     prepared = prepare_blind(config)
     check_search(config, prepared.shape.level, own)
-    space = {**space_of(config.model.name, prepared), **own}
+    space = {**space_of(config, prepared), **own}
     space = {key: values for key, values in space.items() if values and key not in fixed}
     if not space:
         raise typer.BadParameter("nothing is left to search", param_hint="--search")

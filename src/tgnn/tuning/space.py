@@ -13,17 +13,21 @@ from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 from tgnn.training.prepare import Prepared
 
 _FEATURES = ("stored", "row-sum", "row-l2")
+_DECAY_OF_ADAMW = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5)
+"""Its decay is a share of the step, Adam's a part of the gradient: their sizes have nothing to do with one another."""
 
 
-def space_of(model: str, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
+def space_of(config: Config, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
     """Settings and the values to try.
 
     Args:
-        model: Name of the model.
+        config: Where the search starts.
         prepared: The data.
     """
     shape = prepared.shape
-    space: dict[str, tuple[Any, ...]] = dict(search_space(model, shape.level))
+    space: dict[str, tuple[Any, ...]] = dict(search_space(config.model.name, shape.level))
+    if config.optimizer.name == "adamw":
+        space["optimizer.weight_decay"] = _DECAY_OF_ADAMW
     if shape.level == "node" and isinstance(shape.features, int):
         space["data.features"] = _FEATURES
     if prepared.task.metric == "accuracy":
