@@ -104,6 +104,31 @@ def test_graphs_numbers_and_labels(run, tmp_path):
     assert pl.read_csv(tmp_path / "p.csv").columns == ["id", "prediction"]
 
 
+def test_shares_of_classes_that_are_expected(run, tmp_path):
+    """Learned from as many of each class; expected as in validation, also when others ask the model."""
+    data, odd = tmp_path / "data", np.arange(300) % 3 == 0
+    data.mkdir()
+    nodes = {"id": range(300), "x": odd + np.arange(300) % 7 / 7, "label": np.where(odd, "a", "b")}
+    pl.DataFrame(nodes).write_csv(data / "nodes.csv")
+    pl.DataFrame({"source": range(295), "target": range(5, 300)}).write_csv(data / "edges.csv")
+    said, shift = {}, {}
+    for shares in ("learned", "validation"):
+        folder, table = tmp_path / shares, tmp_path / f"{shares}.csv"
+        words = ("--split", "per-class-quota", "--epochs", "3", "--set", f"train.shares={shares}")
+        code, _, err = run("train", "--data", str(data), "--out", str(folder), *words)
+        assert code == 0, err
+        shift[shares] = json.loads((folder / "data.json").read_text())["task"]["shift"]
+        found = json.loads(run("evaluate", str(folder), "--json")[1])
+        assert found["test"] == found["recorded"]
+        code, _, err = run("predict", str(folder), "--data", str(data), "--out", str(table))
+        assert code == 0, err
+        said[shares] = pl.read_csv(table).select("probability a", "probability b").to_numpy()
+    assert shift["learned"] == []
+    assert max(map(abs, shift["validation"])) > 0.5
+    odds = said["learned"] * np.exp(shift["validation"])
+    assert said["validation"] == pytest.approx(odds / odds.sum(1, keepdims=True), abs=1e-4)
+
+
 def test_several_runs(run, tmp_path):
     code, out, err = run(
         "train", "karate", *QUICK, "--runs", "3", "--jobs", "1", "--out", str(tmp_path / "runs"), "--json"

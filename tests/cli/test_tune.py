@@ -130,6 +130,11 @@ def test_decays_are_those_of_the_optimizer(run):
     assert max(decays["adam"]) == 0.005
     assert {0.0, 0.2} < set(decays["adamw"])
     assert not {0.0001, 0.001} & set(decays["adamw"])
+    both = ("tune", "karate", "--dry-run", "--search", "optimizer.name=adam,adamw")
+    code, out, err = run(*both)
+    assert code == 2
+    assert "--search optimizer.weight_decay=" in " ".join(err.replace("│", " ").split())
+    assert run(*both, "--search", "optimizer.weight_decay=0,0.1")[0] == 0
 
 
 def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):

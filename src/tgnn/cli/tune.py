@@ -108,6 +108,12 @@ def _plan(
     own = dict(_key_and_values(text) for text in search)
     prepared = prepare_blind(config)
     check_search(config, prepared.shape.level, own)
+    if len(own.get("optimizer.name", ())) > 1 and not {"optimizer.weight_decay"} & {*own, *fixed}:
+        raise typer.BadParameter(
+            "decays of adam and adamw are of other sizes: say which to try, such as "
+            "--search optimizer.weight_decay=0,0.001,0.1, or search them one by one",
+            param_hint="--search",
+        )
     space = {**space_of(config, prepared), **own}
     space = {key: values for key, values in space.items() if values and key not in fixed}
     if not space:

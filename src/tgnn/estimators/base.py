@@ -29,7 +29,7 @@ from tgnn.training import loop
 from tgnn.training.batches import make_batches
 from tgnn.training.check import lacks
 from tgnn.training.config import Config
-from tgnn.training.prepare import complete, shape_of
+from tgnn.training.prepare import complete, expect_shares, shape_of
 from tgnn.training.run import find_device, make_model, set_threads
 from tgnn.training.task import Task
 
@@ -163,6 +163,7 @@ class Estimator(BaseEstimator, ABC):
         examples = self._examples(X, y, validation)
         codes, classes = self._encode(examples.y)
         prepared = prepare_examples(examples, codes, classes, self.validation_fraction, config.train.seed, config.data)
+        expect_shares(prepared, config.train.shares)
         complete(prepared.data, config.model.name)
         device = find_device(config.train.device)
         history: list[dict[str, Any]] = []

@@ -66,8 +66,7 @@ def prepare(config: Config) -> Prepared:
     data = load(settings.name, settings.root, settings.offline, split=settings.split, seed=config.train.seed)
     prepared = seal(with_features(data, settings), getattr(data, "split", None))
     complete(prepared.data, config.model.name)
-    if config.train.shares == "validation":
-        prepared.task = _expecting(prepared)
+    expect_shares(prepared, config.train.shares)
     return prepared
 
 
@@ -78,13 +77,18 @@ def prepare_blind(config: Config) -> Prepared:
     return prepared
 
 
-def _expecting(prepared: Prepared) -> Task:
-    """The task where classes have the shares of the validation part."""
+def expect_shares(prepared: Prepared, shares: str) -> None:
+    """Makes predictions expect the shares of classes of the validation part, where that is asked for."""
     y, split = prepared.data.y, prepared.split
+    if shares == "learned":
+        return
     assert y is not None
     if prepared.task.target != "classes":
-        raise WrongConfig(f"train.shares is validation: {prepared.data.about.name} has no classes; leave it out")
-    return replace(prepared.task, shift=shift_of_shares(y[split.train], y[split.val], prepared.shape.outputs))
+        what = prepared.data.about.name or "what is to be told"
+        raise WrongConfig(f"train.shares is validation: {what} has no classes; leave it out")
+    if not len(split.val):
+        raise WrongConfig("train.shares is validation, but no examples are held out for validation; leave it out")
+    prepared.task = replace(prepared.task, shift=shift_of_shares(y[split.train], y[split.val], prepared.shape.outputs))
 
 
 def complete(data: Loaded, model: str) -> None:

@@ -112,8 +112,9 @@ def shift_of_shares(learned: Tensor, expected: Tensor, classes: int) -> tuple[fl
 
     By Bayes' rule a classifier that learned from shares :math:`p_c` and meets shares :math:`q_c` adds
     :math:`\log q_c - \log p_c` to the logit of class :math:`c` (Saerens et al. 2002). Splits by quota learn from
-    as many examples of each class, and small classes are then rare or absent elsewhere. Each class counts for one
-    example more than there are, so that none is impossible.
+    as many examples of each class, and small classes are then rare or absent elsewhere. To what is expected some
+    examples of the shares that were learned are added, one for each class, so that none is impossible. Of a class that
+    nothing was learned of, nothing can be known: it is not shifted.
 
     Args:
         learned: Classes of the examples to learn from.
@@ -124,9 +125,10 @@ def shift_of_shares(learned: Tensor, expected: Tensor, classes: int) -> tuple[fl
         >>> shift_of_shares(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 1, 1]), 2)
         (-0.405..., 0.287...)
     """
-    shares = [torch.bincount(part, minlength=classes).double() + 1 for part in (learned, expected)]
-    before, after = ((counts / counts.sum()).log() for counts in shares)
-    return tuple((after - before).tolist())
+    before, there = (torch.bincount(part, minlength=classes).double() for part in (learned, expected))
+    before = before / before.sum()
+    after = (there + classes * before) / (there.sum() + classes)
+    return tuple(torch.where(before > 0, (after / before).log(), 0).tolist())
 
 
 def _roc_auc(out: Tensor, y: Tensor) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import fmean
 
 import torch
@@ -13,7 +14,7 @@ from tgnn.training.hearing import quietly
 from tgnn.training.loop import Epoch, fit, is_better, judge
 from tgnn.training.prepare import prepare_blind
 from tgnn.training.run import find_device, make_model, set_threads
-from tgnn.training.task import Task
+from tgnn.training.task import Task, shift_of_shares
 
 
 class Halves:
@@ -27,15 +28,23 @@ class Halves:
         truth: Targets of the validation examples.
         by: ``"metric"`` or ``"loss"``, what the epoch is chosen by.
         seed: Of the halves; classes have the same share in both.
+        learned: Classes of the examples to learn from. Where the task expects the shares of validation, each half is
+            judged by what the other one makes expect, and halves are drawn freely: else each would know the other's.
     """
 
-    def __init__(self, task: Task, truth: Tensor, by: str, seed: int) -> None:
+    def __init__(self, task: Task, truth: Tensor, by: str, seed: int, learned: Tensor | None = None) -> None:
         self._task, self._truth, self._by = task, truth, by
         order = torch.randperm(len(truth), generator=torch.Generator().manual_seed(seed))
-        if truth.dim() == 1:
+        if truth.dim() == 1 and not task.shift:
             order = order[truth[order].argsort(stable=True)]
         self._halves = (order[0::2], order[1::2]) if self._can_judge(order[0::2], order[1::2]) else (order, order)
+        self._tasks = [self._expecting(half, learned) for half in self._halves]
         self._best: list[tuple[tuple[float, float], float] | None] = [None, None]
+
+    def _expecting(self, half: Tensor, learned: Tensor | None) -> Task:
+        if not self._task.shift or learned is None:
+            return self._task
+        return replace(self._task, shift=shift_of_shares(learned, self._truth[half], len(self._task.shift)))
 
     def _can_judge(self, *halves: Tensor) -> bool:
         """Not where there are too few: ROC-AUC needs a 0 and a 1."""
@@ -52,11 +61,11 @@ class Halves:
     def see(self, outputs: Tensor) -> None:
         """After an epoch."""
         outputs = outputs.cpu()
-        found = [judge(self._task, outputs[half], self._truth[half]) for half in self._halves]
         for mine, other in ((0, 1), (1, 0)):
-            before = self._best[mine]
-            if is_better(self._task, self._by, found[mine], (None, None) if before is None else before[0]):
-                self._best[mine] = found[mine], found[other][0]
+            task, before, half = self._tasks[mine], self._best[mine], self._halves[mine]
+            found = judge(task, outputs[half], self._truth[half])
+            if is_better(task, self._by, found, (None, None) if before is None else before[0]):
+                self._best[mine] = found, task.score(outputs[self._halves[other]], self._truth[self._halves[other]])
 
     @property
     def score(self) -> float:
@@ -76,7 +85,8 @@ def validation_score(config: Config, tell: Callable[[int, float], None] = lambda
         prepared = prepare_blind(config)
         assert prepared.data.y is not None
         truth = prepared.data.y[prepared.split.val]
-        halves = Halves(prepared.task, truth, config.train.choose, config.train.seed)
+        learned = prepared.data.y[prepared.split.train]
+        halves = Halves(prepared.task, truth, config.train.choose, config.train.seed, learned)
 
         def look(epoch: Epoch) -> None:
             halves.see(epoch.outputs)

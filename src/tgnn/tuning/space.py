@@ -37,7 +37,8 @@ def space_of(config: Config, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
 
 _NEVER = (
     *("data.name", "data.root", "data.offline", "data.split", "model.name"),
-    *("train.seed", "train.threads", "train.workers", "train.device", "train.track", "train.save_every"),
+    *("train.seed", "train.shares", "train.threads", "train.workers"),
+    *("train.device", "train.track", "train.save_every"),
 )
 
 

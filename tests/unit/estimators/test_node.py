@@ -29,6 +29,21 @@ def test_digits_are_read():
     assert model.history_[model.best_epoch_]["val_accuracy"] == max(line["val_accuracy"] for line in model.history_)
 
 
+def test_shares_of_classes_that_are_held_out_are_expected(club):
+    held = np.arange(34) % 3 == 0
+    y = np.where(held, 0, club.y)
+    said = {}
+    for shares in ("learned", "validation"):
+        model = NodeClassifier(**QUICK, options={"train.shares": shares}).fit(club, y, validation=held)
+        said[shares] = model.predict_proba(club), model.task_.shift
+    odds = said["learned"][0] * np.exp(said["validation"][1])
+    assert said["learned"][1] == ()
+    assert said["validation"][1][0] > 0.2
+    assert said["validation"][0] == pytest.approx(odds / odds.sum(1, keepdims=True), abs=1e-4)
+    with pytest.raises(ValueError, match="has no classes"):
+        NodeRegressor(**QUICK, options={"train.shares": "validation"}).fit(club, np.arange(34) / 3)
+
+
 def test_numbers_are_told(planted):
     x, edges, y = planted
     model = NodeRegressor(graph=(x, edges), epochs=120, dropout=0.0, random_state=0).fit(np.arange(225), y[:225])

@@ -312,6 +312,7 @@ def test_the_row_that_others_are_tested_against():
         return list(against(Result("t", "t", [cell(row, "d", tests) for row in rows]), "d"))
 
     assert tested("gcn", "tgnn") == ["gcn"]
+    assert tested("gcn as learned", "gcn", "tgnn as learned", "tgnn") == ["gcn as learned", "gcn", "tgnn as learned"]
     assert tested("tgnn 8", "mean 32") == ["mean 32"]
     assert tested("cp", "sum", "cp+sum") == ["cp", "sum"]
     assert tested("tgnn 8", "tgnn 16", "gcn 8") == []

@@ -10,6 +10,7 @@ import torch
 from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
 
 from tgnn.training.config import WrongConfig
+from tgnn.training.loop import judge
 from tgnn.training.prepare import prepare
 from tgnn.training.recipes import resolve
 from tgnn.training.task import Task, for_target, shift_of_shares
@@ -108,6 +109,26 @@ def test_a_class_that_is_not_expected_is_not_impossible():
     assert all(map(math.isfinite, shift))
     assert shift[1] < 0 < shift[0]
     assert Task("classes", "accuracy", shift=shift).predictions(torch.tensor([[0.0, 9.0, 0.0]]))[0].item() == 1
+
+
+@pytest.mark.parametrize(
+    ("learned", "expected", "signs"),
+    [
+        ((400, 200, 1), (140, 70, 0), (1, 1, -1)),  # not in validation: less likely than learned
+        ((402, 195, 3), (134, 65, 1), (0, 0, 0)),  # the same shares: nothing is shifted
+        ((400, 200, 0), (134, 66, 0), (1, -1, 0)),  # nobody has seen it
+        ((400, 200, 0), (90, 50, 60), (-1, -1, 0)),  # nothing was learned of it
+    ],
+)
+def test_rare_and_missing_classes(learned, expected, signs):
+    parts = (torch.arange(3).repeat_interleave(torch.tensor(counts)) for counts in (learned, expected))
+    assert [round(value, 9) and math.copysign(1, value) for value in shift_of_shares(*parts, 3)] == list(signs)
+
+
+def test_the_loss_of_validation_is_of_what_is_expected():
+    out, y = torch.tensor([[0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 0])
+    task = Task("classes", "accuracy", shift=(2.0, -2.0))
+    assert judge(task, out, y) == (1.0, pytest.approx(float(task.loss(out + torch.tensor([2.0, -2.0]), y))))
 
 
 def test_shares_of_validation_are_expected_where_that_is_asked_for(tmp_path):

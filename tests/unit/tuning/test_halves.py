@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tgnn.training.task import Task
+from tgnn.training.task import Task, shift_of_shares
 from tgnn.tuning.score import Halves
 
 
@@ -43,6 +43,26 @@ def test_the_epoch_is_chosen_by_what_was_asked(by, expected):
     halves.see(right * 1e-3)  # all right, none sure
     halves.see(torch.where(torch.arange(16).unsqueeze(1) < 4, -1e-3 * right, 9 * right))  # sure, a quarter just wrong
     assert halves.score == expected
+
+
+def test_shares_are_expected_by_what_the_other_half_has():
+    """Twenty classes of which nothing is known: shares of the examples that judge would tell some of them."""
+    learned, found = torch.arange(20).repeat(10), []
+    for seed in range(100):
+        truth = torch.randint(20, (60,), generator=torch.Generator().manual_seed(seed))
+        task = Task("classes", "accuracy", shift=shift_of_shares(learned, truth, 20))
+        halves = Halves(task, truth, "metric", seed, learned)
+        halves.see(torch.zeros(60, 20))
+        found.append(halves.score)
+    assert sum(found) / 100 == pytest.approx(0.05, abs=0.015)
+
+
+def test_a_class_may_be_missing_from_validation():
+    learned, truth = torch.arange(5).repeat(4), torch.tensor([0, 1] * 8)
+    task = Task("classes", "accuracy", shift=shift_of_shares(learned, truth, 5))
+    halves = Halves(task, truth, "metric", 0, learned)
+    halves.see(torch.nn.functional.one_hot(truth, 5) + 1.1 * torch.eye(5)[4])  # 4 is likelier, but not expected
+    assert halves.score == 1.0
 
 
 def test_both_halves_have_the_classes():
