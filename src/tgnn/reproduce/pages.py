@@ -53,6 +53,7 @@ def readme_table(results: Sequence[Result]) -> str:
         parts += ["\n".join([_line(head), _line(["---"] * len(head)), *found])]
         parts += [
             "Mean ± standard deviation; no setting and no epoch was chosen by test labels. "
+            "Classes of citation networks are expected as often as validation has them, by all models. "
             "[How that differs from the paper](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
         ]
     else:
