@@ -108,7 +108,7 @@ def _plan(
     own = dict(_key_and_values(text) for text in search)
     prepared = prepare_blind(config)
     check_search(config, prepared.shape.level, own)
-    if len(own.get("optimizer.name", ())) > 1 and not {"optimizer.weight_decay"} & {*own, *fixed}:
+    if len(own.get("optimizer.name", ())) > 1 and "optimizer.weight_decay" not in {**own, **fixed}:
         raise typer.BadParameter(
             "decays of adam and adamw are of other sizes: say which to try, such as "
             "--search optimizer.weight_decay=0,0.001,0.1, or search them one by one",
