@@ -7,10 +7,10 @@ from typing import Annotated
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch_geometric.nn import APPNP
 from torch_geometric.nn.models import MLP
 
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
+from tgnn.baselines.propagation import propagate
 from tgnn.baselines.shape import Shape
 
 
@@ -32,6 +32,34 @@ class PredictThenPropagate(torch.nn.Module):
         return out
 
 
+class PersonalizedPageRank(torch.nn.Module):
+    r"""Eq. (4) of Gasteiger et al., as PyG's ``APPNP``:
+    :math:`Z^{(k+1)} = (1 - \alpha) \tilde{A}_{\mathrm{sym}} Z^{(k)} + \alpha H`.
+
+    Args:
+        steps: Number of steps.
+        alpha: Weight of the start.
+
+    Shapes:
+        - **input:** ``h`` ``[N, F]``, ``edge_index`` ``[2, E]``, ``edge_weight`` ``[E]``
+        - **output:** ``[N, F]``
+
+    Example:
+        >>> PersonalizedPageRank(2, 0.1)(torch.eye(2), torch.tensor([[0, 1], [1, 0]])).sum(1).round(decimals=3).tolist()
+        [1.0, 1.0]
+    """
+
+    def __init__(self, steps: int, alpha: float) -> None:
+        super().__init__()
+        self.steps, self.alpha = steps, alpha
+
+    def forward(self, h: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        out = h
+        for _ in range(self.steps):
+            out = (1 - self.alpha) * propagate(out, edge_index, edge_weight) + self.alpha * h
+        return out
+
+
 def build_appnp(
     shape: Shape,
     hidden: int,
@@ -42,10 +70,8 @@ def build_appnp(
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.1,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
-    """PyG's ``APPNP``, Eq. (4) of Gasteiger et al., after an MLP of ``layers``. The paper drops edges as well; PyG
-    would drop more of them at every step until few are left, so that no edge is dropped here.
-    """
+    """:class:`PersonalizedPageRank` after an MLP of ``layers``. The paper drops edges as well; none is dropped here."""
     encoder, width = node_input(shape, hidden)
     mlp = MLP([width, *[hidden] * (layers - 1), shape.outputs], dropout=dropout, norm=None)
-    gnn = PredictThenPropagate(accept_sparse(mlp, width), APPNP(steps, alpha))
+    gnn = PredictThenPropagate(accept_sparse(mlp, width), PersonalizedPageRank(steps, alpha))
     return NodeNetwork(gnn, encoder, uses_weights=True, input_dropout=input_dropout)

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 from torch_geometric.nn import GCNConv
-from torch_geometric.nn.models import GCN
 
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
 from tgnn.baselines.pooled import Pooled
+from tgnn.baselines.propagation import PropagatingGCN
 from tgnn.baselines.readout import Readout
 from tgnn.baselines.shape import Shape
 
@@ -27,7 +27,7 @@ def build_gcn(
 ) -> NodeNetwork:
     """PyG's ``GCN``, Eq. (2) of Kipf and Welling, which has no bias: 46,080 parameters on Cora at 32 hidden."""
     encoder, width = node_input(shape, hidden)
-    gnn = GCN(width, hidden, layers, shape.outputs, dropout=dropout, norm=norm, jk=jk, bias=bias)
+    gnn = PropagatingGCN(width, hidden, layers, shape.outputs, dropout=dropout, norm=norm, jk=jk, bias=bias)
     return NodeNetwork(accept_sparse(gnn, width), encoder, uses_weights=True, input_dropout=input_dropout)
 
 

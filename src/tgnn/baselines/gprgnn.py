@@ -7,14 +7,12 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.models import MLP
 
 from tgnn.baselines.appnp import PredictThenPropagate
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
+from tgnn.baselines.propagation import propagate
 from tgnn.baselines.shape import Shape
-from tgnn.ops import neighbor_sum
-from tgnn.ops.cache import remembered
 
 Start = Literal["ppr", "nppr", "random", "sgc"]
 
@@ -63,13 +61,9 @@ class GeneralizedPageRank(torch.nn.Module):
             self.gamma.zero_()[-1] = 1
 
     def forward(self, h: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        tensors = (edge_index,) if edge_weight is None else (edge_index, edge_weight)
-        edges, weight = remembered(
-            ("gcn norm", len(h)), tensors, lambda: gcn_norm(edge_index, edge_weight, len(h), dtype=self.gamma.dtype)
-        )
         out = self.gamma[0] * h
         for gamma in self.gamma[1:]:
-            h = neighbor_sum(h, edges, edge_weight=weight)
+            h = propagate(h, edge_index, edge_weight)
             out = out + gamma * h
         return out
 

@@ -15,8 +15,10 @@ from torch_geometric.nn.models import GraphSAGE
 
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
 from tgnn.baselines.pooled import Pooled
+from tgnn.baselines.propagation import only_sums
 from tgnn.baselines.readout import Readout
 from tgnn.baselines.shape import Shape
+from tgnn.ops import degrees, neighbor_sum
 
 Pooling = Literal["mean", "max", "sum"]
 
@@ -69,7 +71,13 @@ class MapFirstConv(MessagePassing):
         uniform(self.lin_l.in_channels, self.bias)
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        pooled: Tensor = self.propagate(edge_index, x=self.lin_l(x))
+        mapped = self.lin_l(x)
+        if only_sums(self):
+            pooled = neighbor_sum(mapped, edge_index)
+            if self.aggr == "mean":
+                pooled = pooled / degrees(edge_index, len(pooled)).clamp(min=1).unsqueeze(1)
+        else:
+            pooled = self.propagate(edge_index, x=mapped)
         out: Tensor = pooled + self.bias + self.lin_r(x)
         return out
 

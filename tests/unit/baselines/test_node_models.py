@@ -6,13 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.nn import MixHopConv
-from torch_geometric.nn.models import GraphSAGE
+from torch_geometric.explain.algorithm.utils import set_masks
+from torch_geometric.nn import APPNP, MixHopConv
+from torch_geometric.nn.models import GCN, GraphSAGE
 
 from tgnn.baselines import MODELS, build_model, h2gcn
+from tgnn.baselines.appnp import PersonalizedPageRank
 from tgnn.baselines.gprgnn import GeneralizedPageRank
 from tgnn.baselines.mixhop import MapFirst
 from tgnn.baselines.node2vec import random_walk
+from tgnn.baselines.propagation import PropagatingGCN
 from tgnn.baselines.shape import Shape
 from tgnn.nn.linear import FeatureLinear
 from tgnn.training.recipes import recipe_for
@@ -130,6 +133,28 @@ def test_mixhop_maps_first_and_gives_the_same_as_pyg(powers, weighted):
     pyg.load_state_dict(ours.state_dict())
     wanted = pyg(data.x, data.edge_index, weight)
     torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("explained", [False, True])
+def test_gcn_steps_as_pyg_does(weighted, explained):
+    data, _ = random_graph(3, directed=True)
+    weight = torch.rand(data.edge_index.size(1)) if weighted else None
+    ours, pyg = PropagatingGCN(6, 5, 2, 3), GCN(6, 5, 2, 3)
+    pyg.load_state_dict(ours.state_dict())
+    if explained:  # messages are masked, one by one
+        for model in (ours, pyg):
+            set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
+    wanted = pyg(data.x, data.edge_index, weight)
+    torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_appnp_steps_as_pyg_does(weighted):
+    data, _ = random_graph(3, directed=True)
+    weight = torch.rand(data.edge_index.size(1)) if weighted else None
+    wanted = APPNP(4, 0.2)(data.x, data.edge_index, weight)
+    torch.testing.assert_close(PersonalizedPageRank(4, 0.2)(data.x, data.edge_index, weight), wanted)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "sum"])
