@@ -28,9 +28,7 @@ def test_rings_are_told_from_paths():
 def test_sizes_are_told():
     graphs = rings(80)
     sizes = [100.0 + 3 * graph.num_nodes for graph in graphs]
-    options = {"model.norm": None}  # all nodes are alike: there is no spread to normalize by
-    settings = {**QUICK, "epochs": 80, "batch_size": 16, "dropout": 0.0, "lr": 0.02, "options": options}
-    model = GraphRegressor(**settings).fit(graphs, sizes)
+    model = GraphRegressor(**{**QUICK, "epochs": 80, "batch_size": 16, "dropout": 0.0, "lr": 0.02}).fit(graphs, sizes)
     new = rings(40, seed=1)
     assert model.score(new, [100.0 + 3 * graph.num_nodes for graph in new]) > 0.8
 
