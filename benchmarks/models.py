@@ -12,12 +12,13 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
-from benchmarks.layers import PyGProducts, cora
+from benchmarks.layers import PyGProducts, computers, cora
 from tgnn.baselines import MODELS, build_model
 from tgnn.baselines.eigenvector import eigenvectors
 from tgnn.baselines.shape import Shape
 
 HIDDEN, LAYERS, GRAPHS, ATOMS, RANK = 64, 2, 128, 28, 8
+ON_MANY_EDGES = ("tgnn", "gcn", "graphsage", "appnp", "gprgnn", "mixhop")
 Net = Callable[[Data], Tensor]
 
 
@@ -312,18 +313,21 @@ def step_of(model: torch.nn.Module, data: Data) -> Callable[[], None]:
 def contenders(folder: Path) -> dict[str, tuple[Callable[[], None] | None, Callable[[], None]]]:
     """For every model and level, the direct step (where PyG has the model) and ours."""
     found: dict[str, tuple[Callable[[], None] | None, Callable[[], None]]] = {}
-    data = cora(folder)
+    networks = {"Cora": cora(folder), "Amazon Computers": computers(folder)}
     batch = molecules()
     degrees = torch.bincount(torch.bincount(batch.edge_index[1], minlength=batch.num_nodes))
     for name, model in MODELS.items():
-        if model.node is not None and data is not None:
+        for place, data in networks.items():
+            if model.node is None or data is None or (place != "Cora" and name not in ON_MANY_EDGES):
+                continue
             dense = Data(x=data.x.to_dense(), edge_index=data.edge_index, num_nodes=data.num_nodes)
             counts = torch.bincount(torch.bincount(data.edge_index[1], minlength=data.num_nodes))
-            shape = Shape("node", 1433, None, 7, nodes=data.num_nodes, degrees=tuple(counts.tolist()))
+            width, classes = data.x.size(1), int(data.y.max()) + 1
+            shape = Shape("node", width, None, classes, nodes=data.num_nodes, degrees=tuple(counts.tolist()))
             settings = {"rank": RANK} if name == "tgnn" else {}
-            theirs = direct_node(name, 1433, 7, counts)
+            theirs = direct_node(name, width, classes, counts)
             ours = build_model(name, shape, HIDDEN, LAYERS, 0.0, settings)
-            found[f"{name}, Cora"] = (None if theirs is None else step_of(theirs, dense), step_of(ours, data))
+            found[f"{name}, {place}"] = (None if theirs is None else step_of(theirs, dense), step_of(ours, data))
         if model.graph is not None:
             shape = Shape("graph", (ATOMS,), None, 1, degrees=tuple(degrees.tolist()))
             settings = {"towers": 4} if name.startswith("pna") else {"jump": False} if name.startswith("gin") else {}
