@@ -7,10 +7,11 @@ from typing import Annotated
 import torch
 from pydantic import Field
 from torch import Tensor
+from torch_geometric.nn import APPNP
 from torch_geometric.nn.models import MLP
 
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
-from tgnn.baselines.propagation import propagate
+from tgnn.baselines.propagation import propagate, propagates
 from tgnn.baselines.shape import Shape
 
 
@@ -32,31 +33,31 @@ class PredictThenPropagate(torch.nn.Module):
         return out
 
 
-class PersonalizedPageRank(torch.nn.Module):
-    r"""Eq. (4) of Gasteiger et al., as PyG's ``APPNP``:
+class PersonalizedPageRank(APPNP):
+    r"""PyG's ``APPNP``, Eq. (4) of Gasteiger et al., which steps with :func:`~tgnn.baselines.propagation.propagate`:
     :math:`Z^{(k+1)} = (1 - \alpha) \tilde{A}_{\mathrm{sym}} Z^{(k)} + \alpha H`.
 
     Args:
-        steps: Number of steps.
+        K: Number of steps.
         alpha: Weight of the start.
 
     Shapes:
-        - **input:** ``h`` ``[N, F]``, ``edge_index`` ``[2, E]``, ``edge_weight`` ``[E]``
+        - **input:** ``x`` ``[N, F]``, ``edge_index`` ``[2, E]``, ``edge_weight`` ``[E]``
         - **output:** ``[N, F]``
 
     Example:
-        >>> PersonalizedPageRank(2, 0.1)(torch.eye(2), torch.tensor([[0, 1], [1, 0]])).sum(1).round(decimals=3).tolist()
+        >>> edges = torch.tensor([[0, 1], [1, 0]])
+        >>> PersonalizedPageRank(2, 0.1)(torch.eye(2), edges).sum(1).round(decimals=3).tolist()
         [1.0, 1.0]
     """
 
-    def __init__(self, steps: int, alpha: float) -> None:
-        super().__init__()
-        self.steps, self.alpha = steps, alpha
-
-    def forward(self, h: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        out = h
-        for _ in range(self.steps):
-            out = (1 - self.alpha) * propagate(out, edge_index, edge_weight) + self.alpha * h
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        if self.dropout or not propagates(self, x, edge_index, edge_weight):
+            out: Tensor = super().forward(x, edge_index, edge_weight)
+            return out
+        out = x
+        for _ in range(self.K):
+            out = (1 - self.alpha) * propagate(out, edge_index, edge_weight) + self.alpha * x
         return out
 
 

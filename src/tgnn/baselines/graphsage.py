@@ -72,7 +72,7 @@ class MapFirstConv(MessagePassing):
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
         mapped = self.lin_l(x)
-        if only_sums(self):
+        if only_sums(self, x, edge_index):
             pooled = neighbor_sum(mapped, edge_index)
             if self.aggr == "mean":
                 pooled = pooled / degrees(edge_index, len(pooled)).clamp(min=1).unsqueeze(1)

@@ -12,7 +12,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.norm import BatchNorm
 
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
-from tgnn.baselines.propagation import only_sums, propagate
+from tgnn.baselines.propagation import propagate, propagates
 from tgnn.baselines.shape import Shape
 
 _POWERS = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
@@ -24,16 +24,17 @@ class MapFirst(MixHopConv):
     """
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        plain = propagates(self, x, edge_index, edge_weight)
         rows: list[Tensor] = []
         for power in range(max(self.powers), -1, -1):  # all that have steps left take the next together
             if power in self.powers:
                 rows.insert(0, self.lins[power](x))
             if power > 0:
                 wide = torch.cat(rows, dim=-1)
-                if only_sums(self):
+                if plain:
                     rows = [propagate(wide, edge_index, edge_weight)]
                 else:
-                    edges, weight = gcn_norm(edge_index, edge_weight, x.size(0))
+                    edges, weight = gcn_norm(edge_index, edge_weight, x.size(0), False, self.add_self_loops, self.flow)
                     rows = [self.propagate(edges, x=wide, edge_weight=weight)]
         out = torch.cat(rows, dim=-1)
         return out if self.bias is None else out + self.bias

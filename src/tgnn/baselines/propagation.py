@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.nn import GCNConv, MeanAggregation, MessagePassing, SumAggregation
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
@@ -11,34 +12,55 @@ from torch_geometric.nn.models import GCN
 
 from tgnn.ops import neighbor_sum
 from tgnn.ops.cache import remembered
+from tgnn.ops.eager import nothing_watches
 
 
 def propagate(h: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
     r""":math:`\tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2} H`, as PyG's ``GCNConv`` does after its linear map.
 
-    The weights are found once for a graph, and the rows are summed by
-    :func:`~tgnn.ops.neighbor_sum`, which keeps no row for each edge: on many edges that is several times as fast.
+    The weights are found once for a graph, in float32 at least, and the rows are summed by
+    :func:`~tgnn.ops.neighbor_sum`, which keeps no row for each edge.
 
     Example:
-        >>> import torch
         >>> propagate(torch.ones(2, 1), torch.tensor([[0, 1], [1, 0]])).flatten().round(decimals=3).tolist()
         [1.0, 1.0]
     """
-    tensors = (edge_index,) if edge_weight is None else (edge_index, edge_weight)
-    edges, weight = remembered(
-        ("gcn norm", len(h), h.dtype), tensors, lambda: gcn_norm(edge_index, edge_weight, len(h), dtype=h.dtype)
-    )
+    dtype = torch.promote_types(h.dtype, torch.float32)
+
+    def normalized() -> tuple[Tensor, Tensor]:
+        edges, weight = gcn_norm(edge_index, edge_weight, h.size(0), dtype=dtype)
+        return edges, weight
+
+    if nothing_watches(edge_index) and (edge_weight is None or not edge_weight.requires_grad):
+        tensors = (edge_index,) if edge_weight is None else (edge_index, edge_weight)
+        edges, weight = remembered(("gcn norm", h.size(0), dtype), tensors, normalized)
+    else:
+        edges, weight = normalized()
     return neighbor_sum(h, edges, edge_weight=weight)
 
 
-def only_sums(layer: MessagePassing) -> bool:
+def only_sums(layer: MessagePassing, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> bool:
     """Whether a layer needs no row for each edge: it sums or averages, and no explainer looks at its messages."""
-    return isinstance(layer.aggr_module, (SumAggregation, MeanAggregation)) and not layer.explain
+    return (
+        isinstance(layer.aggr_module, (SumAggregation, MeanAggregation))
+        and not layer.explain
+        and layer.flow == "source_to_target"
+        and x.dim() == 2
+        and isinstance(edge_index, Tensor)
+        and edge_index.layout == torch.strided
+        and (edge_weight is None or edge_weight.dim() == 1)
+    )
+
+
+def propagates(layer: Any, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> bool:
+    """Whether a layer of PyG steps as :func:`propagate` does: it sums, and normalizes in the usual way."""
+    usual = layer.add_self_loops and getattr(layer, "normalize", True) and not getattr(layer, "improved", False)
+    return usual and isinstance(layer.aggr_module, SumAggregation) and only_sums(layer, x, edge_index, edge_weight)
 
 
 class _Conv(GCNConv):
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        if not only_sums(self):
+        if not propagates(self, x, edge_index, edge_weight):
             out: Tensor = super().forward(x, edge_index, edge_weight)
             return out
         out = propagate(self.lin(x), edge_index, edge_weight)

@@ -15,7 +15,7 @@ from tgnn.baselines.appnp import PersonalizedPageRank
 from tgnn.baselines.gprgnn import GeneralizedPageRank
 from tgnn.baselines.mixhop import MapFirst
 from tgnn.baselines.node2vec import random_walk
-from tgnn.baselines.propagation import PropagatingGCN
+from tgnn.baselines.propagation import PropagatingGCN, propagate
 from tgnn.baselines.shape import Shape
 from tgnn.nn.linear import FeatureLinear
 from tgnn.training.recipes import recipe_for
@@ -150,11 +150,51 @@ def test_gcn_steps_as_pyg_does(weighted, explained):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_appnp_steps_as_pyg_does(weighted):
+@pytest.mark.parametrize("explained", [False, True])
+def test_appnp_steps_as_pyg_does(weighted, explained):
     data, _ = random_graph(3, directed=True)
     weight = torch.rand(data.edge_index.size(1)) if weighted else None
-    wanted = APPNP(4, 0.2)(data.x, data.edge_index, weight)
-    torch.testing.assert_close(PersonalizedPageRank(4, 0.2)(data.x, data.edge_index, weight), wanted)
+    ours, pyg = PersonalizedPageRank(4, 0.2), APPNP(4, 0.2)
+    if explained:
+        for model in (ours, pyg):
+            set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
+    wanted = pyg(data.x, data.edge_index, weight)
+    torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted)
+
+
+def test_weights_of_edges_that_are_learned_have_gradients_every_time():
+    data, _ = random_graph(4)
+    first = torch.rand(data.edge_index.size(1))
+    propagate(data.x, data.edge_index, first)  # remembered without a gradient
+    weight, other = (torch.nn.Parameter(w) for w in (first, first.clone()))
+    pyg = APPNP(1, 0.0)
+    for _ in range(2):
+        propagate(data.x, data.edge_index, weight).square().sum().backward()
+        pyg(data.x, data.edge_index, other).square().sum().backward()
+    torch.testing.assert_close(weight.grad, other.grad)
+
+
+def test_degrees_are_counted_in_float32_for_half_precision():
+    edges = torch.stack([torch.arange(1, 3001), torch.zeros(3000, dtype=torch.int64)])
+    h = torch.ones(3001, 1)
+    wanted = propagate(h, edges)[0]
+    torch.testing.assert_close(propagate(h.bfloat16(), edges)[0].float(), wanted, rtol=1e-2, atol=0)
+
+
+def test_steps_are_compiled_in_one_graph():
+    data, _ = random_graph(3)
+    step = torch.compile(PropagatingGCN(6, 5, 2, 3), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(step(data.x, data.edge_index), step._orig_mod(data.x, data.edge_index))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"aggr": "mean"}, {"add_self_loops": False}, {"flow": "target_to_source"}, {"improved": True}]
+)
+def test_gcn_of_unusual_settings_is_pygs(settings):
+    data, _ = random_graph(3, directed=True)
+    ours, pyg = PropagatingGCN(6, 5, 2, 3, **settings), GCN(6, 5, 2, 3, **settings)
+    pyg.load_state_dict(ours.state_dict())
+    torch.testing.assert_close(ours(data.x, data.edge_index), pyg(data.x, data.edge_index))
 
 
 @pytest.mark.parametrize("pooling", ["mean", "sum"])
