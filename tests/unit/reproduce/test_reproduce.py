@@ -91,7 +91,7 @@ def test_rows_of_a_table_have_the_same_data_and_budget():
             by_column.setdefault(one.column, set()).add(same)
         assert {len(found) for found in by_column.values()} == {1}
     cora = {one.row: one.config for one in EXPERIMENTS["table-1-citation"].cells(Ask(datasets=["cora"]))}
-    assert (cora["tgnn"].train.choose, cora["gcn"].train.choose) == ("loss", "metric")
+    assert (cora["tgnn"].train.choose, cora["gat"].train.choose) == ("loss", "metric")
 
 
 def test_a_part_of_a_table():
@@ -450,9 +450,12 @@ def test_what_the_notes_say_of_our_recipes():
     found = {one.column: one.config for one in EXPERIMENTS["table-1-citation"].cells(Ask(models=["tgnn"]))}
     assert {config.train.sample for config in found.values()} == {None}
     settings = [config.model.arguments for config in found.values()]
-    assert {config.model.layers for config in found.values()} == {2, 3}
-    assert {own["jk"] for own in settings} == {"cat"}
-    assert {own["low_order"] for own in settings} <= {"mean", "gcn"}
+    assert {(config.model.layers, config.model.arguments.get("jk")) for config in found.values()} == {
+        (2, None),
+        (3, "cat"),
+    }
+    assert {own["low_order"] for own in settings} == {"gcn"}
+    assert {name for name, config in found.items() if config.model.arguments.get("mix") == "scalar"} == {"cora"}
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"tgnn_result": 1}', '{"tgnn_result": 2, "cells": []}'])
