@@ -130,6 +130,13 @@ def test_labels(tmp_path, labels, y, target, said):
     assert said is None or said in codes(report)
 
 
+def test_many_whole_numbers_may_be_meant_as_numbers(tmp_path):
+    for count, said in ((10, False), (11, True)):
+        _, report = nodes_of(tmp_path, "id,label\na,0\nb,1\n" + "".join(f"a{i},{i % count}\n" for i in range(60)))
+        assert ("classes-as-numbers" in codes(report)) is said
+    assert finding(report, "classes-as-numbers").endswith("taken for classes (else say task: regression)")
+
+
 def test_several_labels_in_one_cell(tmp_path):
     data, _ = nodes_of(tmp_path, "id,label\na,x;y\nb,y\nc,\n", task="multi-label")
     assert data.y[:2].tolist() == [[1, 1], [0, 1]]

@@ -17,6 +17,8 @@ from tgnn.data.formats.table.schema import Schema
 from tgnn.data.protocols import labelled
 from tgnn.data.report import Report, named
 
+_FEW_CLASSES = 10  # more whole numbers than that may be meant as numbers
+
 Target = dict[str, Any]
 """Plain values: ``task``, ``columns``, and ``classes``, the names of the classes or labels."""
 
@@ -81,6 +83,9 @@ def _guess_task(table: Table, columns: list[str], values: list[pl.Series], repor
     if form == "floats":
         text = f"{columns[0]!r} has whole numbers written like 1.0: taken for classes (else say task: regression)"
         report.add(table.places.finding("warning", "classes-as-floats", text))
+    elif form == "whole" and (count := values[0].n_unique()) > _FEW_CLASSES:
+        text = f"{columns[0]!r} has {count:,} different whole numbers: taken for classes (else say task: regression)"
+        report.add(table.places.finding("warning", "classes-as-numbers", text))
     return "regression" if form == "fractions" else "classes"
 
 
