@@ -186,7 +186,7 @@ def test_a_dry_run_prints_what_would_be_done(run, tmp_path, monkeypatch):
         "--lr",
         "0.5",
         "--sample",
-        "5,5,-1",
+        "5,-1",
         "--set",
         "model.mix=scalar",
     ]
@@ -196,7 +196,7 @@ def test_a_dry_run_prints_what_would_be_done(run, tmp_path, monkeypatch):
     assert settings["model"]["rank"] == 3
     assert settings["model"]["mix"] == "scalar"
     assert settings["optimizer"]["lr"] == 0.5
-    assert settings["train"]["sample"] == [5, 5, -1]
+    assert settings["train"]["sample"] == [5, -1]
     assert not (tmp_path / "runs").exists()
     assert json.loads(run(*words, "--json")[1])["hash"]
 

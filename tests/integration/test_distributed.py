@@ -24,6 +24,7 @@ from tgnn.training.history import read_history
 
 GRAPHS = (
     *("--data", "graphs.npz", "--batch-size", "10", "--hidden", "8", "--lr", "0.001", "--dropout", "0"),
+    *("--set", "model.norm=batch_norm"),  # which all processes must see as one batch
     *("--set", "model.factors=weighted", "--set", "model.low_order=mean", "--set", "model.readout=mean+cp"),
     *("--rank", "4", "--layers", "2", "--epochs", "40"),
 )
