@@ -71,7 +71,9 @@ def build_appnp(
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.1,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
-    """:class:`PersonalizedPageRank` after an MLP of ``layers``. The paper drops edges as well; none is dropped here."""
+    """:class:`PersonalizedPageRank` after an MLP of ``layers``. The paper drops edges as well; PyG would drop more of
+    them at every step until few are left, so that no edge is dropped here.
+    """
     encoder, width = node_input(shape, hidden)
     mlp = MLP([width, *[hidden] * (layers - 1), shape.outputs], dropout=dropout, norm=None)
     gnn = PredictThenPropagate(accept_sparse(mlp, width), PersonalizedPageRank(steps, alpha))

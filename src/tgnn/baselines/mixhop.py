@@ -25,6 +25,10 @@ class MapFirst(MixHopConv):
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         plain = propagates(self, x, edge_index, edge_weight)
+        if not plain:
+            edge_index, edge_weight = gcn_norm(
+                edge_index, edge_weight, x.size(0), False, self.add_self_loops, self.flow
+            )
         rows: list[Tensor] = []
         for power in range(max(self.powers), -1, -1):  # all that have steps left take the next together
             if power in self.powers:
@@ -34,8 +38,7 @@ class MapFirst(MixHopConv):
                 if plain:
                     rows = [propagate(wide, edge_index, edge_weight)]
                 else:
-                    edges, weight = gcn_norm(edge_index, edge_weight, x.size(0), False, self.add_self_loops, self.flow)
-                    rows = [self.propagate(edges, x=wide, edge_weight=weight)]
+                    rows = [self.propagate(edge_index, x=wide, edge_weight=edge_weight)]
         out = torch.cat(rows, dim=-1)
         return out if self.bias is None else out + self.bias
 

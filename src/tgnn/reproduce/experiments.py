@@ -281,7 +281,7 @@ _ALL = (
         notes=(
             "All have a readout that sums and multiplies, normalized over the batch, and the same data, epochs, "
             "optimizer, decay, step, schedule and size of a batch. Tried on validation: for tGNN some thirty settings "
-            "(docs/accuracy.md), for GIN five, for PNA two. PNA reads its last layer, the others all.",
+            "(docs/accuracy.md), for GIN five, for PNA none. PNA reads its last layer, the others all.",
             "Where the 10,000 molecules to learn from are not the published ones (`tgnn data info zinc` tells), "
             "figures of other papers compare loosely.",
         ),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.explain.algorithm.utils import set_masks
+from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import APPNP, MixHopConv
 from torch_geometric.nn.models import GCN, GraphSAGE
 
@@ -135,31 +135,21 @@ def test_mixhop_maps_first_and_gives_the_same_as_pyg(powers, weighted):
     torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("ours", "pyg"), [(PropagatingGCN(6, 5, 2, 3), GCN(6, 5, 2, 3)), (PersonalizedPageRank(4, 0.2), APPNP(4, 0.2))]
+)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("explained", [False, True])
-def test_gcn_steps_as_pyg_does(weighted, explained):
+def test_steps_are_those_of_pyg(ours, pyg, weighted, explained):
     data, _ = random_graph(3, directed=True)
     weight = torch.rand(data.edge_index.size(1)) if weighted else None
-    ours, pyg = PropagatingGCN(6, 5, 2, 3), GCN(6, 5, 2, 3)
     pyg.load_state_dict(ours.state_dict())
-    if explained:  # messages are masked, one by one
-        for model in (ours, pyg):
+    for model in (ours, pyg):
+        clear_masks(model)
+        if explained:  # messages are masked, one by one
             set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
     wanted = pyg(data.x, data.edge_index, weight)
     torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("explained", [False, True])
-def test_appnp_steps_as_pyg_does(weighted, explained):
-    data, _ = random_graph(3, directed=True)
-    weight = torch.rand(data.edge_index.size(1)) if weighted else None
-    ours, pyg = PersonalizedPageRank(4, 0.2), APPNP(4, 0.2)
-    if explained:
-        for model in (ours, pyg):
-            set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
-    wanted = pyg(data.x, data.edge_index, weight)
-    torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted)
 
 
 def test_weights_of_edges_that_are_learned_have_gradients_every_time():
@@ -178,7 +168,7 @@ def test_degrees_are_counted_in_float32_for_half_precision():
     edges = torch.stack([torch.arange(1, 3001), torch.zeros(3000, dtype=torch.int64)])
     h = torch.ones(3001, 1)
     wanted = propagate(h, edges)[0]
-    torch.testing.assert_close(propagate(h.bfloat16(), edges)[0].float(), wanted, rtol=1e-2, atol=0)
+    torch.testing.assert_close(propagate(h.bfloat16(), edges)[0].float(), wanted, rtol=2e-3, atol=0)  # .005 off else
 
 
 def test_steps_are_compiled_in_one_graph():
