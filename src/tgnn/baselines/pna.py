@@ -7,17 +7,13 @@ from typing import Annotated
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch_geometric.nn import PNAConv
-from torch_geometric.nn.models import PNA
 
 from tgnn.baselines.network import NodeNetwork, node_input
+from tgnn.baselines.pna_conv import NodewisePNA, NodewisePNAConv
 from tgnn.baselines.pooled import Pooled
 from tgnn.baselines.readout import Readout
 from tgnn.baselines.shape import Shape
 from tgnn.nn.linear import FeatureLinear
-
-_POOLINGS = ["mean", "min", "max", "std"]
-_SCALERS = ["identity", "amplification", "attenuation"]
 
 
 def _degrees(shape: Shape) -> Tensor:
@@ -41,8 +37,7 @@ def build_pna(
     each, which wide features make very wide.
     """
     encoder, width = node_input(shape, hidden)
-    kinds = {"aggregators": _POOLINGS, "scalers": _SCALERS, "deg": _degrees(shape)}
-    gnn = PNA(hidden, hidden, layers, shape.outputs, dropout=dropout, **kinds)
+    gnn = NodewisePNA(hidden, hidden, layers, shape.outputs, dropout=dropout, deg=_degrees(shape))
     return NodeNetwork(gnn, encoder or FeatureLinear(width, hidden, bias=True), input_dropout=input_dropout)
 
 
@@ -62,6 +57,6 @@ def build_graph_pna(
         raise ValueError(f"model.hidden is {hidden}, but must be a multiple of model.towers, {towers}")
     edge_dim = None if shape.edge_features is None else hidden
     settings = {"edge_dim": edge_dim, "towers": towers, "divide_input": True}
-    stack = [PNAConv(hidden, hidden, _POOLINGS, _SCALERS, _degrees(shape), **settings) for _ in range(layers)]
+    stack = [NodewisePNAConv(hidden, hidden, _degrees(shape), **settings) for _ in range(layers)]
     read = Readout(readout, hidden, rank)
     return Pooled(shape, hidden, stack, read, dropout, readout_norm=readout_norm, edges="features")

@@ -86,7 +86,7 @@ def _refused(modules: dict[str, torch.nn.Module], skip: Collection[str]) -> dict
             continue
         if type(module).aggregate is not MessagePassing.aggregate or module.aggr_module is None:
             reasons[name] = "has an aggregate() of its own"
-        elif "propagate" not in _names_in(type(module).forward):
+        elif not _calls_propagate(type(module)):
             reasons[name] = "does not call propagate()"
     return reasons
 
@@ -104,6 +104,17 @@ def _changeable(modules: dict[str, torch.nn.Module], skip: Collection[str]) -> l
         if not inside and not isinstance(owner, (MessagePassing, Aggregation)) and (is_layer or is_readout):
             found.append(name)
     return found
+
+
+def _calls_propagate(kind: type) -> bool:
+    """Whether its ``forward`` does, or hands on to one that does."""
+    for forward in (vars(parent)["forward"] for parent in kind.__mro__ if "forward" in vars(parent)):
+        names = _names_in(forward)
+        if "propagate" in names:
+            return True
+        if not {"super", "forward"} <= set(names):
+            return False
+    return False
 
 
 def _names_in(function: Callable[..., Any]) -> tuple[str, ...]:
