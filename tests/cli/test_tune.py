@@ -54,8 +54,9 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     best = next(t for t in study["trials"] if t["number"] == final["number"])
 
     text = (folder / "best.yaml").read_text()
-    assert f"# Best of 5 trials on validation: accuracy {best['score']:.4f}, mean over 1 split (stratified)." in text
-    assert f"best on 3 other splits: {final['score']:.4f}." in text
+    said = f"# On validation accuracy {final['score']:.4f}, mean over 3 splits: the best there of the"
+    assert text.startswith(said)
+    assert f"found on 1 split (where it has {best['score']:.4f}). Split: stratified." in text
     command = "tgnn tune karate --model gcn --trials 5 --splits 1 --together 3 --search model.hidden=4,8"
     assert f"# Study karate-gcn, seed 0, trial {best['number']}: {command} --set train.epochs=5" in text
 
@@ -164,6 +165,10 @@ MISTAKES = {
     "a choice that is none": (["karate", "--search", "model.factors=plain,fancy"], "fancy"),
     "values that are none": (["karate", "--search", "optimizer.lr=[1"], "is not a list of values"),
     "no values": (["karate", "--search", "optimizer.lr"], "is not KEY=A,B,C"),
+    "searched and set": (
+        ["karate", "--search", "optimizer.lr=0.1", "--set", "optimizer.lr=0.2"],
+        "optimizer.lr is searched and set",
+    ),
     "the split": (["karate", "--search", "data.split=stratified"], "data.split cannot be searched"),
     "seeds": (["karate", "--set", "train.seed=3"], "give --seed"),
     "nothing to search": (
@@ -212,7 +217,7 @@ def test_reasons_of_failures_are_told(run, tmp_path, monkeypatch):
     from tgnn.tuning import work
 
     def score(config, tell):
-        if config.model.hidden != 16:
+        if config.model.hidden != 64:
             raise RuntimeError("hidden [b]eight[/b]")
         return 0.5
 
@@ -242,3 +247,13 @@ def test_ctrl_c_stops_all_and_nothing_is_lost(run, tmp_path):
     after = trials(tmp_path / "stopped")
     assert [trial["number"] for trial in after] == list(range(5))
     assert all(trial in after for trial in before)
+
+
+def test_data_without_features_are_told_before_any_trial(run, tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\nd,a\n")
+    (tmp_path / "nodes.csv").write_text("id,label\na,x\nb,y\nc,x\nd,y\n")
+    code, _, err = run("tune", "--data", str(tmp_path), "--out", str(tmp_path / "study"))
+    assert code == 2
+    assert "features" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "study").exists()

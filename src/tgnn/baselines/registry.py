@@ -39,6 +39,7 @@ from tgnn.baselines import (
 from tgnn.baselines.eigenvector import add_eigenvectors
 from tgnn.baselines.high_order import high_order
 from tgnn.baselines.shape import Shape
+from tgnn.data.nearest import nearest
 
 Build = Callable[..., torch.nn.Module]
 """``build(shape, hidden, layers, dropout, **arguments)``; its keyword arguments are the model's own settings."""
@@ -277,8 +278,8 @@ class WrongModel(ValueError):
 def find_model(name: str) -> Model:
     """The model of that name, or an error that names the nearest."""
     if name not in MODELS:
-        near = difflib.get_close_matches(name.lower(), MODELS, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(MODELS)}"
+        near = nearest(name, MODELS, cutoff=0.4)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(MODELS)}"
         raise WrongModel(f"there is no model {name!r}: {hint}")
     return MODELS[name]
 

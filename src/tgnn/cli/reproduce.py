@@ -75,13 +75,12 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _find(name: str) -> Experiment:
-    import difflib
-
+    from tgnn.data.nearest import nearest
     from tgnn.reproduce.experiments import EXPERIMENTS
 
     if name not in EXPERIMENTS:
-        near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(EXPERIMENTS)}"
+        near = nearest(name, EXPERIMENTS)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(EXPERIMENTS)}"
         raise typer.BadParameter(f"there is no table or figure {name!r}: {hint}", param_hint="NAME")
     return EXPERIMENTS[name]
 

@@ -42,7 +42,10 @@ def tune(
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of what is tried.")] = 0,
     search: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=A,B,C", help="Values to try instead of the known ranges; KEY= leaves it alone."),
+        typer.Option(
+            metavar="KEY=A,B,C",
+            help="Values to try instead of the known ranges, and the recipe's; KEY= leaves it alone.",
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting for all trials, not searched.")
@@ -102,11 +105,15 @@ def _plan(
     together: int,
 ) -> Plan:
     from tgnn.training.prepare import prepare_blind
+    from tgnn.training.run import make_model
     from tgnn.tuning.plan import Plan
     from tgnn.tuning.space import check_search, space_of, usual_splits, with_defaults
 
     own = dict(_key_and_values(text) for text in search)
+    if both := sorted(own.keys() & fixed.keys()):
+        raise typer.BadParameter(f"{both[0]} is searched and set: leave out --search or --set", param_hint="--search")
     prepared = prepare_blind(config)
+    make_model(config, prepared.shape)  # data that the model cannot take are told now, not by every trial
     check_search(config, prepared.shape.level, own)
     if len(own.get("optimizer.name", ())) > 1 and "optimizer.weight_decay" not in {**own, **fixed}:
         raise typer.BadParameter(

@@ -47,7 +47,7 @@ def check_features(
     if len(constant):
         columns = named(constant.tolist() if names is None else [names[i] for i in constant])
         plural = "s" if len(constant) > 1 else ""
-        text = f"the {what}{plural} {columns} {'are' if plural else 'is'} the same everywhere: nothing to learn from"
+        text = f"the {what}{plural} {columns} {'are' if plural else 'is'} the same everywhere: tells none from another"
         found.append(Finding("warning", "constant-feature", text, places.file))
     return found
 
@@ -107,7 +107,7 @@ def check_weights(weight: np.ndarray, places: Places, way_out: str = "divide the
     Args:
         weight: One for each edge.
         places: What the edges are called.
-        way_out: What to do about it.
+        way_out: What to do about weights that are too large.
 
     Example:
         >>> [finding.places for finding in check_weights(np.array([0.5, 2.0]), Places())]
@@ -116,9 +116,11 @@ def check_weights(weight: np.ndarray, places: Places, way_out: str = "divide the
     outside = ~((weight >= 0) & (weight <= 1))  # NaN is outside too
     if not outside.any():
         return []
+    below = bool((weight < 0).any())
+    scale = "" if below or np.isnan(weight).any() else way_out
     text = (
-        f"a weight is {weight[outside][0]:g}, but TGNNConv takes weights from 0 (as if there were no edge) to 1 only: "
-        f"{way_out}"
+        f"a weight is {weight[outside][0]:g}, but must be from 0 (as if there were no edge) to 1: "
+        f"{scale or 'leave it out, or take the weights for a feature of the edges'}"
     )
     return [places.finding("error", "weight-outside", text, outside)]
 

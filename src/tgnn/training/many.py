@@ -16,6 +16,7 @@ import scipy.stats
 from tgnn.training.config import Config, make_config
 from tgnn.training.run import CONFIG, PLAN, WrongRun, write_json
 from tgnn.training.side_by_side import train_all
+from tgnn.training.task import HIGHER_IS_BETTER
 from tgnn.training.worker import Killed
 
 __all__ = ["PLAN", "SUMMARY", "read_plan", "summarise", "train_many"]
@@ -90,24 +91,25 @@ def read_plan(folder: Path) -> tuple[Config, int] | None:
 
 
 def summarise(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Mean, standard deviation and 95 % interval (Student's t) of the test metric over runs.
+    """Mean, standard deviation and 95 % interval (Student's t, cut where no score can be) of the test metric.
 
     Example:
         >>> rows = [{"test": t, "data": "d", "model": "m", "metric": "accuracy", "split": "s"} for t in (0.8, 0.9)]
         >>> found = summarise(rows)
         >>> round(found["mean"], 3), round(found["std"], 4), [round(end, 2) for end in found["interval"]]
-        (0.85, 0.0707, [0.21, 1.49])
+        (0.85, 0.0707, [0.21, 1.0])
     """
     values = np.array([row["test"] for row in metrics])
     first = metrics[0]
     mean = float(values.mean())
     std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     half = float(scipy.stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    highest = 1.0 if HIGHER_IS_BETTER[first["metric"]] else math.inf
     return {
         **{key: first[key] for key in ("data", "model", "metric", "split")},
         "runs": len(values),
         "mean": mean,
         "std": std,
-        "interval": [mean - half, mean + half],
+        "interval": [max(mean - half, 0.0), min(mean + half, highest)],
         "each": list(metrics),
     }

@@ -134,19 +134,20 @@ class StudyResult:
         assert best is not None
         tried = self.count("complete", "pruned", "failed")
         about = [
-            f"Best of {tried} trials on validation: {self.metric} {best.score:.4f}, "
-            f"mean over {self.splits} split{'s' * (self.splits > 1)} ({self.split}).{self._in_the_finals(best)}",
+            f"{self._judged(best, tried)}. Split: {self.split}.",
             f"Study {self.name}, seed {self.seed}, trial {best.number}" + (f": {self.command}" if self.command else ""),
         ]
         text = yaml.safe_dump(dict(recipe), sort_keys=False, default_flow_style=None, width=1000)
         write_text(path, "".join(f"# {' '.join(line.splitlines())}\n" for line in about) + text)
 
-    def _in_the_finals(self, best: Trial) -> str:
-        once_more = next((trial for trial in self.finals if trial.number == best.number), None)
-        if once_more is None or once_more.number != self.finals[0].number:
-            return ""
+    def _judged(self, best: Trial, tried: int) -> str:
+        splits = f"{self.splits} split{'s' * (self.splits > 1)}"
+        last = next((trial for trial in self.finals[:1] if trial.number == best.number), None)
+        if last is None:
+            return f"Best of {tried} trials on validation: {self.metric} {best.score:.4f}, mean over {splits}"
         return (
-            f" Of the {len(self.finals)} best the best on {len(once_more.scores)} other splits: {once_more.score:.4f}."
+            f"On validation {self.metric} {last.score:.4f}, mean over {len(last.scores)} splits: the best there of the "
+            f"{len(self.finals)} best of {tried} trials, which were found on {splits} (where it has {best.score:.4f})"
         )
 
 

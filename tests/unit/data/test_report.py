@@ -75,7 +75,7 @@ def test_check_graph_finds_everything():
         "single-member": ("warning", ()),
     }
     assert {code: (finding.level, finding.places) for code, finding in found.items()} == expected
-    assert "TGNNConv takes weights from 0" in found["weight-outside"].text
+    assert "must be from 0" in found["weight-outside"].text
     assert "the feature 2 is the same everywhere" in found["constant-feature"].text
 
 
@@ -86,7 +86,7 @@ def test_check_graph_on_sparse_features():
     data.x = torch.tensor([[0.0, 1.0, 5.0], [0.0, 0.0, 5.0]]).to_sparse_csr()
     data = Data(x=data.x, edge_index=torch.tensor([[0], [1]]))
     assert [f.text for f in check_graph(data)] == [
-        "the features 0, 2 are the same everywhere: nothing to learn from",
+        "the features 0, 2 are the same everywhere: tells none from another",
     ]
 
 

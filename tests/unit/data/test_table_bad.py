@@ -71,7 +71,7 @@ def test_nodes_that_cannot_be_used(tmp_path, content, expected):
             "edges.csv, lines 3, 4: names nodes that are not in nodes.csv: ",
         ),
         (b"source,target\nann,\n", "edges.csv, line 2: an edge without a source or a target"),
-        (b"source,target,weight\nann,bob,2\n", "edges.csv, line 2: a weight is 2, but TGNNConv takes weights from 0"),
+        (b"source,target,weight\nann,bob,2\n", "edges.csv, line 2: a weight is 2, but must be from 0"),
         (b"source,target,weight\nann,bob,-1\nbob,ann,1\n", "edges.csv, line 2: a weight is -1"),
         (b"source,target,weight\nann,bob,\n", "edges.csv, line 2: an edge without a weight"),
         (b"source,target,weight\nann,bob,much\n", "edges.csv, line 2: the weight must be a number, but is 'much'"),

@@ -17,7 +17,7 @@ SPACE = {
 
 
 def small_plan(data: str = "karate", epochs: int = 5, **more: Any) -> Plan:
-    config = resolve(data, "gcn", "node", changes={"train.epochs": epochs})
+    config = resolve(data, "gcn", "node", changes={"train.epochs": epochs, "model.hidden": 16})
     how = {"space": SPACE, "trials": 10, "splits": 2, "together": 4} | more
     return Plan(config, **how)
 

@@ -124,7 +124,7 @@ def _check_rows(graph: DiskGraph, report: Report) -> None:
             tick(len(rows))
     if graph.num_nodes > 1 and (least == most).any():
         columns = ", ".join(map(str, np.flatnonzero(least == most)[:5]))
-        text = f"{int((least == most).sum())} features are the same everywhere ({columns}): nothing to learn from"
+        text = f"{int((least == most).sum())} features are the same everywhere ({columns}): they tell none from another"
         report.add(Finding("warning", "constant-feature", text))
 
 

@@ -154,6 +154,6 @@ def add_features(
         encoding |= filled
     if rows > 1 and (least == most).any():
         same = np.flatnonzero(least == most)
-        text = f"{named(features.names()[i] for i in same)}: the same everywhere, nothing to learn from"
+        text = f"{named(features.names()[i] for i in same)}: the same everywhere, tells none from another"
         report.add(Finding("warning", "constant-feature", text, nodes.source.name))
     return bool(width >= WIDE and entries <= SPARSE * rows * width)
