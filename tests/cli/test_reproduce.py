@@ -135,6 +135,7 @@ def test_one_model(run):
     assert found["year"] == 2017
     assert found["tasks"] == ["node", "graph"]
     assert found["search"]["node"]["optimizer.lr"]
+    assert found["settings"]["node"]["model.hidden"] == 64  # of the default recipe
 
 
 def test_stopped_and_started_again(tmp_path):

@@ -31,7 +31,6 @@ def models(
 def _about(name: str) -> dict[str, Any]:
     from tgnn.baselines import find_model
     from tgnn.baselines.ranges import search_space
-    from tgnn.baselines.registry import settings_of
 
     model = find_model(name)
     levels = {level: build for level in ("node", "graph") if (build := model.builder(level)) is not None}
@@ -44,11 +43,23 @@ def _about(name: str) -> dict[str, Any]:
         "needs": list(model.needs),
         "uses": {level: list(model.uses(level)) for level in levels},
         "parameters": {_REFERENCE[level]: _count(name, level) for level in levels},
-        "settings": {
-            level: {key: default for key, (_, default) in settings_of(build).items()} for level, build in levels.items()
-        },
+        "settings": {level: _settings(name, level, build) for level, build in levels.items()},
         "search": {level: {key: list(v) for key, v in search_space(name, level).items()} for level in levels},
     }
+
+
+def _settings(name: str, level: str, build: Any) -> dict[str, Any]:
+    """Of the default recipe: those of the model's own, and those that a search tries."""
+    from tgnn.baselines.ranges import search_space
+    from tgnn.baselines.registry import settings_of
+    from tgnn.training.recipes import resolve
+
+    plain = resolve("", name, level).model_dump(mode="json")
+    found = {f"model.{key}": plain["model"].get(key, default) for key, (_, default) in settings_of(build).items()}
+    for key in search_space(name, level):
+        section, _, last = key.partition(".")
+        found.setdefault(key, plain[section].get(last))
+    return found
 
 
 def _count(name: str, level: str) -> int:
@@ -83,9 +94,8 @@ def _show_one(row: dict[str, Any]) -> None:
         data = _REFERENCE[level]
         uses = "".join(f", uses {part}" for part in row["uses"][level])
         out.print(f"\n{level} tasks, {row['parameters'][data]:,} parameters on {data}{uses}")
-        table = Table("setting", "default", "a search tries", box=None, pad_edge=False)
+        table = Table("setting", "default recipe", "a search tries", box=None, pad_edge=False)
         settings, search = row["settings"][level], row["search"][level]
-        for key in [*(f"model.{name}" for name in settings), *(key for key in search if key[6:] not in settings)]:
-            default = str(settings.get(key.removeprefix("model."), ""))
-            table.add_row(key, default, " ".join(str(value) for value in search.get(key, [])))
+        for key, value in settings.items():
+            table.add_row(key, str(value), " ".join(str(one) for one in search.get(key, [])))
         print_table(table)

@@ -69,7 +69,8 @@ def _features(graph: Any, columns: list[str]) -> Tensor:
     for node, attributes in graph.nodes(data=True):
         if missing := [name for name in columns if name not in attributes]:
             there = ", ".join(map(repr, attributes)) or "none"
-            raise ValueError(f"node {node!r} has no attribute {missing[0]!r}, it has {there}: set x_attribute")
+            way_out = "set x_attribute" if attributes else f"give it one, such as graph.nodes[{node!r}]['x'] = [degree]"
+            raise ValueError(f"node {node!r} has no attribute {missing[0]!r}, it has {there}: {way_out}")
         rows.append(np.concatenate([np.atleast_1d(np.asarray(attributes[name])) for name in columns]))
     if len(shapes := {row.shape for row in rows}) > 1:
         raise ValueError(f"nodes have features of different shapes: {sorted(shapes)}")

@@ -66,7 +66,7 @@ def test_not_fitted(kind, tmp_path):
             Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0], [1]]), edge_weight=torch.tensor([torch.nan])),
             "edge_weight contains NaN",
         ),
-        (networkx.path_graph(3), "node 0 has no attribute 'x', it has none: set x_attribute"),
+        (networkx.path_graph(3), "node 0 has no attribute 'x', it has none: give it one, such as graph.nodes"),
     ],
 )
 def test_graphs_that_are_none(graph, text):
