@@ -11,7 +11,7 @@ from torch_geometric.nn import APPNP
 from torch_geometric.nn.models import MLP
 
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
-from tgnn.baselines.propagation import propagate, propagates
+from tgnn.baselines.propagation import PLAIN_PROPAGATE, propagate, propagates
 from tgnn.baselines.shape import Shape
 
 
@@ -50,6 +50,8 @@ class PersonalizedPageRank(APPNP):
         >>> PersonalizedPageRank(2, 0.1)(torch.eye(2), edges).sum(1).round(decimals=3).tolist()
         [1.0, 1.0]
     """
+
+    propagate = PLAIN_PROPAGATE
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         if self.dropout or not propagates(self, x, edge_index, edge_weight):

@@ -12,6 +12,7 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
 from tgnn.baselines.pooled import Pooled
+from tgnn.baselines.propagation import PLAIN_PROPAGATE
 from tgnn.baselines.readout import Readout
 from tgnn.baselines.shape import Shape
 
@@ -40,6 +41,8 @@ class GAT(BasicGNN):
 
 class _Separate(GATConv):
     """With weights of their own for a node as the source and as the target of attention."""
+
+    propagate = PLAIN_PROPAGATE
 
     def __init__(self, in_channels: int, *args: Any, **kwargs: Any) -> None:
         super().__init__((in_channels, in_channels), *args, **kwargs)

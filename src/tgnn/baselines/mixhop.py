@@ -12,7 +12,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.norm import BatchNorm
 
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
-from tgnn.baselines.propagation import propagate, propagates
+from tgnn.baselines.propagation import PLAIN_PROPAGATE, propagate, propagates
 from tgnn.baselines.shape import Shape
 
 _POWERS = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
@@ -22,6 +22,8 @@ class MapFirst(MixHopConv):
     r"""PyG's ``MixHopConv`` in another order: :math:`\hat{A}^p (X W_p)`, not :math:`(\hat{A}^p X) W_p`. The outputs are
     the same; mapped rows are narrow, and features may be sparse.
     """
+
+    propagate = PLAIN_PROPAGATE
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         plain = propagates(self, x, edge_index, edge_weight)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import DegreeScalerAggregation, MessagePassing, PNAConv
 from torch_geometric.nn.models import PNA
 
-from tgnn.ops.cache import remembered
-from tgnn.ops.eager import nothing_watches
+from tgnn.baselines.propagation import PLAIN_PROPAGATE, messages_are_seen
 
 POOLINGS = ("mean", "min", "max", "std")
 SCALERS = ("identity", "amplification", "attenuation")
@@ -38,11 +37,13 @@ class NodewisePNAConv(PNAConv):
         torch.Size([2, 6])
     """
 
+    propagate = PLAIN_PROPAGATE
+
     def __init__(self, in_channels: int, out_channels: int, deg: Tensor, **settings: Any) -> None:
         super().__init__(in_channels, out_channels, list(POOLINGS), list(SCALERS), deg, **settings)
 
     def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None = None) -> Tensor:
-        if not self._is_usual(edge_index):
+        if not self._is_usual(edge_index, edge_attr):
             out: Tensor = super().forward(x, edge_index, edge_attr)
             return out
         rows = x.view(-1, self.towers, self.F_in) if self.divide_input else x.unsqueeze(1).expand(-1, self.towers, -1)
@@ -57,66 +58,55 @@ class NodewisePNAConv(PNAConv):
         mixed: Tensor = self.lin(out.flatten(1))
         return mixed
 
-    def _is_usual(self, edge_index: Any) -> bool:
-        """Whether the poolings are PNA's still, and nothing looks at messages."""
+    def _is_usual(self, edge_index: Any, edge_attr: Tensor | None) -> bool:
+        """Whether the layer is PNA's as it is made here, and nothing looks at messages."""
         return (
             isinstance(self.aggr_module, DegreeScalerAggregation)
-            and not self.explain
+            and not messages_are_seen(self)
             and self.flow == "source_to_target"
             and isinstance(edge_index, Tensor)
             and edge_index.layout == torch.strided
-            and nothing_watches(edge_index)
+            and (self.edge_dim is None) == (edge_attr is None)
+            and all(len(maps) == 1 for maps in (*self.pre_nns, *self.post_nns))
         )
 
     def _pool(self, rows: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> tuple[Tensor, Tensor]:
         """Mean, min, max and std of the messages, ``[N, towers, 4 * width]``, and how many there are, ``[N]``."""
-        edges = remembered(("by target", len(rows)), (edge_index,), lambda: _by_target(edge_index, len(rows)))
+        source, target = edge_index[0], edge_index[1]
         weight, bias = _stacked(self.pre_nns)
         own, other, *of_edge = weight.chunk(weight.size(2) // self.F_in, dim=2)
-        message = _by_tower(rows, other).flatten(1).index_select(0, edges.source)
+        message = _by_tower(rows, other).flatten(1).index_select(0, source)
         if edge_attr is not None:
             encoded = self.edge_encoder(edge_attr).unsqueeze(1).expand(-1, self.towers, -1)
-            message = message + _by_tower(encoded, of_edge[0]).flatten(1).index_select(0, edges.order)
+            message = message + _by_tower(encoded, of_edge[0]).flatten(1)
+        message = message.to(torch.promote_types(message.dtype, torch.float32))  # half of it sums badly
         both = torch.cat([message, -message], dim=1)
-        chosen = torch.cat([message * message, both * _shares_of_largest(both.detach(), edges)], dim=1)
-        sums = torch.segment_reduce(torch.cat([message, chosen], dim=1), "sum", offsets=edges.ends)
+        largest = both * _shares_of_largest(both.detach(), target, len(rows))
+        sums = _sums(torch.cat([message, message * message, largest], dim=1), target, len(rows))
         total, square, most, least = sums.chunk(4, dim=1)
-        degree = edges.ends.diff()
+        degree = torch.bincount(target, minlength=len(rows))
         count = degree.clamp(min=1).unsqueeze(1)
         mean = total / count
         std = (square / count - mean * mean).clamp(min=1e-5).sqrt()  # PyG's, which takes what is smaller for none
         std = std.masked_fill(std <= math.sqrt(1e-5), 0.0)
-        shift = ((_by_tower(rows, own) + bias).flatten(1)).masked_fill((degree == 0).unsqueeze(1), 0.0)
-        parts = [part.view(len(rows), self.towers, -1) for part in (mean + shift, shift - least, most + shift, std)]
-        return torch.cat(parts, dim=-1), degree.to(rows.dtype)
+        shift = (_by_tower(rows, own) + bias).flatten(1).masked_fill((degree == 0).unsqueeze(1), 0.0)
+        parts = [part.view(-1, self.towers, self.F_in) for part in (mean + shift, shift - least, most + shift, std)]
+        return torch.cat(parts, dim=-1).to(rows.dtype), degree.to(rows.dtype)
 
 
-class _Edges(NamedTuple):
-    """Edges in the order of their targets."""
-
-    order: Tensor
-    """Places in the caller's order."""
-    source: Tensor
-    target: Tensor
-    ends: Tensor
-    """Where the edges of each target begin, and behind the last."""
+def _sums(values: Tensor, target: Tensor, nodes: int) -> Tensor:
+    return values.new_zeros(nodes, values.size(1)).index_add(0, target, values)
 
 
-def _by_target(edge_index: Tensor, nodes: int) -> _Edges:
-    target, order = torch.sort(edge_index[1], stable=True)
-    ends = torch.searchsorted(target, torch.arange(nodes + 1, device=target.device))
-    return _Edges(order, edge_index[0][order], target, ends)
-
-
-def _shares_of_largest(values: Tensor, edges: _Edges) -> Tensor:
+def _shares_of_largest(values: Tensor, target: Tensor, nodes: int) -> Tensor:
     """1 where a value is the largest of its target, a half where two are, and so on; else 0.
 
-    Their sum is the largest value, and its gradient is shared among equals, as PyG's is. That of torch's
-    ``segment_reduce`` is not where it is negative.
+    The sum of values times these is the largest, and its gradient is shared among equals, as PyG's is.
     """
-    largest = torch.segment_reduce(values, "max", offsets=edges.ends).index_select(0, edges.target)
-    is_largest = (values == largest).to(values.dtype)
-    return is_largest / torch.segment_reduce(is_largest, "sum", offsets=edges.ends).index_select(0, edges.target)
+    places = target.unsqueeze(1).expand_as(values)
+    largest = values.new_zeros(nodes, values.size(1)).scatter_reduce(0, places, values, "amax", include_self=False)
+    is_largest = (values == largest.index_select(0, target)).to(values.dtype)
+    return is_largest / _sums(is_largest, target, nodes).index_select(0, target)
 
 
 def _stacked(maps: Any) -> tuple[Tensor, Tensor]:

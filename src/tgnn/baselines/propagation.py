@@ -39,11 +39,24 @@ def propagate(h: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) 
     return neighbor_sum(h, edges, edge_weight=weight)
 
 
+PLAIN_PROPAGATE = MessagePassing.propagate
+"""For layers that are made of one of PyG's. PyG replaces ``propagate`` by one that explainers cannot look into, and for
+them goes back to what it found; in a layer made of another that would be the other's, which is replaced already."""
+
+_HOOKS = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
+
+
+def messages_are_seen(layer: MessagePassing) -> bool:
+    """Whether an explainer, or a hook of the user's, looks at what a layer does between its input and its output."""
+    hooks = (f"_{of}_forward{when}_hooks" for of in _HOOKS for when in ("", "_pre"))
+    return bool(layer.explain) or any(getattr(layer, name) for name in hooks)
+
+
 def only_sums(layer: MessagePassing, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> bool:
-    """Whether a layer needs no row for each edge: it sums or averages, and no explainer looks at its messages."""
+    """Whether a layer needs no row for each edge: it sums or averages, and nobody looks at its messages."""
     return (
         isinstance(layer.aggr_module, (SumAggregation, MeanAggregation))
-        and not layer.explain
+        and not messages_are_seen(layer)
         and layer.flow == "source_to_target"
         and x.dim() == 2
         and isinstance(edge_index, Tensor)
@@ -59,6 +72,8 @@ def propagates(layer: Any, x: Tensor, edge_index: Any, edge_weight: Tensor | Non
 
 
 class _Conv(GCNConv):
+    propagate = PLAIN_PROPAGATE
+
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         if not propagates(self, x, edge_index, edge_weight):
             out: Tensor = super().forward(x, edge_index, edge_weight)

@@ -110,7 +110,7 @@ def _plan(
     from tgnn.tuning.space import check_search, space_of, usual_splits, with_defaults
 
     own = dict(_key_and_values(text) for text in search)
-    if both := sorted(own.keys() & fixed.keys()):
+    if both := sorted(key for key, values in own.items() if values and key in fixed):
         raise typer.BadParameter(f"{both[0]} is searched and set: leave out --search or --set", param_hint="--search")
     prepared = prepare_blind(config)
     make_model(config, prepared.shape)  # data that the model cannot take are told now, not by every trial

@@ -101,13 +101,19 @@ def _check_classes(y: np.ndarray, places: Places, classes: Sequence[object] | No
     return found
 
 
-def check_weights(weight: np.ndarray, places: Places, way_out: str = "divide them by the largest") -> list[Finding]:
+def check_weights(
+    weight: np.ndarray,
+    places: Places,
+    way_out: str = "divide them by the largest",
+    feature_instead: str = "leave it out, or make the weights a feature of the edges (edge_attr)",
+) -> list[Finding]:
     """Weights that the layers refuse.
 
     Args:
         weight: One for each edge.
         places: What the edges are called.
         way_out: What to do about weights that are too large.
+        feature_instead: What to do where one is negative or no finite number.
 
     Example:
         >>> [finding.places for finding in check_weights(np.array([0.5, 2.0]), Places())]
@@ -116,12 +122,11 @@ def check_weights(weight: np.ndarray, places: Places, way_out: str = "divide the
     outside = ~((weight >= 0) & (weight <= 1))  # NaN is outside too
     if not outside.any():
         return []
-    below = bool((weight < 0).any())
-    scale = "" if below or np.isnan(weight).any() else way_out
-    text = (
-        f"a weight is {weight[outside][0]:g}, but must be from 0 (as if there were no edge) to 1: "
-        f"{scale or 'leave it out, or take the weights for a feature of the edges'}"
-    )
+    beyond = outside & ~((weight > 1) & (weight < np.inf))  # where dividing by the largest does not help
+    if beyond.any():
+        way_out = feature_instead
+    first = weight[beyond if beyond.any() else outside][0]
+    text = f"a weight is {first:g}, but must be from 0 (as if there were no edge) to 1: {way_out}"
     return [places.finding("error", "weight-outside", text, outside)]
 
 

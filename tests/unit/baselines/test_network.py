@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
+from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models import GCN, MLP
 
 from tgnn.baselines import MODELS, build_model, node2vec
@@ -96,3 +97,21 @@ def test_walks_where_a_device_has_no_doubles(monkeypatch):
         torch.manual_seed(0)
         walks.append(node2vec.random_walk(rowptr, col, start, 5, 0.5, 2.0))
     assert torch.equal(*walks)
+
+
+def test_explainers_can_look_into_layers_that_are_made_of_pygs():
+    """Whichever was built first: PyG's own, or ours."""
+
+    def made_of(kind):
+        return {kind, *(one for child in kind.__subclasses__() for one in made_of(child))}
+
+    ours = [
+        kind
+        for kind in made_of(MessagePassing)
+        if kind.__module__.startswith("tgnn.baselines") and kind.__base__ is not MessagePassing
+    ]
+    names = {kind.__name__ for kind in ours}
+    assert {"_Conv", "NodewisePNAConv", "MapFirst", "PersonalizedPageRank", "_Separate"} <= names
+    for kind in ours:
+        own = vars(kind)
+        assert own.get("_orig_propagate", own.get("propagate")) is MessagePassing.propagate, kind

@@ -152,6 +152,14 @@ def test_steps_are_those_of_pyg(ours, pyg, weighted, explained):
     torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_a_hook_sees_messages():
+    data, _ = random_graph(3)
+    model, seen = PropagatingGCN(6, 5, 1, 3), []
+    model.convs[0].register_message_forward_hook(lambda layer, inputs, output: seen.append(output.shape))
+    model(data.x, data.edge_index)
+    assert seen
+
+
 def test_weights_of_edges_that_are_learned_have_gradients_every_time():
     data, _ = random_graph(4)
     first = torch.rand(data.edge_index.size(1))
