@@ -44,7 +44,7 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="KEY=A,B,C",
-            help="Values to try instead of the known ranges, and the recipe's; KEY= leaves it alone.",
+            help="Values to try in place of the known ones, beside the recipe's own; KEY= leaves it alone.",
         ),
     ] = None,
     settings: Annotated[

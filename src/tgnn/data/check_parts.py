@@ -12,6 +12,8 @@ from torch import Tensor
 
 from tgnn.data.report import Finding, Places, named
 
+LARGE = 100.0
+"""Features beyond this are told."""
 LIKE_IDS = 0.5
 """Labels of which more than this share are different are no classes."""
 
@@ -42,14 +44,47 @@ def check_features(
         ):
             if bool(odd.any()):
                 rows = _rows_of(x)[odd.numpy()] if sparse else _of_rows(odd).any(1).numpy()
-                found.append(places.finding("error", code, f"a {what} is {word}", np.unique(rows) if sparse else rows))
-    constant = _constant(x)
+                text = f"{'an' if what[0] == 'e' else 'a'} {what} is {word}"
+                found.append(places.finding("error", code, text, np.unique(rows) if sparse else rows))
+    least, most = _ends(x)
+    if values.is_floating_point():
+        found += large_features(least, most, places.file, names, what)
+    constant = np.flatnonzero(least == most)
     if len(constant):
-        columns = named(constant.tolist() if names is None else [names[i] for i in constant])
+        columns = named(constant.tolist() if names is None else [names[int(i)] for i in constant])
         plural = "s" if len(constant) > 1 else ""
         text = f"the {what}{plural} {columns} {'are' if plural else 'is'} the same everywhere: tells none from another"
         found.append(Finding("warning", "constant-feature", text, places.file))
     return found
+
+
+def large_features(
+    least: np.ndarray, most: np.ndarray, file: str = "", names: Sequence[str] | None = None, what: str = "feature"
+) -> list[Finding]:
+    """Columns of numbers so large that they drown the others, and that products and steps of usual size fail on.
+
+    Args:
+        least: Of each column.
+        most: Of each column.
+        file: Where they come from.
+        names: Of the columns; by default their numbers.
+        what: What to call a column.
+
+    Example:
+        >>> large_features(np.array([0.0, -1.0]), np.array([1.0, 25000.0]), "", ["age", "income"])[0].text
+        "the feature 'income' is as large as 25000: divide it, or take its logarithm, so that columns are near 1"
+    """
+    size = np.maximum(np.abs(least), np.abs(most))
+    large = np.flatnonzero((size > LARGE) & np.isfinite(size))
+    if not len(large):
+        return []
+    columns = named(large.tolist() if names is None else [names[int(i)] for i in large])
+    are, them, their = ("s", "them", "their logarithms") if len(large) > 1 else ("", "it", "its logarithm")
+    text = (
+        f"the {what}{are} {columns} {'are' if are else 'is'} as large as {size[large].max():g}: divide {them}, or take "
+        f"{their}, so that columns are near 1"
+    )
+    return [Finding("warning", "large-feature", text, file)]
 
 
 def check_labels(y: Tensor, places: Places, classes: Sequence[object] | None = None) -> list[Finding]:
@@ -154,10 +189,10 @@ def _rows_of(x: Tensor) -> np.ndarray:
     return np.repeat(np.arange(x.size(0)), x.crow_indices().diff().numpy())
 
 
-def _constant(x: Tensor) -> np.ndarray:
-    """Columns with one value only."""
+def _ends(x: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest of each column; of fewer than two rows nothing is told."""
     if x.size(0) < 2:
-        return np.empty(0, dtype=np.int64)
+        return np.empty(0), np.empty(0)
     if x.layout == torch.sparse_csr:
         parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
         matrix = scipy.sparse.csc_matrix(scipy.sparse.csr_matrix(parts, shape=tuple(x.shape)))
@@ -165,4 +200,4 @@ def _constant(x: Tensor) -> np.ndarray:
     else:
         x = _of_rows(x)
         least, most = x.amin(0).numpy(), x.amax(0).numpy()
-    return np.flatnonzero(least == most)
+    return least, most

@@ -13,7 +13,8 @@ CITATION = ("cora", "citeseer", "pubmed")
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _SELECTION = (
     "The paper's research code kept the settings of the highest mean test accuracy, which flatters them; here settings "
-    "and epoch are chosen on validation, and the test labels are read once."
+    "and epoch are chosen on validation, and the test labels are read once for a recipe (docs/accuracy.md tells where "
+    "one was changed after that)."
 )
 _UNEQUAL = (
     "tGNN's settings come from a study that chose them on validation; the other models have those of their own papers, "

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from tgnn.data.check_parts import check_features
 from tgnn.data.checks import check_graph, check_graphs
 from tgnn.data.embedded import digits, digits_graphs, karate
 from tgnn.data.formats.packed import PackedGraphs
@@ -131,3 +132,12 @@ def test_check_graphs_names_graphs():
     assert found == {code: ("graph", places) for code, places in (expected | {"missing-feature": (2,)}).items()}
     both = {f.code: f.places for f in check_graphs(PackedGraphs(arrays | {"directed": False}))}
     assert both["duplicate-edge"] == (0, 2)  # there an edge and its reverse are one
+
+
+def test_large_features_are_told():
+    x = torch.tensor([[1.0, 25000.0, -300.0], [2.0, 30000.0, 5.0]])
+    (found,) = check_features(x, Places(), ["age", "income", "debt"])
+    assert (found.level, found.code) == ("warning", "large-feature")
+    assert "the features 'income', 'debt' are as large as 30000: divide them" in found.text
+    assert check_features(x[:, :1], Places()) == []
+    assert check_features(torch.tensor([[7], [2000]]), Places()) == []  # categories

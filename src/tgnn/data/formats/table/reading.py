@@ -144,7 +144,9 @@ class Reading:
         found: dict[str, Tensor] = {}
         if "weight" in part.roles.of:
             weight = self._weights(part)
-            as_feature = f"take them for a feature of the edges (edges: features: {part.roles.of['weight']}: numeric)"
+            as_feature = (
+                f"take them for a feature of the edges (edges: {{features: {{{part.roles.of['weight']}: numeric}}}})"
+            )
             way_out = f"say in schema.yaml scale_weights: true, or {as_feature}"
             self.report.add(
                 *check_weights(weight, part.places, way_out, f"leave it out, or in schema.yaml {as_feature}")
