@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import DegreeScalerAggregation, MessagePassing, PNAConv
 from torch_geometric.nn.models import PNA
+from torch_geometric.utils import degree
 
 from tgnn.baselines.propagation import PLAIN_PROPAGATE, messages_are_seen
 
@@ -47,14 +48,14 @@ class NodewisePNAConv(PNAConv):
             out: Tensor = super().forward(x, edge_index, edge_attr)
             return out
         rows = x.view(-1, self.towers, self.F_in) if self.divide_input else x.unsqueeze(1).expand(-1, self.towers, -1)
-        pooled, degree = self._pool(rows, edge_index, edge_attr)
-        log, mean_log = torch.log(degree + 1), self.aggr_module.avg_deg_log
+        pooled, count = self._pool(rows, edge_index, edge_attr)
+        log, mean_log = torch.log(count + 1), self.aggr_module.avg_deg_log
         scales = torch.stack([torch.ones_like(log), log / mean_log, mean_log / log.clamp(min=math.log(2))], dim=1)
         weight, bias = _stacked(self.post_nns)
         own, other = weight[..., : self.F_in], weight[..., self.F_in :]
         by_scaler = torch.cat(other.chunk(len(SCALERS), dim=2), dim=1)  # [towers, scalers * out, 4 * width]
         scaled = torch.stack(_by_tower(pooled, by_scaler).chunk(len(SCALERS), dim=2), dim=2)
-        out = _by_tower(rows, own) + (scaled * scales[:, None, :, None]).sum(2) + bias
+        out = _by_tower(rows, own) + (scaled * scales.to(rows.dtype)[:, None, :, None]).sum(2) + bias
         mixed: Tensor = self.lin(out.flatten(1))
         return mixed
 
@@ -84,14 +85,14 @@ class NodewisePNAConv(PNAConv):
         largest = both * _shares_of_largest(both.detach(), target, len(rows))
         sums = _sums(torch.cat([message, message * message, largest], dim=1), target, len(rows))
         total, square, most, least = sums.chunk(4, dim=1)
-        degree = torch.bincount(target, minlength=len(rows))
-        count = degree.clamp(min=1).unsqueeze(1)
-        mean = total / count
-        std = (square / count - mean * mean).clamp(min=1e-5).sqrt()  # PyG's, which takes what is smaller for none
+        count = degree(target, len(rows), dtype=message.dtype)
+        share = 1 / count.clamp(min=1).unsqueeze(1)
+        mean = total * share
+        std = (square * share - mean * mean).clamp(min=1e-5).sqrt()  # PyG's, which takes what is smaller for none
         std = std.masked_fill(std <= math.sqrt(1e-5), 0.0)
-        shift = (_by_tower(rows, own) + bias).flatten(1).masked_fill((degree == 0).unsqueeze(1), 0.0)
+        shift = (_by_tower(rows, own) + bias).flatten(1).masked_fill((count == 0).unsqueeze(1), 0.0)
         parts = [part.view(-1, self.towers, self.F_in) for part in (mean + shift, shift - least, most + shift, std)]
-        return torch.cat(parts, dim=-1).to(rows.dtype), degree.to(rows.dtype)
+        return torch.cat(parts, dim=-1).to(rows.dtype), count
 
 
 def _sums(values: Tensor, target: Tensor, nodes: int) -> Tensor:

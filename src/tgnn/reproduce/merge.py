@@ -72,10 +72,13 @@ def merge(earlier: Result | None, now: Result, experiment: Experiment, seeds: Se
 
 
 def _with_more(cell: CellResult, then: CellResult | None, seeds: Sequence[int]) -> CellResult:
-    more = [run for run in then.runs if run.seed not in seeds] if then is not None else []
+    """Runs of seeds not asked for stay; all do where no run could be made now, with the reason beside them."""
+    if then is None:
+        return cell
+    more = [run for run in then.runs if not cell.runs or run.seed not in seeds]
     if not more or not _same_data([*cell.runs, *more]):
         return cell
-    return replace(cell, metric=cell.metric or (then.metric if then else ""), runs=(*cell.runs, *more))
+    return replace(cell, metric=cell.metric or then.metric, config=cell.config or then.config, runs=[*cell.runs, *more])
 
 
 def _same_data(runs: Sequence[Outcome]) -> bool:

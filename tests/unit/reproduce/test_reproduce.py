@@ -226,6 +226,9 @@ def test_what_is_merged():
         ("c", "y", [0.7]),
     ]
     assert merge(None, now, experiment, [0]) is now
+    failed = replace(cell("a", "x", []), metric="", failed="its data could not be had")
+    (kept, *_) = merge(then, replace(now, cells=[failed]), experiment, [0, 1, 2]).cells
+    assert (kept.tests, kept.metric, kept.failed) == ([0.1, 0.2, 0.3], "accuracy", "its data could not be had")
 
 
 def test_points_that_go_are_told(tmp_path, caplog):
