@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -43,6 +45,21 @@ CASES: dict[str, dict[str, str | None]] = {
     "edges alone, words": {"nodes_csv": None, "edges_csv": "source,target\n9,10\n10,x\n9,1\n"},
     "filled": {"nodes_csv": "id,a,b\n1,2,\n2,,NA\n3,4,5\n", "edges_csv": "s,t\n1,2\n", "schema_yaml": "fill: mean"},
     "filled with 7": {"nodes_csv": "id,a,b\n1,2,\n2,,5\n", "edges_csv": "s,t\n1,2\n", "schema_yaml": "fill: 7"},
+    "large numbers": {
+        "nodes_csv": "id,a,pay\n1,2,1000\n2,5,3000\n3,4,\n4,1,1000\n5,1,3000\n",
+        "edges_csv": "s,t\n1,2\n",
+        "schema_yaml": "fill: mean",
+    },
+    "large numbers as stored": {
+        "nodes_csv": "id,a,pay\n1,2,1000\n2,5,3000\n",
+        "edges_csv": "s,t\n1,2\n",
+        "schema_yaml": "standardize: false",
+    },
+    "all standardized": {
+        "nodes_csv": "id,a\n1,2\n2,4\n3,2\n4,4\n",
+        "edges_csv": "s,t\n1,2\n",
+        "schema_yaml": "standardize: true",
+    },
     "empty column": {"nodes_csv": "id,a,b\n1,,2\n2,,3\n", "edges_csv": "s,t\n1,2\n"},
     "numbers as targets": {"nodes_csv": "id,a,y\n1,1,0.5\n2,5,\n3,2,1.5\n", "edges_csv": "s,t\n1,2\n"},
     "several labels": {
@@ -60,12 +77,17 @@ CASES: dict[str, dict[str, str | None]] = {
 }
 
 
+def rounded(encoding: dict[str, Any]) -> Any:
+    """A mean that was added up block by block differs in its last digits."""
+    return json.loads(json.dumps(encoding), parse_float=lambda digits: round(float(digits), 9))
+
+
 def compare(folder: Path, out: Path, **options: object) -> DiskGraph:
     data, _ = read_table(folder)
     report = stream_tables(folder, out, **options)
     graph = DiskGraph(out)
     same(graph.to_memory(), data)
-    assert graph.encoding == data.encoding
+    assert rounded(graph.encoding) == rounded(data.encoding)
     assert report.statistics["edges"] == data.num_edges
     return graph
 

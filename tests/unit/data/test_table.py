@@ -248,7 +248,7 @@ def test_a_graph_that_is_written_is_read_again(tmp_path_factory, graph, undirect
     }
     for stem, frame in frames.items():
         frame.write_parquet(folder / f"{stem}.parquet") if parquet else frame.write_csv(folder / f"{stem}.csv")
-    data, report = read_table(folder, schema={"undirected": undirected})
+    data, report = read_table(folder, schema={"undirected": undirected, "standardize": False})
     assert list(map(str, data.node_id.tolist())) == graph.ids
     assert torch.equal(data.x, graph.x)
     assert [data.encoding["target"]["classes"][i] for i in data.y] == graph.y.tolist()

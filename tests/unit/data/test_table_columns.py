@@ -16,6 +16,7 @@ from tests.unit.data.tables import codes, errors, finding, nodes_of, write
 from tgnn.data.about import describe
 from tgnn.data.formats.table.graph import read_table
 from tgnn.data.formats.table.graphs import read_graph_tables
+from tgnn.data.formats.table.standard import Moments
 from tgnn.data.report import DataError
 
 # ---- features --------------------------------------------------------------------------------------------------
@@ -75,6 +76,52 @@ def test_missing_numbers_are_filled_if_the_schema_says_so(tmp_path):
     assert [one["fill"] for one in data.encoding["nodes"]] == [2, 5]
     data, _ = nodes_of(tmp_path, nodes, fill=-1)
     assert data.x.tolist() == [[1, 5], [-1, -1], [3, -1]]
+
+
+def test_large_numbers_are_standardized_and_told(tmp_path):
+    nodes = "id,age,pay\na,20,1000\nb,40,3000\nc,60,\nd,20,1000\ne,40,3000\n"
+    data, report = nodes_of(tmp_path, nodes, fill="mean")
+    assert data.x.tolist() == [[20, -1], [40, 1], [60, 0], [20, -1], [40, 1]]
+    assert data.encoding["nodes"][1] | {"mean": 2000.0, "deviation": 1000.0} == data.encoding["nodes"][1]
+    assert finding(report, "standardized").endswith(
+        "'pay': brought to mean 0 and deviation 1 (schema.yaml: standardize: false for as stored)"
+    )
+    write(tmp_path, nodes_csv="id,age,pay\na,5000,\nb,6,4000\n", edges_csv="source,target\na,b\n")
+    new, report = read_table(tmp_path, json.loads(json.dumps(data.encoding)))
+    assert new.x.tolist() == [[5000, 0], [6, 2]]  # as it was then, and not by what is large now
+    assert "standardized" not in codes(report)
+
+
+def test_which_columns_are_standardized_is_said_by_the_schema(tmp_path):
+    nodes = "id,age,pay,same\na,20,1000,7\nb,40,3000,7\n"
+    data, report = nodes_of(tmp_path, nodes, standardize=False)
+    assert data.x.tolist() == [[20, 1000, 7], [40, 3000, 7]]
+    assert "as large as 3000" in finding(report, "large-feature")
+    data, report = nodes_of(tmp_path, nodes, standardize=True)
+    assert data.x.tolist() == [[-1, -1, 0], [1, 1, 0]]
+    assert "large-feature" not in codes(report)
+
+
+def test_a_list_is_standardized_as_one_column(tmp_path):
+    frame = pl.DataFrame({"id": ["a", "b"], "place": [[1000.0, 2000.0], [2000.0, 3000.0]]})
+    write(tmp_path, nodes_csv=None, edges_csv="source,target\na,b\n")
+    frame.write_parquet(tmp_path / "nodes.parquet")
+    x = read_table(tmp_path)[0].x
+    assert x.mean() == 0
+    assert torch.equal(x[0, 1] - x[0, 0], x[1, 1] - x[1, 0])
+    assert x[0, 1] == x[1, 0] == 0
+
+
+@hypothesis.given(st.lists(st.lists(st.floats(-1e6, 1e6)), max_size=6))
+def test_moments_of_blocks_are_those_of_all(blocks):
+    moments, whole = Moments(), np.array([value for block in blocks for value in block])
+    for block in blocks:
+        moments.see(np.array(block))
+    assert moments.count == len(whole)
+    if len(whole):
+        assert moments.mean == pytest.approx(whole.mean(), abs=1e-6)
+        assert moments.deviation == pytest.approx(whole.std(), rel=1e-9, abs=1e-6)
+        assert moments.size == np.abs(whole).max()
 
 
 def test_too_many_categories_name_the_way_out(tmp_path):
@@ -187,6 +234,7 @@ def test_who_has_no_label_is_in_no_part(tmp_path):
         ("nodes: {features: {age: number}}", "nodes.features.age is 'number', but should be 'numeric', 'categorical'"),
         ("undirected: maybe", "undirected is 'maybe', but should be a valid boolean"),
         ("fill: average", "fill is 'average', but should be a valid number"),
+        ("standardize: some", "standardize is 'some', but should be a valid boolean"),
         ("max_categories: 0", "max_categories is 0, but should be greater than 0"),
         ("nodes: {label: 5}", "nodes.label is 5, but should be a valid string or a valid list"),
         ("- a\n- b", "must have lines such as 'undirected: false'"),

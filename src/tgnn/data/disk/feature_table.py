@@ -14,6 +14,7 @@ from tgnn.data.formats.table.encoders import FEW, Encoding, counts_on, is_missin
 from tgnn.data.formats.table.features import SPARSE, WIDE, Features, apply
 from tgnn.data.formats.table.reading import Part
 from tgnn.data.formats.table.schema import Kind, Schema
+from tgnn.data.formats.table.standard import Moments, told_standard
 from tgnn.data.progress import bar
 from tgnn.data.report import Finding, Report, named
 
@@ -27,8 +28,7 @@ class _Column:
     there: int = 0
     numbers: int = 0
     width: int = 0
-    total: float = 0.0
-    counted: int = 0
+    moments: Moments = field(default_factory=Moments)
     odd: list[str] = field(default_factory=list)
     counts: bool = True
     """Whether each number is one more than the one before."""
@@ -54,9 +54,7 @@ class _Column:
             self.numbers += int((found.is_not_null() & ~missing).sum())
             self.width = self.width or int(values.null_count() < len(values))
             found = found.filter(~missing)
-        known = found.drop_nulls().drop_nans()
-        self.total += float(known.cast(pl.Float64).sum())
-        self.counted += len(known)
+        self.moments.see(found.drop_nulls().to_numpy())
         self.counts = self.counts and not listed
 
     def _count(self, numbers: pl.Series) -> None:
@@ -99,7 +97,10 @@ def find_features(nodes: Part, schema: Schema, report: Report, block: int | None
     for column in used:
         if column.counts and column.rows > FEW:
             report.add(Finding("warning", "feature-like-ids", text_of_count(column.name, "nodes"), nodes.source.name))
-    return [_encoding(column, schema) for column in used]
+    encodings = [_encoding(column, schema) for column in used]
+    if (changed := told_standard(encodings)) is not None:
+        report.add(Finding("note", "standardized", changed, nodes.source.name))
+    return encodings
 
 
 def _is_numeric(column: _Column) -> bool:
@@ -109,10 +110,10 @@ def _is_numeric(column: _Column) -> bool:
 
 
 def _encoding(column: _Column, schema: Schema) -> Encoding:
-    encoding = {"column": column.name, "kind": "numeric", "width": max(column.width, 1)}
-    if schema.fill == "mean" and column.counted:
-        encoding["fill"] = column.total / column.counted
-    return encoding
+    encoding: Encoding = {"column": column.name, "kind": "numeric", "width": max(column.width, 1)}
+    if schema.fill == "mean" and column.moments.count:
+        encoding["fill"] = column.moments.mean
+    return encoding | column.moments.standard(schema.standardize)
 
 
 def add_features(

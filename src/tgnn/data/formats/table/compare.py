@@ -67,6 +67,8 @@ def _of_one(known: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
             if more := [word for word in words if word not in others]:
                 return f"has another vocabulary: {more[0]!r} {what}"
         return "has its words in another order"
+    if not all(_near(known.get(key, 0.0), found.get(key, 0.0)) for key in ("mean", "deviation")):
+        return f"is {_scale(found)}, not {_scale(known)}"
     if "fill" not in found:  # then nothing was missing
         return None
     if "fill" not in known:
@@ -74,6 +76,12 @@ def _of_one(known: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
     if not _near(known["fill"], found["fill"]):
         return f"is filled with {found['fill']:g} where it is missing, not with {known['fill']:g}"
     return None
+
+
+def _scale(encoding: Mapping[str, Any]) -> str:
+    if "deviation" not in encoding:
+        return "as stored"
+    return f"standardized with mean {encoding['mean']:g} and deviation {encoding['deviation']:g}"
 
 
 def _near(one: float, other: float) -> bool:

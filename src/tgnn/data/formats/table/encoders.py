@@ -15,7 +15,7 @@ from tgnn.data.formats.table.schema import Kind, Schema
 from tgnn.data.report import Report, named
 
 Encoding = dict[str, Any]
-"""Plain values: ``column``, ``kind``; numeric: ``width``, ``fill``; else ``vocabulary``, ``separator``."""
+"""Plain values: ``column``, ``kind``; numeric: ``width``, ``fill``, ``mean``, ``deviation``; else ``vocabulary``, ``separator``."""
 _ODD = (pl.Struct, pl.Binary, pl.Object)
 FEW = 10
 """So many rows may be counted by chance."""

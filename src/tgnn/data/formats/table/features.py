@@ -14,7 +14,8 @@ from torch import Tensor
 from tgnn.data.formats.sparse import torch_csr
 from tgnn.data.formats.table.encoders import Encoding, check_kinds, guess_kind, numbers, one_hot, token_matrix
 from tgnn.data.formats.table.file import Table
-from tgnn.data.formats.table.schema import Kind, Schema
+from tgnn.data.formats.table.schema import Kind, Schema, Standardize
+from tgnn.data.formats.table.standard import Moments, standardized
 from tgnn.data.report import Report, named
 
 SPARSE, WIDE = 0.1, 32
@@ -94,11 +95,16 @@ def encode(table: Table, kinds: Mapping[str, Kind | None], schema: Schema, part:
         encoding = guess_kind(table, column, kind, schema, part, report)
         if encoding is not None:
             encodings.append(encoding)
-    return apply(table, encodings, report, schema.fill, part)
+    return apply(table, encodings, report, schema.fill, part, schema.standardize)
 
 
 def apply(
-    table: Table, encodings: Sequence[Encoding], report: Report, fill: float | str | None = None, part: str = "nodes"
+    table: Table,
+    encodings: Sequence[Encoding],
+    report: Report,
+    fill: float | str | None = None,
+    part: str = "nodes",
+    standardize: Standardize = False,
 ) -> Features:
     """Encodes the columns as recorded.
 
@@ -108,6 +114,7 @@ def apply(
         report: Takes what is odd: columns and values that were not there then.
         fill: What to take for a missing number where the encoding does not say.
         part: As above.
+        standardize: Which columns of numbers are to be brought to mean 0 and deviation 1 that the encodings do not say.
     """
     absent = [encoding["column"] for encoding in encodings if encoding["column"] not in table.frame.columns]
     if absent:
@@ -126,7 +133,13 @@ def apply(
         elif encoding["kind"] == "tokens":
             block = token_matrix(table, values, encoding, report)
         else:
-            block, encoding = _filled(numbers(table, values, encoding, part, report), encoding, fill, missing)
+            block = numbers(table, values, encoding, part, report)
+            if standardize:
+                moments = Moments()
+                moments.see(block)
+                encoding = encoding | moments.standard(standardize)
+            block, encoding = _filled(block, encoding, fill, missing)
+            block = standardized(block, encoding)
         features.encodings.append(encoding)
         features.blocks.append(block)
     if missing:

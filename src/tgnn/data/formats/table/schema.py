@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 Kind = Literal["numeric", "categorical", "tokens", "ignore"]
+Standardize = bool | Literal["large"]
 Task = Literal["classes", "multi-label", "regression"]
 FILE = "schema.yaml"
 
@@ -85,6 +86,8 @@ class Schema(_Strict):
     """Whether to divide weights by the largest of them, where they are larger than 1."""
     fill: float | Literal["mean"] | None = None
     """What to take for a number that is missing; without it, one that is missing is an error."""
+    standardize: Standardize = "large"
+    """Which columns of numbers are brought to mean 0 and deviation 1: by default those with a number beyond 100."""
     separator: str | None = Field(default=None, min_length=1)
     """Between tokens and between labels in one cell. Default: ``;`` where there is one, else spaces."""
     max_categories: PositiveInt = 1000
