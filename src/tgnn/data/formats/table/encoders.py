@@ -15,7 +15,8 @@ from tgnn.data.formats.table.schema import Kind, Schema
 from tgnn.data.report import Report, named
 
 Encoding = dict[str, Any]
-"""Plain values: ``column``, ``kind``; numeric: ``width``, ``fill``, ``mean``, ``deviation``; else ``vocabulary``, ``separator``."""
+"""Plain values: ``column``, ``kind``; of numbers ``width``, ``fill``, ``mean``, ``deviation``; else ``vocabulary``,
+``separator``."""
 _ODD = (pl.Struct, pl.Binary, pl.Object)
 FEW = 10
 """So many rows may be counted by chance."""
