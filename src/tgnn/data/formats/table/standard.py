@@ -76,7 +76,8 @@ def standardized(block: np.ndarray, encoding: dict[str, Any]) -> np.ndarray:
     """
     if "deviation" not in encoding:
         return block
-    return ((block.astype(np.float64) - encoding["mean"]) / encoding["deviation"]).astype(np.float32)
+    mean, deviation = float(encoding["mean"]), float(encoding["deviation"])
+    return ((block.astype(np.float64) - mean) / deviation).astype(np.float32)
 
 
 def told_standard(encodings: Iterable[dict[str, Any]]) -> str | None:
