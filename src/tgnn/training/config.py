@@ -109,7 +109,12 @@ class Config(_Section):
 
     @property
     def hash(self) -> str:
-        """12 hexadecimal digits that tell everything that can change a result (not where files lie)."""
+        """12 hexadecimal digits that tell :attr:`what_counts`."""
+        return hashlib.sha256(json.dumps(self.what_counts, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def what_counts(self) -> dict[str, dict[str, Any]]:
+        """Everything that can change a result (not where files lie), by sections."""
         plain = self.model_dump(mode="json")
         for key in ("root", "offline"):
             del plain["data"][key]
@@ -118,7 +123,7 @@ class Config(_Section):
         for key, usual in (("choose", "metric"), ("shares", "learned")):  # older runs do not say it
             if plain["train"][key] == usual:
                 del plain["train"][key]
-        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
+        return plain
 
 
 class WrongConfig(ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -68,11 +67,19 @@ class Plan:
         return range(self.splits, 3 * self.splits + 1)
 
     @property
-    def hash(self) -> str:
-        """Tells settings and ranges apart. Where one's own data lies does not count: machines differ in that."""
-        data = self.config.data.model_copy(update={"name": Path(self.config.data.name).name})
-        about = ["halves", self.config.model_copy(update={"data": data}).hash, self.space]
-        return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:12]
+    def facts(self) -> dict[str, Any]:
+        """What all who work on a study must have in common, in words and values.
+
+        Where one's own data lies does not count: machines differ in that.
+        """
+        sections = self.config.what_counts
+        sections["data"]["name"] = Path(self.config.data.name).name
+        return {
+            **{key: getattr(self, key) for key in ("splits", "seed", "together")},
+            **{f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()},
+            **{f"values of {key}": list(values) for key, values in self.space.items()},
+            "way to judge": "halves",
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """For another process."""

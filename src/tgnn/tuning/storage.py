@@ -68,8 +68,8 @@ class Shared:
                 raise WrongStudy(f"the study {self.name} there is not of tgnn: begin another with --study")
             self.study.set_user_attr(_FACTS, dict(self._facts))
             return
-        for what, now in self._facts.items():
-            if (then := found.get(what)) != now:
+        for what in (*self._facts, *found):
+            if (then := found.get(what)) != (now := self._facts.get(what)):
                 raise WrongStudy(
                     f"the study {self.name} was begun with other {what} ({then} then, {now} now): continue it with "
                     "what it had, or begin another with --out or --study"

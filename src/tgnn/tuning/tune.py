@@ -50,14 +50,7 @@ def tune(
     find_device(start.train.device)
     name = name or f"{Path(plan.config.data.name).name}-{plan.config.model.name}"
     about = _about(plan, name, prepared, command)
-    facts = {
-        "data": prepared.data_hash,
-        "metric": about.metric,
-        "splits": plan.splits,
-        "seed": plan.seed,
-        "together": plan.together,
-        "settings or ranges": plan.hash,
-    }
+    facts = {"data": prepared.data_hash, "metric": about.metric, **plan.facts}
     del prepared
     if storage is None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -85,4 +85,4 @@ def test_a_plan_is_the_same_in_another_process_and_where_the_data_lies_elsewhere
     moved = [
         replace(plan, config=with_name(plan.config, str(tmp_path / name))) for name in ("a/friends", "b/friends", "c")
     ]
-    assert moved[0].hash == moved[1].hash != moved[2].hash
+    assert moved[0].facts == moved[1].facts != moved[2].facts

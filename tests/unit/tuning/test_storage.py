@@ -109,8 +109,8 @@ def test_a_database_that_goes_away(server, tmp_path):
         ({"seed": 1}, "other seed"),
         ({"splits": 1}, "other splits"),
         ({"together": 5}, "other together"),
-        ({"epochs": 6}, "other settings or ranges"),
-        ({"space": {"optimizer.lr": (1.0,)}}, "other settings or ranges"),
+        ({"epochs": 6}, r"other train.epochs \(\d+ then, 6 now\)"),
+        ({"space": {"optimizer.lr": (1.0,)}}, r"other values of .* \(.* then, .* now\)"),
         ({"data": "digits"}, "other data"),
     ],
 )
