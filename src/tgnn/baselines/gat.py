@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.nn import GATConv
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
+from tgnn.baselines.network import NodeNetwork, Norm, accept_sparse, node_input
 from tgnn.baselines.pooled import Pooled
 from tgnn.baselines.propagation import PLAIN_PROPAGATE
 from tgnn.baselines.readout import Readout
@@ -64,7 +64,7 @@ def build_gat(
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     separate: bool = False,
     bias: bool = False,
-    norm: str | None = None,
+    norm: Norm | None = None,
     jk: str | None = None,
 ) -> NodeNetwork:
     """PyG's ``GATConv``; ``hidden`` is the width of each head. ``out_heads`` are those of the last layer, by default as

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from torch_geometric.nn import GCNConv
 
-from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
+from tgnn.baselines.network import NodeNetwork, Norm, accept_sparse, node_input
 from tgnn.baselines.pooled import Pooled
 from tgnn.baselines.propagation import PropagatingGCN
 from tgnn.baselines.readout import Readout
@@ -22,7 +22,7 @@ def build_gcn(
     *,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     bias: bool = False,
-    norm: str | None = None,
+    norm: Norm | None = None,
     jk: str | None = None,
 ) -> NodeNetwork:
     """PyG's ``GCN``, Eq. (2) of Kipf and Welling, which has no bias: 46,080 parameters on Cora at 32 hidden."""

@@ -13,7 +13,7 @@ from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import uniform
 from torch_geometric.nn.models import GraphSAGE
 
-from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
+from tgnn.baselines.network import NodeNetwork, Norm, accept_sparse, node_input
 from tgnn.baselines.pooled import Pooled
 from tgnn.baselines.propagation import only_sums
 from tgnn.baselines.readout import Readout
@@ -31,7 +31,7 @@ def build_graphsage(
     *,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     pooling: Pooling = "mean",
-    norm: str | None = None,
+    norm: Norm | None = None,
     jk: str | None = None,
 ) -> NodeNetwork:
     """PyG's ``GraphSAGE``, Algorithm 1 of Hamilton et al. without sampling and without rows of length 1 (line 7)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -24,6 +24,9 @@ from tgnn.nn.linear import FeatureDropout, FeatureLinear
 from tgnn.nn.models.encoder import CategoryEncoder
 from tgnn.ops.cache import remembered
 from tgnn.ops.mapped import as_tensor
+
+Norm = Literal["batch_norm", "layer_norm", "instance_norm", "graph_norm", "pair_norm"]
+"""Of PyG's normalizations those that need nothing but a width."""
 
 
 class NodeNetwork(torch.nn.Module):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tgnn.baselines.network import GraphNetwork, NodeNetwork
+from tgnn.baselines.network import GraphNetwork, NodeNetwork, Norm
 from tgnn.baselines.shape import Shape
 from tgnn.nn import TGNN, GraphTGNN
 from tgnn.nn.init import SMALLEST
@@ -25,7 +25,7 @@ def build_tgnn(
     low_order: str | None = "sum",
     factors: str = "plain",
     root_weight: bool = False,
-    norm: str | None = None,
+    norm: Norm | None = None,
     jk: str | None = None,
     act: str = "relu",
 ) -> NodeNetwork:
@@ -76,7 +76,7 @@ def build_graph_tgnn(
     low_order: str | None = "sum",
     factors: str = "plain",
     root_weight: bool = True,
-    norm: str | None = "batch_norm",
+    norm: Norm | None = "batch_norm",
     act: str = "relu",
 ) -> GraphNetwork:
     """:class:`tgnn.GraphTGNN` for a task on graphs; arguments as there. Rank 0: sums only."""
