@@ -49,13 +49,20 @@ def check_features(
     least, most = _ends(x)
     if values.is_floating_point():
         found += large_features(least, most, places.file, names, what)
+    return [*found, *constant_features(least, most, places.file, names, what)]
+
+
+def constant_features(
+    least: np.ndarray, most: np.ndarray, file: str = "", names: Sequence[str] | None = None, what: str = "feature"
+) -> list[Finding]:
+    """Columns that say nothing; arguments as for :func:`large_features`."""
     constant = np.flatnonzero(least == most)
-    if len(constant):
-        columns = named(constant.tolist() if names is None else [names[int(i)] for i in constant])
-        plural = "s" if len(constant) > 1 else ""
-        text = f"the {what}{plural} {columns} {'are' if plural else 'is'} the same everywhere: tells none from another"
-        found.append(Finding("warning", "constant-feature", text, places.file))
-    return found
+    if not len(constant):
+        return []
+    columns = named(constant.tolist() if names is None else [names[int(i)] for i in constant])
+    plural = "s" if len(constant) > 1 else ""
+    text = f"the {what}{plural} {columns} {'are' if plural else 'is'} the same everywhere: tells none from another"
+    return [Finding("warning", "constant-feature", text, file)]
 
 
 def large_features(

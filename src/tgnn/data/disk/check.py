@@ -10,7 +10,7 @@ import polars as pl
 from torch import Tensor
 
 from tgnn.data.about import statistics
-from tgnn.data.check_parts import check_labels, large_features, repeated
+from tgnn.data.check_parts import check_labels, constant_features, large_features, repeated
 from tgnn.data.disk import contents, layout
 from tgnn.data.disk.graph import DiskGraph
 from tgnn.data.progress import bar
@@ -122,11 +122,7 @@ def _check_rows(graph: DiskGraph, report: Report) -> None:
                 return
             least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
             tick(len(rows))
-    report.add(*large_features(least, most))
-    if graph.num_nodes > 1 and (least == most).any():
-        columns = ", ".join(map(str, np.flatnonzero(least == most)[:5]))
-        text = f"{int((least == most).sum())} features are the same everywhere ({columns}): they tell none from another"
-        report.add(Finding("warning", "constant-feature", text))
+    report.add(*large_features(least, most), *constant_features(least, most))
 
 
 def _check_targets(graph: DiskGraph, report: Report) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from tgnn.data.check_parts import check_features, large_features
+from tgnn.data.check_parts import check_features, constant_features, large_features
 from tgnn.data.disk.writer import GraphWriter
 from tgnn.data.formats.table.blocks import read_blocks, rows_of
 from tgnn.data.formats.table.encoders import FEW, Encoding, counts_on, is_missing, text_of_count
@@ -153,9 +153,6 @@ def add_features(
             least, most = np.minimum(least, x.min(axis=0)), np.maximum(most, x.max(axis=0))
     for encoding, filled in zip(encodings, features.encodings):
         encoding |= filled
-    report.add(*large_features(least, most, nodes.source.name, features.names()))
-    if rows > 1 and (least == most).any():
-        same = np.flatnonzero(least == most)
-        text = f"{named(features.names()[i] for i in same)}: the same everywhere, tells none from another"
-        report.add(Finding("warning", "constant-feature", text, nodes.source.name))
+    ends = (least, most, nodes.source.name, features.names())
+    report.add(*large_features(*ends), *constant_features(*ends))
     return bool(width >= WIDE and entries <= SPARSE * rows * width)
