@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -13,9 +13,6 @@ from torch_geometric.nn.models import MLP
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
 from tgnn.baselines.propagation import PLAIN_PROPAGATE, propagate, propagates
 from tgnn.baselines.shape import Shape
-
-Steps = Annotated[int, Field(ge=0)]
-Alpha = Annotated[float, Field(ge=0, le=1)]
 
 
 class PredictThenPropagate(torch.nn.Module):
@@ -33,31 +30,6 @@ class PredictThenPropagate(torch.nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         out: Tensor = self.propagation(self.dropout(self.mlp(x)), edge_index, edge_weight)
-        return out
-
-
-class Spread(torch.nn.Module):
-    """What a network says of each node, passed along edges by :class:`PersonalizedPageRank`: a node that the layers
-    are not sure of is told by those further away.
-
-    Args:
-        gnn: Called as ``gnn(x, edge_index, edge_weight=..., ...)``.
-        steps: How far.
-        alpha: Weight of what the network says itself.
-
-    Example:
-        >>> from tgnn.nn import TGNN
-        >>> Spread(TGNN(8, 4, num_layers=1), 3, 0.2)(torch.ones(2, 8), torch.tensor([[0], [1]])).shape
-        torch.Size([2, 4])
-    """
-
-    def __init__(self, gnn: torch.nn.Module, steps: int, alpha: float) -> None:
-        super().__init__()
-        self.gnn, self.propagation = gnn, PersonalizedPageRank(steps, alpha)
-
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, **more: Any) -> Tensor:
-        said = self.gnn(x, edge_index, edge_weight=edge_weight, **more)
-        out: Tensor = self.propagation(said, edge_index, edge_weight)
         return out
 
 
@@ -97,8 +69,8 @@ def build_appnp(
     layers: int,
     dropout: float,
     *,
-    steps: Steps = 10,
-    alpha: Alpha = 0.1,
+    steps: Annotated[int, Field(ge=0)] = 10,
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.1,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
     """:class:`PersonalizedPageRank` after an MLP of ``layers``. The paper drops edges as well; PyG would drop more of

@@ -7,7 +7,6 @@ from typing import Annotated
 from pydantic import Field
 from torch_geometric.nn import GCNConv
 
-from tgnn.baselines.appnp import Alpha, Spread, Steps
 from tgnn.baselines.network import NodeNetwork, Norm, accept_sparse, node_input
 from tgnn.baselines.pooled import Pooled
 from tgnn.baselines.propagation import PropagatingGCN
@@ -25,17 +24,11 @@ def build_gcn(
     bias: bool = False,
     norm: Norm | None = None,
     jk: str | None = None,
-    steps: Steps = 0,
-    alpha: Alpha = 0.1,
 ) -> NodeNetwork:
-    """PyG's ``GCN``, Eq. (2) of Kipf and Welling, which has no bias: 46,080 parameters on Cora at 32 hidden.
-    What comes out may :class:`~tgnn.baselines.appnp.Spread` over some steps.
-    """
+    """PyG's ``GCN``, Eq. (2) of Kipf and Welling, which has no bias: 46,080 parameters on Cora at 32 hidden."""
     encoder, width = node_input(shape, hidden)
-    net = PropagatingGCN(width, hidden, layers, shape.outputs, dropout=dropout, norm=norm, jk=jk, bias=bias)
-    gnn = accept_sparse(net, width)
-    gnn = Spread(gnn, steps, alpha) if steps else gnn
-    return NodeNetwork(gnn, encoder, uses_weights=True, input_dropout=input_dropout)
+    gnn = PropagatingGCN(width, hidden, layers, shape.outputs, dropout=dropout, norm=norm, jk=jk, bias=bias)
+    return NodeNetwork(accept_sparse(gnn, width), encoder, uses_weights=True, input_dropout=input_dropout)
 
 
 def build_graph_gcn(shape: Shape, hidden: int, layers: int, dropout: float, *, readout: str = "mean") -> Pooled:

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch_geometric.nn.models import MLP
 
-from tgnn.baselines.appnp import Alpha, PredictThenPropagate, Steps
+from tgnn.baselines.appnp import PredictThenPropagate
 from tgnn.baselines.network import NodeNetwork, accept_sparse, node_input
 from tgnn.baselines.propagation import propagate
 from tgnn.baselines.shape import Shape
@@ -74,8 +74,8 @@ def build_gprgnn(
     layers: int,
     dropout: float,
     *,
-    steps: Steps = 10,
-    alpha: Alpha = 0.1,
+    steps: Annotated[int, Field(ge=0)] = 10,
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.1,
     start: Start = "ppr",
     propagation_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,

@@ -11,7 +11,6 @@ import torch
 from pydantic import Field
 from torch_geometric.data import Batch, Data
 
-from tgnn.baselines.appnp import PersonalizedPageRank
 from tgnn.baselines.shape import Shape
 from tgnn.nn import with_cp
 
@@ -29,9 +28,7 @@ def high_order(build: Build) -> Build:
         shape: Shape, hidden: int, layers: int, dropout: float, *, rank: int = 8, **settings: Any
     ) -> torch.nn.Module:
         settings |= {"rank": rank} if knows_rank else {}
-        plain = build(shape, hidden, layers, dropout, **settings)
-        spread = [name for name, part in plain.named_modules() if isinstance(part, PersonalizedPageRank)]
-        model = with_cp(plain, rank, skip=spread, verbose=False)  # what layers say is passed on as it is
+        model = with_cp(build(shape, hidden, layers, dropout, **settings), rank, verbose=False)
         _settle(model, shape)
         return model
 

@@ -97,7 +97,6 @@ _GCN = Model(
     gcn.build_graph_gcn,
     node_uses=("edge weights",),
     graph_uses=("edge weights",),
-    hops=lambda layers, own: layers + own["steps"],
 )
 _GAT = Model(
     "gat",
@@ -142,7 +141,6 @@ def _with_cp(model: Model) -> Model:
         None if model.graph is None else high_order(model.graph),
         model.node_uses,
         model.graph_uses,
-        hops=model.hops,
     )
 
 
@@ -155,7 +153,6 @@ _ALL = (
         tgnn.build_graph_tgnn,
         node_uses=("edge features", "edge weights"),
         graph_uses=("edge features", "edge weights"),
-        hops=lambda layers, own: layers + own["steps"],
     ),
     Model("mlp", "no graph: what the features alone tell", "Rosenblatt 1958", mlp.build_mlp, mlp.build_graph_mlp),
     _GCN,

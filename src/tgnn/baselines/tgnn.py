@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tgnn.baselines.appnp import Alpha, Spread, Steps
 from tgnn.baselines.network import GraphNetwork, NodeNetwork, Norm
 from tgnn.baselines.shape import Shape
 from tgnn.nn import TGNN, GraphTGNN
@@ -29,12 +28,8 @@ def build_tgnn(
     norm: Norm | None = None,
     jk: str | None = None,
     act: str = "relu",
-    steps: Steps = 0,
-    alpha: Alpha = 0.1,
 ) -> NodeNetwork:
-    """:class:`tgnn.TGNN` for a task on nodes; arguments as there. Rank 0: sums only. What comes out may
-    :class:`~tgnn.baselines.appnp.Spread` over some steps.
-    """
+    """:class:`tgnn.TGNN` for a task on nodes; arguments as there. Rank 0: sums only."""
     encoder, width = None, shape.features
     if isinstance(width, tuple):
         encoder, width = CategoryEncoder(width, hidden), hidden
@@ -62,7 +57,7 @@ def build_tgnn(
         root_weight=root_weight,
         edge_dim=edges,
     )
-    return NodeNetwork(Spread(gnn, steps, alpha) if steps else gnn, encoder, uses_edges=True)
+    return NodeNetwork(gnn, encoder, uses_edges=True)
 
 
 def build_graph_tgnn(

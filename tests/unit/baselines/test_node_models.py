@@ -16,9 +16,7 @@ from tgnn.baselines.gprgnn import GeneralizedPageRank
 from tgnn.baselines.mixhop import MapFirst
 from tgnn.baselines.node2vec import random_walk
 from tgnn.baselines.propagation import PropagatingGCN, propagate
-from tgnn.baselines.registry import count_hops
 from tgnn.baselines.shape import Shape
-from tgnn.nn import CPAggregation
 from tgnn.nn.linear import FeatureLinear
 from tgnn.training.recipes import recipe_for
 
@@ -110,19 +108,6 @@ def test_gprgnn_is_what_its_equation_says(seed, steps, weighted):
     gammas = model.gnn.propagation.gamma.tolist()
     wanted = sum(gamma * torch.linalg.matrix_power(step, k) @ h for k, gamma in enumerate(gammas))
     torch.testing.assert_close(model(data).double(), wanted, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["tgnn", "gcn", "gcn+cp"])
-def test_what_comes_out_is_spread_over_some_steps(name):
-    data, matrix = random_graph(0)
-    plain, spread = make(name), make(name, steps=3, alpha=0.3)
-    assert not any(isinstance(part, CPAggregation) for part in spread.gnn.propagation.modules())
-    spread.gnn.gnn.load_state_dict(plain.gnn.state_dict())
-    said = wanted = plain(data).double()
-    for _ in range(3):
-        wanted = 0.7 * by_degrees(matrix + torch.eye(12)) @ wanted + 0.3 * said
-    torch.testing.assert_close(spread(data).double(), wanted, rtol=1e-4, atol=1e-5)
-    assert [count_hops(name, 2, own) for own in ({}, {"steps": 3})] == [2, 5]
 
 
 def test_gprgnn_starts_as_asked():
