@@ -25,7 +25,7 @@ from tgnn.nn.models.encoder import CategoryEncoder
 from tgnn.ops.cache import remembered
 from tgnn.ops.mapped import as_tensor
 
-Norm = Literal["batch_norm", "layer_norm", "instance_norm", "graph_norm", "pair_norm"]
+Norm = Literal["batch_norm", "layer_norm", "instance_norm", "graph_norm"]
 """Of PyG's normalizations those that need nothing but a width."""
 
 

@@ -55,6 +55,11 @@ CASES: dict[str, dict[str, str | None]] = {
         "edges_csv": "s,t\n1,2\n",
         "schema_yaml": "standardize: false",
     },
+    "large numbers, filled with 0": {
+        "nodes_csv": "id,a,pay\n1,2,1000\n2,5,3000\n3,4,\n4,1,NA\n5,1,4000\n",
+        "edges_csv": "s,t\n1,2\n",
+        "schema_yaml": "fill: 0",
+    },
     "all standardized": {
         "nodes_csv": "id,a\n1,2\n2,4\n3,2\n4,4\n",
         "edges_csv": "s,t\n1,2\n",
@@ -106,6 +111,7 @@ def test_parquet_with_lists_and_packed_text(tmp_path, block):
     nodes = pl.DataFrame(
         {
             "id": [f"n{i}" for i in range(100)],
+            "place": (random.standard_normal((100, 2)) * [1, 1e6]).tolist(),
             "embedding": random.standard_normal((100, 5)).tolist(),
             "flag": random.random(100) > 0.5,
             "count": random.integers(0, 9, 100),
@@ -117,7 +123,7 @@ def test_parquet_with_lists_and_packed_text(tmp_path, block):
     lines = "".join(f"n{a},n{b}\n" for a, b in ends.T)
     (tmp_path / "edges.csv.gz").write_bytes(gzip.compress(f"source,target\n{lines}".encode()))
     graph = compare(tmp_path, tmp_path / "graph", block=block)
-    assert graph.x.shape == (100, 7)
+    assert graph.x.shape == (100, 9)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv.gz", "graph", "nodes.parquet"]
 
 

@@ -82,7 +82,7 @@ def test_large_numbers_are_standardized_and_told(tmp_path):
     nodes = "id,age,pay\na,20,1000\nb,40,3000\nc,60,\nd,20,1000\ne,40,3000\n"
     data, report = nodes_of(tmp_path, nodes, fill="mean")
     assert data.x.tolist() == [[20, -1], [40, 1], [60, 0], [20, -1], [40, 1]]
-    assert data.encoding["nodes"][1] | {"mean": 2000.0, "deviation": 1000.0} == data.encoding["nodes"][1]
+    assert data.encoding["nodes"][1] | {"mean": [2000.0], "deviation": [1000.0]} == data.encoding["nodes"][1]
     assert finding(report, "standardized").endswith(
         "'pay': brought to mean 0 and deviation 1 (schema.yaml: standardize: false for as stored)"
     )
@@ -102,26 +102,52 @@ def test_which_columns_are_standardized_is_said_by_the_schema(tmp_path):
     assert "large-feature" not in codes(report)
 
 
-def test_a_list_is_standardized_as_one_column(tmp_path):
-    frame = pl.DataFrame({"id": ["a", "b"], "place": [[1000.0, 2000.0], [2000.0, 3000.0]]})
+def test_each_entry_of_a_list_is_standardized_alone(tmp_path):
+    frame = pl.DataFrame({"id": ["a", "b"], "place": [[0.5, 1000.0], [0.1, 3000.0]]})
     write(tmp_path, nodes_csv=None, edges_csv="source,target\na,b\n")
     frame.write_parquet(tmp_path / "nodes.parquet")
-    x = read_table(tmp_path)[0].x
-    assert x.mean() == 0
-    assert torch.equal(x[0, 1] - x[0, 0], x[1, 1] - x[1, 0])
-    assert x[0, 1] == x[1, 0] == 0
+    data, _ = read_table(tmp_path)
+    torch.testing.assert_close(data.x, torch.tensor([[0.5, -1.0], [0.1, 1.0]]))
+    assert data.encoding["nodes"][0]["mean"] == [0, 2000]
+
+
+def test_a_number_that_is_filled_in_is_part_of_the_mean(tmp_path):
+    data, _ = nodes_of(tmp_path, "id,built\na,2010\nb,2012\nc,\nd,2011\n", fill=0)
+    x = data.x.flatten().double()
+    assert x.mean() == pytest.approx(0, abs=1e-6)
+    assert x.std(correction=0) == pytest.approx(1, abs=1e-6)
+    assert x[2] == x.min()
+
+
+def test_times_in_seconds_are_told_apart(tmp_path):
+    data, _ = nodes_of(tmp_path, "id,when\na,1700000030\nb,1700000060\nc,1700000150\n")
+    assert len(data.x.unique()) == 3
+
+
+def test_a_number_far_from_all_others_is_told(tmp_path):
+    lines = "".join(f"{one},{i / 300}\n" for i, one in enumerate(["a", "b", *range(298)]))
+    _, report = nodes_of(tmp_path, f"id,share\n{lines}x,9999\n")
+    assert "'share': a number is 17 deviations from the mean" in finding(report, "far-feature")
+
+
+def test_counts_that_are_mostly_0_stay_sparse(tmp_path):
+    counts = np.tile(400 * np.eye(60, dtype=int), (2, 1))
+    lines = "".join(f"{one},{','.join(map(str, row))}\n" for one, row in zip(["a", "b", *range(118)], counts))
+    data, _ = nodes_of(tmp_path, f"id,{','.join(f'c{j}' for j in range(60))}\n{lines}")
+    assert data.x.layout == torch.sparse_csr
+    assert data.x.values().unique().tolist() == pytest.approx([60**0.5])
 
 
 @hypothesis.given(st.lists(st.lists(st.floats(-1e6, 1e6)), max_size=6))
 def test_moments_of_blocks_are_those_of_all(blocks):
-    moments, whole = Moments(), np.array([value for block in blocks for value in block])
+    moments, whole = Moments(1), np.array([value for block in blocks for value in block]).reshape(-1, 1)
     for block in blocks:
-        moments.see(np.array(block))
+        moments.see(np.array(block).reshape(-1, 1))
     assert moments.count == len(whole)
     if len(whole):
-        assert moments.mean == pytest.approx(whole.mean(), abs=1e-6)
-        assert moments.deviation == pytest.approx(whole.std(), rel=1e-9, abs=1e-6)
-        assert moments.size == np.abs(whole).max()
+        assert moments.mean[0] == pytest.approx(whole.mean(), abs=1e-6)
+        assert (moments.squares[0] / len(whole)) ** 0.5 == pytest.approx(whole.std(), rel=1e-9, abs=1e-6)
+        assert (moments.least, moments.most) == (whole.min(), whole.max())
 
 
 def test_too_many_categories_name_the_way_out(tmp_path):

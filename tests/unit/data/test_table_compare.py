@@ -26,7 +26,7 @@ KNOWN = {"nodes": [AGE, TOWN], "edges": [], "largest_weight": 1.0, "schema": {"u
         ({"nodes": [AGE, TOWN | {"vocabulary": ["Oslo", "Paris"]}]}, "'town' has another vocabulary: 'Paris' was not"),
         ({"nodes": [AGE, TOWN | {"vocabulary": ["Oslo"]}]}, "'town' has another vocabulary: 'Rome' is not in it"),
         ({"nodes": [AGE, TOWN | {"vocabulary": ["Rome", "Oslo"]}]}, "'town' has its words in another order"),
-        ({"nodes": [AGE | {"mean": 2.0, "deviation": 4.0}, TOWN]}, "'age' is standardized with mean 2 and deviation 4"),
+        ({"nodes": [AGE | {"mean": [2.0], "deviation": [4.0]}, TOWN]}, "'age' is standardized with mean 2 and"),
         ({"edges": [AGE]}, "a column 'age' of edges"),
         ({"largest_weight": 2.0}, "divided by 2, not by 1"),
         ({"schema": {"undirected": False}}, "undirected: false, not true"),

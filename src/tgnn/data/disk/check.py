@@ -122,7 +122,7 @@ def _check_rows(graph: DiskGraph, report: Report) -> None:
                 return
             least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
             tick(len(rows))
-    report.add(*large_features(least, most), *constant_features(least, most))
+    report.add(*large_features(least, most), *(constant_features(least, most) if graph.num_nodes > 1 else ()))
 
 
 def _check_targets(graph: DiskGraph, report: Report) -> None:

@@ -14,7 +14,7 @@ from tgnn.data.formats.table.encoders import FEW, Encoding, counts_on, is_missin
 from tgnn.data.formats.table.features import SPARSE, WIDE, Features, apply
 from tgnn.data.formats.table.reading import Part
 from tgnn.data.formats.table.schema import Kind, Schema
-from tgnn.data.formats.table.standard import Moments, told_standard
+from tgnn.data.formats.table.standard import Moments, tell_standard
 from tgnn.data.progress import bar
 from tgnn.data.report import Finding, Report, named
 
@@ -28,7 +28,9 @@ class _Column:
     there: int = 0
     numbers: int = 0
     width: int = 0
-    moments: Moments = field(default_factory=Moments)
+    moments: Moments | None = None
+    seen: int = 0
+    """Rows, of which some may have no number."""
     odd: list[str] = field(default_factory=list)
     counts: bool = True
     """Whether each number is one more than the one before."""
@@ -41,20 +43,23 @@ class _Column:
             self.odd = [str(values.dtype)] if values.null_count() < len(values) else self.odd
             return
         self.there += len(values) - values.null_count()
+        self.seen += len(values)
         if listed:
             inner = values.drop_nulls().explode()
             self.numbers += len(values) - values.null_count() if inner.dtype.is_numeric() else 0
             self.width = self.width or (len(values.drop_nulls()[0]) if values.null_count() < len(values) else 0)
-            found = inner.cast(pl.Float32, strict=False)
+            found = inner.cast(pl.Float64, strict=False)
         else:
-            found = values.cast(pl.Float32, strict=False)
+            found = values.cast(pl.Float64, strict=False)
             self._count(found)
             missing = is_missing(values)
             self.there -= int(missing.sum()) - values.null_count()
             self.numbers += int((found.is_not_null() & ~missing).sum())
             self.width = self.width or int(values.null_count() < len(values))
             found = found.filter(~missing)
-        self.moments.see(found.drop_nulls().to_numpy())
+        if self.width and len(found) % self.width == 0:  # lists of other lengths are an error where they are read
+            self.moments = self.moments or Moments(self.width)
+            self.moments.see(found.fill_null(np.nan).to_numpy().reshape(-1, self.width))
         self.counts = self.counts and not listed
 
     def _count(self, numbers: pl.Series) -> None:
@@ -97,10 +102,7 @@ def find_features(nodes: Part, schema: Schema, report: Report, block: int | None
     for column in used:
         if column.counts and column.rows > FEW:
             report.add(Finding("warning", "feature-like-ids", text_of_count(column.name, "nodes"), nodes.source.name))
-    encodings = [_encoding(column, schema) for column in used]
-    if (changed := told_standard(encodings)) is not None:
-        report.add(Finding("note", "standardized", changed, nodes.source.name))
-    return encodings
+    return [_encoding(column, schema) for column in used]
 
 
 def _is_numeric(column: _Column) -> bool:
@@ -111,9 +113,14 @@ def _is_numeric(column: _Column) -> bool:
 
 def _encoding(column: _Column, schema: Schema) -> Encoding:
     encoding: Encoding = {"column": column.name, "kind": "numeric", "width": max(column.width, 1)}
-    if schema.fill == "mean" and column.moments.count:
-        encoding["fill"] = column.moments.mean
-    return encoding | column.moments.standard(schema.standardize)
+    moments = column.moments
+    if moments is None:
+        return encoding
+    if schema.fill == "mean" and (mean := moments.all_mean()) is not None:
+        encoding["fill"] = mean
+    elif isinstance(schema.fill, (int, float)):
+        moments.see_same(float(schema.fill), column.seen - moments.count)
+    return encoding | moments.standard(schema.standardize)
 
 
 def add_features(
@@ -154,5 +161,7 @@ def add_features(
     for encoding, filled in zip(encodings, features.encodings):
         encoding |= filled
     ends = (least, most, nodes.source.name, features.names())
-    report.add(*large_features(*ends), *constant_features(*ends))
+    report.add(*large_features(*ends), *(constant_features(*ends) if rows > 1 else ()))
+    sizes = np.split(np.maximum(-least, most), np.cumsum([encoding["width"] for encoding in encodings])[:-1])
+    report.add(*tell_standard(zip(encodings, sizes), nodes.source.name))
     return bool(width >= WIDE and entries <= SPARSE * rows * width)

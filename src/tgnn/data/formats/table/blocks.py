@@ -120,11 +120,11 @@ def _parse(
                 piece,
                 has_header=False,
                 separator=layout.separator,
-                schema={column: pl.Float32 if column in wanted else pl.String for column in names},
+                schema={column: pl.Float64 if column in wanted else pl.String for column in names},
                 columns=sorted(names.index(column) for column in columns),
             ).select(columns)
         except pl.exceptions.NoDataError:
-            return pl.DataFrame(schema={column: pl.Float32 if column in wanted else pl.String for column in columns})
+            return pl.DataFrame(schema={column: pl.Float64 if column in wanted else pl.String for column in columns})
         except pl.exceptions.PolarsError:
             continue
     _fail_for_quotes(name, report)

@@ -67,7 +67,7 @@ def _of_one(known: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
             if more := [word for word in words if word not in others]:
                 return f"has another vocabulary: {more[0]!r} {what}"
         return "has its words in another order"
-    if not all(_near(known.get(key, 0.0), found.get(key, 0.0)) for key in ("mean", "deviation")):
+    if not _same_scale(known, found):
         return f"is {_scale(found)}, not {_scale(known)}"
     if "fill" not in found:  # then nothing was missing
         return None
@@ -78,10 +78,17 @@ def _of_one(known: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _same_scale(known: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    if "deviation" not in known or "deviation" not in found:
+        return "deviation" not in known and "deviation" not in found
+    pairs = zip(known["mean"], found["mean"], known["deviation"], found["deviation"])
+    return all(abs(m - n) <= 1e-6 * d and math.isclose(d, e, rel_tol=1e-6) for m, n, d, e in pairs)
+
+
 def _scale(encoding: Mapping[str, Any]) -> str:
     if "deviation" not in encoding:
         return "as stored"
-    return f"standardized with mean {encoding['mean']:g} and deviation {encoding['deviation']:g}"
+    return f"standardized with mean {encoding['mean'][0]:g} and deviation {encoding['deviation'][0]:g}"
 
 
 def _near(one: float, other: float) -> bool:

@@ -1,4 +1,4 @@
-"""One column to one block of features: numbers as they are, words as one column each."""
+"""One column to one block of features: numbers, and words as one column each."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def check_kinds(table: Table, encodings: Sequence[Encoding], report: Report) -> 
 
 
 def numbers(table: Table, values: pl.Series, encoding: Encoding, part: str, report: Report) -> np.ndarray:
-    """Float32 ``[N, width]``, NaN where nothing is."""
+    """Float64 ``[N, width]``, NaN where nothing is."""
     column, width = encoding["column"], encoding["width"]
     if _is_list(values) or width > 1:
         return _lists(table, values, column, width, report)
@@ -212,7 +212,7 @@ def is_missing(values: pl.Series) -> pl.Series:
 
 
 def _as_numbers(values: pl.Series) -> pl.Series:
-    return values.cast(pl.Float32, strict=False)
+    return values.cast(pl.Float64, strict=False)
 
 
 def _is_list(values: pl.Series) -> bool:
@@ -229,11 +229,11 @@ def _width(values: pl.Series) -> int:
 
 def _lists(table: Table, values: pl.Series, column: str, width: int, report: Report) -> np.ndarray:
     """Embeddings: a list of numbers in every row, all of one length."""
-    block = np.full((len(values), width), np.nan, dtype=np.float32)
+    block = np.full((len(values), width), np.nan)
     if not _is_list(values):
         report.add(table.places.finding("error", "wrong-length", f"{column!r} must hold lists of {width} numbers"))
         return block
-    lists = values.cast(pl.List(pl.Float32), strict=False)
+    lists = values.cast(pl.List(pl.Float64), strict=False)
     lengths = lists.list.len()
     wrong = (lengths != width).fill_null(False)
     if bool(wrong.any()):

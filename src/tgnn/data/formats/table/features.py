@@ -15,7 +15,7 @@ from tgnn.data.formats.sparse import torch_csr
 from tgnn.data.formats.table.encoders import Encoding, check_kinds, guess_kind, numbers, one_hot, token_matrix
 from tgnn.data.formats.table.file import Table
 from tgnn.data.formats.table.schema import Kind, Schema, Standardize
-from tgnn.data.formats.table.standard import Moments, standardized
+from tgnn.data.formats.table.standard import moments_of, standardized
 from tgnn.data.report import Report, named
 
 SPARSE, WIDE = 0.1, 32
@@ -39,6 +39,12 @@ class Features:
     @property
     def width(self) -> int:
         return sum(block.shape[1] for block in self.blocks)
+
+    def sizes(self) -> Iterator[tuple[Encoding, np.ndarray]]:
+        """The largest number of each entry of columns of numbers."""
+        for encoding, block in zip(self.encodings, self.blocks):
+            if encoding["kind"] == "numeric":
+                yield encoding, np.abs(block).max(0, initial=0)
 
     def told(self) -> str:
         """In words, for a report."""
@@ -134,11 +140,7 @@ def apply(
             block = token_matrix(table, values, encoding, report)
         else:
             block = numbers(table, values, encoding, part, report)
-            if standardize:
-                moments = Moments()
-                moments.see(block)
-                encoding = encoding | moments.standard(standardize)
-            block, encoding = _filled(block, encoding, fill, missing)
+            block, encoding = _filled(block, encoding, fill, missing, standardize)
             block = standardized(block, encoding)
         features.encodings.append(encoding)
         features.blocks.append(block)
@@ -149,20 +151,27 @@ def apply(
 
 
 def _filled(
-    block: np.ndarray, encoding: Encoding, fill: float | str | None, missing: dict[str, np.ndarray]
+    block: np.ndarray,
+    encoding: Encoding,
+    fill: float | str | None,
+    missing: dict[str, np.ndarray],
+    standardize: Standardize,
 ) -> tuple[np.ndarray, Encoding]:
     """With something in place of what is missing; where nothing is known, it is noted as missing, to be an error.
 
-    What to take is recorded even if nothing is missing here: in new data something may be.
+    What to take is recorded even if nothing is missing here: in new data something may be. So are mean and deviation,
+    of which a number that is filled in is a part.
     """
     known, gaps = encoding.get("fill", fill), np.isnan(block)
+    if standardize:
+        encoding = encoding | moments_of(block, gaps.sum(0), known).standard(standardize)
     if known is None or (known == "mean" and gaps.all()):
         if not gaps.any():
             return block, encoding
         missing[encoding["column"]] = gaps.any(1)
         return np.nan_to_num(block, nan=0, posinf=np.inf, neginf=-np.inf), encoding
-    value = float(np.nanmean(block, dtype=np.float64)) if known == "mean" else float(known)
-    return np.where(gaps, np.float32(value), block), encoding | {"fill": value}
+    value = float(np.nanmean(block)) if known == "mean" else float(known)
+    return np.where(gaps, value, block), encoding | {"fill": value}
 
 
 def _more(columns: list[str], shown: int) -> str:

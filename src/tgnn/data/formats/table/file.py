@@ -109,7 +109,7 @@ class Source:
         return pl.read_csv(
             self.content,
             separator=layout.separator,
-            schema_overrides=[pl.Float32 if name in numbers else pl.String for name in self.columns],
+            schema_overrides=[pl.Float64 if name in numbers else pl.String for name in self.columns],
             new_columns=self.columns,
             n_rows=rows,
             glob=False,
@@ -190,4 +190,4 @@ def without_empty(frame: pl.DataFrame, strip: bool) -> pl.DataFrame:
 
 def all_numbers(values: pl.Series) -> bool:
     """Whether everything that is there is a number; a column with nothing in it is one of numbers, all missing."""
-    return values.cast(pl.Float32, strict=False).null_count() == values.null_count()
+    return values.cast(pl.Float64, strict=False).null_count() == values.null_count()

@@ -17,7 +17,7 @@ from tgnn.data.formats.table.columns import Roles, find_roles
 from tgnn.data.formats.table.features import Features, apply, encode
 from tgnn.data.formats.table.file import SUFFIXES, Source, Table, find, open_source, unpack
 from tgnn.data.formats.table.schema import FILE, make_schema, read_schema
-from tgnn.data.formats.table.standard import told_standard
+from tgnn.data.formats.table.standard import tell_standard
 from tgnn.data.report import Places, Report, named
 
 STEMS = ("nodes", "edges", "graphs")
@@ -138,8 +138,7 @@ class Reading:
         features = encode(part.table, part.roles.features, self.schema, stem, self.report)
         if features.encodings:
             self.report.add(part.places.finding("note", "features", f"read as {features.told()}"))
-        if (changed := told_standard(features.encodings)) is not None:
-            self.report.add(part.places.finding("note", "standardized", changed))
+        self.report.add(*tell_standard(features.sizes(), part.places.file))
         return features
 
     def edge_details(self, part: Part, rows: np.ndarray) -> tuple[dict[str, Tensor], Features]:
