@@ -11,6 +11,23 @@ WAYS = ("stored", "row-sum", "row-l2")
 """As they are; each row divided by its sum; by its length."""
 
 
+def scale_columns(x: Tensor, factor: Tensor, shift: Tensor) -> Tensor:
+    """Each column times one number and plus another.
+
+    Args:
+        x: Dense, or sparse CSR, which becomes dense where there is something to add.
+        factor: ``[F]``.
+        shift: ``[F]``.
+
+    Example:
+        >>> scale_columns(torch.tensor([[1.0, 3.0]]), torch.tensor([2.0, 1.0]), torch.tensor([0.0, 1.0])).tolist()
+        [[2.0, 4.0]]
+    """
+    if x.layout == torch.sparse_csr and not bool(shift.any()):
+        return csr(x.crow_indices(), x.col_indices(), x.values() * factor[x.col_indices()], x.shape)
+    return x.to_dense() * factor + shift
+
+
 def scale_rows(x: Tensor, how: str) -> Tensor:
     """Each row divided by its sum (``"row-sum"``) or its length (``"row-l2"``); rows of zeros stay.
 

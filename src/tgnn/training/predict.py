@@ -23,7 +23,9 @@ from tgnn.data.disk import DiskGraph
 from tgnn.data.formats.detect import detect, read_path
 from tgnn.data.formats.packed import PackedGraphs
 from tgnn.data.formats.table.compare import first_difference
+from tgnn.data.formats.table.standard import to_scale
 from tgnn.data.load import find_path, load
+from tgnn.data.scale import scale_columns
 from tgnn.training.batches import GRAPHS_AT_ONCE
 from tgnn.training.check import lacks
 from tgnn.training.config import Config, ModelConfig
@@ -133,7 +135,7 @@ def predict(folder: Path, path: str | None = None, device: str = "auto") -> Pred
     model = load_model(folder).to(place)
     config = at_its_place(config, folder, path)
     data = _load(config, path, facts)
-    _check_encoding(facts.get("encoding"), data, path or config.data.name)
+    _encode_alike(facts.get("encoding"), data, path or config.data.name)
     data = with_features(data, config.data)
     _check_shape(shape, data, path or config.data.name, config.model)
     complete(data, config.model.name)
@@ -173,8 +175,9 @@ def _check_kind(name: str, encoding: Mapping[str, Any] | None) -> None:
         raise WrongData(f"the model was trained on {_KINDS[learned]}; {name} is {_KINDS[kind]}")
 
 
-def _check_encoding(known: Mapping[str, Any] | None, data: Loaded, name: str) -> None:
-    """Whether numbers mean what they meant. Tables are read as the run's were; what was converted has its own encoding.
+def _encode_alike(known: Mapping[str, Any] | None, data: Loaded, name: str) -> None:
+    """Makes numbers mean what they meant, or raises. Tables are read as the run's were; what was converted has its own
+    encoding, of which only the scale of columns can be changed, and only in one graph.
 
     Where one of the two does not say how it was encoded, nothing can be said.
     """
@@ -186,12 +189,23 @@ def _check_encoding(known: Mapping[str, Any] | None, data: Loaded, name: str) ->
         raise WrongData(
             f"the model was trained on {_KINDS.get(learned, learned)}; {name} was made of {_KINDS.get(kind, kind)}"
         )
-    different = first_difference(known, found)
+    different = first_difference(known, found, scales=isinstance(data, PackedGraphs))
     if different is not None:
         raise WrongData(
             f"{name} is not encoded as what the model was trained on: {different}; give the tables that it was made "
-            "of, which are read as the run's were, or convert them again so that they agree"
+            "of, which are read as the run's were"
         )
+    if isinstance(data, PackedGraphs):
+        return
+    for part, matrix in (("nodes", "x"), ("edges", "edge_attr")):
+        scale = to_scale(known.get(part) or [], found.get(part) or [])
+        factor, shift = (torch.from_numpy(one).float() for one in scale)
+        if bool((factor == 1).all()) and not bool(shift.any()):
+            continue
+        if isinstance(data, DiskGraph):
+            data.columns = factor, shift
+        else:
+            data[matrix] = scale_columns(data[matrix], factor, shift)
 
 
 def _check_shape(wanted: Shape, data: Loaded, name: str, model: ModelConfig) -> None:

@@ -69,7 +69,7 @@ class Shared:
             self.study.set_user_attr(_FACTS, dict(self._facts))
             return
         for what in (*self._facts, *found):
-            if (then := found.get(what)) != (now := self._facts.get(what)):
+            if (then := found.get(what, "none")) != (now := self._facts.get(what, "none")):
                 raise WrongStudy(
                     f"the study {self.name} was begun with other {what} ({then} then, {now} now): continue it with "
                     "what it had, or begin another with --out or --study"

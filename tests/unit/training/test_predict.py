@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars
+import polars.testing
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -68,9 +70,6 @@ def test_what_the_model_reads_must_be_there(name, own, lacking, tmp_path):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_many_rows_are_written_in_pieces(tmp_path, suffix, monkeypatch):
-    import polars
-    import polars.testing
-
     config = resolve("karate", "tgnn", "node", changes={"train.epochs": 2})
     train(config, tmp_path / "run")
     whole = predict(tmp_path / "run", device="cpu")
@@ -141,6 +140,20 @@ def test_fillings_and_directions_must_be_those_of_the_run(tmp_path, schemas, dif
         return
     with pytest.raises(WrongData, match=different):
         predict(run, asked, "cpu")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".graph"])
+@pytest.mark.parametrize("schema", ["standardize: large", "standardize: false"])
+def test_what_was_converted_is_brought_to_the_scale_of_the_run(tmp_path, suffix, schema):
+    one, other = tables(tmp_path / "one"), tables(tmp_path / "other")
+    for folder, least in ((one, 20_000), (other, 50_000)):
+        path = Path(folder, "nodes.csv")
+        frame = polars.read_csv(path).with_columns(pay=least + 1000 * polars.col("id"))
+        frame.select("id", "pay", "size", "label").write_csv(path)
+    Path(other, "schema.yaml").write_text(schema)
+    run = learned(one, tmp_path / "run")
+    wanted = predict(run, other, "cpu").probabilities
+    torch.testing.assert_close(predict(run, converted(other, suffix), "cpu").probabilities, wanted, rtol=0, atol=1e-5)
 
 
 def test_without_an_encoding_nothing_is_refused(tmp_path):

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from tgnn.data.disk import contents, layout
 from tgnn.data.disk.words import MappedWords
 from tgnn.data.formats.word_ids import WordIds
-from tgnn.data.scale import WAYS, scale_rows
+from tgnn.data.scale import WAYS, scale_columns, scale_rows
 from tgnn.data.splits import Split
 from tgnn.ops.graph import Grouping
 from tgnn.ops.mapped import as_tensor, open_mapped, read_at_random
@@ -90,6 +90,8 @@ class DiskGraph:
             self.x = as_tensor(read_at_random(open_mapped(self.folder / layout.X)))
         self.y = None if y is None else torch.from_numpy(np.array(y))
         self._features = "stored"
+        self.columns: tuple[Tensor, Tensor] | None = None
+        """By what columns are multiplied as they are read, and what is added; ``None``: they are as stored."""
         if check:
             self._check(rowptr)
 
@@ -151,7 +153,8 @@ class DiskGraph:
     def _ready(self, rows: Tensor) -> Tensor:
         if not rows.is_floating_point():
             return rows.long()
-        return scale_rows(rows.float(), self._features)
+        rows = rows.float() if self.columns is None else scale_columns(rows.float(), *self.columns)
+        return scale_rows(rows, self._features)
 
     # ---- the rest ------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ _GRAPH = ("undirected", "self_loops", "duplicates")
 """What a schema says of edges, and is the same for who was learned from and who is asked about."""
 
 
-def first_difference(known: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+def first_difference(known: Mapping[str, Any], found: Mapping[str, Any], scales: bool = True) -> str | None:
     """The first thing in which data was encoded otherwise than that which was learned from; ``None``: none.
 
     Targets are not looked at, nor whether features are sparse: neither changes what a model says.
@@ -18,6 +18,8 @@ def first_difference(known: Mapping[str, Any], found: Mapping[str, Any]) -> str 
     Args:
         known: ``data.encoding`` of what was learned from.
         found: That of other data.
+        scales: Whether columns that were standardized with another mean or deviation are a difference; they can be
+            brought :func:`to that scale <tgnn.data.formats.table.standard.to_scale>`.
 
     Example:
         >>> age, size = ({"column": name, "kind": "numeric", "width": 1} for name in ("age", "size"))
@@ -25,7 +27,7 @@ def first_difference(known: Mapping[str, Any], found: Mapping[str, Any]) -> str 
         "its columns of nodes are in another order: 'size' where 'age' was learned from"
     """
     for part in ("nodes", "edges"):
-        different = _of_columns(known.get(part) or [], found.get(part) or [], part)
+        different = _of_columns(known.get(part) or [], found.get(part) or [], part, scales)
         if different is not None:
             return different
     if not _near(known.get("largest_weight", 1), found.get("largest_weight", 1)):
@@ -39,7 +41,7 @@ def first_difference(known: Mapping[str, Any], found: Mapping[str, Any]) -> str 
     return None
 
 
-def _of_columns(known: list[dict[str, Any]], found: list[dict[str, Any]], part: str) -> str | None:
+def _of_columns(known: list[dict[str, Any]], found: list[dict[str, Any]], part: str, scales: bool) -> str | None:
     then, now = ([encoding["column"] for encoding in encodings] for encodings in (known, found))
     missing = [name for name in then if name not in now]
     more = [name for name in now if name not in then]
@@ -51,13 +53,13 @@ def _of_columns(known: list[dict[str, Any]], found: list[dict[str, Any]], part: 
         if one != other:
             return f"its columns of {part} are in another order: {other!r} where {one!r} was learned from"
     for one, other in zip(known, found):
-        different = _of_one(one, other)
+        different = _of_one(one, other, scales)
         if different is not None:
             return f"{one['column']!r} {different}"
     return None
 
 
-def _of_one(known: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+def _of_one(known: Mapping[str, Any], found: Mapping[str, Any], scales: bool) -> str | None:
     for key, what in (("kind", ""), ("width", " numbers wide"), ("separator", " between its words")):
         if known.get(key) != found.get(key):
             return f"is {found.get(key)!r}{what}, not {known.get(key)!r}"
@@ -67,7 +69,7 @@ def _of_one(known: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
             if more := [word for word in words if word not in others]:
                 return f"has another vocabulary: {more[0]!r} {what}"
         return "has its words in another order"
-    if not _same_scale(known, found):
+    if scales and not _same_scale(known, found):
         return f"is {_scale(found)}, not {_scale(known)}"
     if "fill" not in found:  # then nothing was missing
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,32 @@ def standardized(block: np.ndarray, encoding: Mapping[str, Any]) -> np.ndarray:
         block = (block - np.array(encoding["mean"])) / np.array(encoding["deviation"])
     with np.errstate(over="ignore"):  # infinite features are told where features are checked
         return block.astype(np.float32)
+
+
+def to_scale(known: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """By what to multiply features, and what to add, so that columns of one scale have another.
+
+    Args:
+        known: Encodings of the columns, with the scale that is wanted.
+        found: Of the same columns, with the scale that they have.
+
+    Example:
+        >>> age = {"column": "age", "kind": "numeric", "width": 1}
+        >>> to_scale([age | {"mean": [40.0], "deviation": [10.0]}], [age | {"mean": [50.0], "deviation": [20.0]}])
+        (array([2.]), array([1.]))
+    """
+    (mean, deviation), (other, others) = (_scale_of(encodings) for encodings in (known, found))
+    return others / deviation, (other - mean) / deviation
+
+
+def _scale_of(encodings: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    means: list[float] = []
+    deviations: list[float] = []
+    for encoding in encodings:
+        width = encoding["width"] if encoding["kind"] == "numeric" else len(encoding["vocabulary"])
+        means += encoding.get("mean", [0.0] * width)
+        deviations += encoding.get("deviation", [1.0] * width)
+    return np.array(means), np.array(deviations)
 
 
 def tell_standard(sizes: Iterable[tuple[Mapping[str, Any], np.ndarray]], file: str) -> list[Finding]:
