@@ -260,6 +260,7 @@ def test_who_has_no_label_is_in_no_part(tmp_path):
         ("nodes: {features: {age: number}}", "nodes.features.age is 'number', but should be 'numeric', 'categorical'"),
         ("undirected: maybe", "undirected is 'maybe', but should be a valid boolean"),
         ("fill: average", "fill is 'average', but should be a valid number"),
+        ("fill: .inf", "fill is inf, but should be a finite number or 'mean'"),
         ("standardize: some", "standardize is 'some', but should be a valid boolean"),
         ("max_categories: 0", "max_categories is 0, but should be greater than 0"),
         ("nodes: {label: 5}", "nodes.label is 5, but should be a valid string or a valid list"),
@@ -404,6 +405,14 @@ def test_what_to_fill_in_is_known_for_new_data(tmp_path, fill, taken):
     write(tmp_path, nodes_csv="id,age\na,\nb,3\n", edges_csv="source,target\na,b\n")
     new, _ = read_table(tmp_path, json.loads(json.dumps(data.encoding)))
     assert new.x.flatten().tolist() == [taken, 3]
+
+
+def test_a_number_that_is_missing_in_new_data_is_not_told_to_change_a_schema_that_is_not_read(tmp_path):
+    data, _ = nodes_of(tmp_path, "id,age\na,10\nb,30\n")
+    write(tmp_path, nodes_csv="id,age\na,\nb,3\n", edges_csv="source,target\na,b\n", schema_yaml="fill: mean")
+    assert "complete it, or train again with schema.yaml: fill: mean" in finding(
+        errors(tmp_path, encoding=data.encoding), "missing-feature"
+    )
 
 
 def test_nodes_where_there_were_none(tmp_path):

@@ -111,6 +111,7 @@ def apply(
     fill: float | str | None = None,
     part: str = "nodes",
     standardize: Standardize = False,
+    way_out: str = "or say what to take (schema.yaml: fill: mean)",
 ) -> Features:
     """Encodes the columns as recorded.
 
@@ -120,6 +121,7 @@ def apply(
         report: Takes what is odd: columns and values that were not there then.
         fill: What to take for a missing number where the encoding does not say.
         part: As above.
+        way_out: What else to do where a number is missing.
         standardize: Which columns of numbers are to be brought to mean 0 and deviation 1 that the encodings do not say.
     """
     absent = [encoding["column"] for encoding in encodings if encoding["column"] not in table.frame.columns]
@@ -145,7 +147,7 @@ def apply(
         features.encodings.append(encoding)
         features.blocks.append(block)
     if missing:
-        text = f"a number is missing in {named(missing)}: complete it, or say what to take (schema.yaml: fill: mean)"
+        text = f"a number is missing in {named(missing)}: complete it, {way_out}"
         report.add(table.places.finding("error", "missing-feature", text, np.any(list(missing.values()), axis=0)))
     return features
 

@@ -134,7 +134,8 @@ class Reading:
     def features(self, part: Part, stem: str) -> Features:
         """The features of a table; as known, if they are."""
         if self.known is not None:
-            return apply(part.table, self.known[stem], self.report, part=stem)
+            way_out = "or train again with schema.yaml: fill: mean, as nothing was said then of what to take"
+            return apply(part.table, self.known[stem], self.report, part=stem, way_out=way_out)
         features = encode(part.table, part.roles.features, self.schema, stem, self.report)
         if features.encodings:
             self.report.add(part.places.finding("note", "features", f"read as {features.told()}"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt, ValidationError
 
 Kind = Literal["numeric", "categorical", "tokens", "ignore"]
 Standardize = bool | Literal["large"]
@@ -84,7 +84,7 @@ class Schema(_Strict):
     """What to do with an edge to a node that is not there."""
     scale_weights: bool = False
     """Whether to divide weights by the largest of them, where they are larger than 1."""
-    fill: float | Literal["mean"] | None = None
+    fill: FiniteFloat | Literal["mean"] | None = None
     """What to take for a number that is missing; without it, one that is missing is an error."""
     standardize: Standardize = "large"
     """Which columns of numbers are brought to mean 0 and deviation 1: by default those with a number beyond 100."""
