@@ -106,6 +106,8 @@ def _efficiency_rows() -> list[Row]:
                 "model.out_heads": None,
                 "model.separate": True,
                 "model.attention_dropout": 0.0,
+                "model.norm": None,
+                "model.jk": None,
             },
         )
         for hidden in (32, 64)

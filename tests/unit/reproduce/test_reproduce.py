@@ -91,7 +91,7 @@ def test_rows_of_a_table_have_the_same_data_and_budget():
             by_column.setdefault(one.column, set()).add(same)
         assert {len(found) for found in by_column.values()} == {1}
     cora = {one.row: one.config for one in EXPERIMENTS["table-1-citation"].cells(Ask(datasets=["cora"]))}
-    assert (cora["tgnn"].train.choose, cora["gat"].train.choose) == ("loss", "metric")
+    assert (cora["tgnn"].train.choose, cora["mixhop"].train.choose) == ("loss", "metric")
 
 
 def test_a_part_of_a_table():
