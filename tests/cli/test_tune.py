@@ -122,6 +122,28 @@ def test_json_and_dry_run(run, tmp_path, monkeypatch):
     assert str(tmp_path) not in out
 
 
+def test_fewer_trials_than_there_are(run, tmp_path):
+    words = ("tune", "karate", *QUICK, "--out", str(tmp_path))
+    assert "--trials" not in run(*words)[2]
+    code, _, err = run(*words, "--trials", "2")
+    assert code == 0, err
+    assert "--trials counts those of before, too: to go on, ask for more than 5" in err
+
+
+def test_rows_are_scaled_only_where_nothing_is_negative(run, tmp_path):
+    for sign in (1, -1):
+        edges = "source,target\n" + "".join(f"{i},{(i + 1) % 20}\n" for i in range(20))
+        nodes = "id,a,b,label\n" + "".join(f"{i},{sign * (i % 5)}.5,1,{'xy'[i % 2]}\n" for i in range(20))
+        (tmp_path / "edges.csv").write_text(edges)
+        (tmp_path / "nodes.csv").write_text(nodes)
+        folder = tmp_path / "stored"
+        assert run("data", "convert", str(tmp_path), str(folder), "--force")[0] == 0
+        for data in (tmp_path, folder):
+            code, out, err = run("tune", "--data", str(data), "--dry-run", "--json")
+            assert code == 0, err
+            assert ("data.features" in json.loads(out)["space"]) == (sign > 0)
+
+
 def test_decays_are_those_of_the_optimizer(run):
     decays = {}
     for name in ("adam", "adamw"):

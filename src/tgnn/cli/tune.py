@@ -195,6 +195,8 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
         err.print(f"{len(failed)} failed, the first {first}", markup=False, highlight=False, soft_wrap=True)
     console.print_table(_table(result, 10))
     out.print(_sum_up(result), highlight=False, soft_wrap=True)
+    if len(result.trials) > plan.trials:
+        err.print(f"--trials counts those of before, too: to go on, ask for more than {len(result.trials)}")
     recipe = folder / RECIPE
     err.print(f"the best is saved as {recipe}\ntrain with it: tgnn train --recipe {recipe} --runs 10", soft_wrap=True)
 

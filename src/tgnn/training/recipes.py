@@ -7,19 +7,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tgnn.baselines.registry import MODELS, count_hops, settings_of
 from tgnn.data.catalog import CATALOG
+from tgnn.data.disk.layout import read_facts
 from tgnn.data.formats.detect import is_on_disk
+from tgnn.data.parse_yaml import parse_yaml
 from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 
-_ON_DISK: Mapping[str, Mapping[str, Any]] = {
-    "model": {"low_order": "mean"},  # which is about the same for some neighbours and for all
-    "train": {"epochs": 20, "patience": 5, "batch_size": 1024, "workers": 2},  # an epoch has many steps
-}
-"""How tgnn learns from a graph on disk, where nobody says."""
-_FAN_OUT = 10
+_FAN_OUT, _BATCH = 10, 1024
+"""Neighbours of a node, and nodes in a step, where a graph is on disk and nobody says."""
 
 
 def recipe_for(data: str, model: str, level: str = "node") -> dict[str, Any]:
@@ -58,25 +54,11 @@ def read_recipe(path: Path) -> dict[str, Any]:
     return _parse(text, str(path))
 
 
-class _Loader(yaml.SafeLoader):
-    """Of YAML in which no key stands twice: the second would silently count."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise WrongConfig(f"line {key.start_mark.line + 1} has the key {key.value!r} for the second time")
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
-        return super().construct_mapping(node, deep)
-
-
 def _parse(text: str, name: str) -> dict[str, Any]:
     try:
-        found = yaml.load(text, _Loader) or {}
-    except yaml.YAMLError as error:
-        raise WrongConfig(f"{name} is not YAML: {error}") from error
-    except WrongConfig as error:
-        raise WrongConfig(f"{name}: {error}; keep one of them") from None
+        found = parse_yaml(text) or {}
+    except ValueError as error:
+        raise WrongConfig(f"{name}: {error}") from error
     if not isinstance(found, dict) or not all(isinstance(fields, dict) for fields in found.values()):
         raise WrongConfig(f"{name} must have sections (data, model, optimizer, train) with their settings")
     return found
@@ -96,7 +78,7 @@ def resolve(
     """
     settings = recipe_for(data, model, level)
     on_disk = data not in CATALOG and is_on_disk(data)
-    for section, fields in [*(_ON_DISK if on_disk and model == "tgnn" else {}).items(), *(own or {}).items()]:
+    for section, fields in [*(_on_disk(data) if on_disk and model == "tgnn" else {}).items(), *(own or {}).items()]:
         settings[section] = {**settings.get(section, {}), **fields}
     named = {"data.name": data, "model.name": model}
     build = MODELS[model].builder(level) if model in MODELS else None
@@ -106,3 +88,14 @@ def resolve(
         hops = count_hops(model, config.model.layers, config.model.arguments)
         config = make_config(with_changes(config.model_dump(mode="json"), {"train.sample": (_FAN_OUT,) * hops or None}))
     return config
+
+
+def _on_disk(path: str) -> dict[str, dict[str, Any]]:
+    """How tgnn learns from a graph on disk: in 20 epochs of a large graph, and up to 200 of a small one, which has
+    few steps in an epoch.
+    """
+    epochs = min(max(2000 * _BATCH // max(read_facts(Path(path))["nodes"], 1), 20), 200)
+    return {
+        "model": {"low_order": "mean"},  # which is about the same for some neighbours and for all
+        "train": {"epochs": epochs, "patience": epochs // 4, "batch_size": _BATCH, "workers": 2},
+    }

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
+
 from tgnn.baselines.ranges import search_space
 from tgnn.baselines.registry import find_model, settings_of
+from tgnn.data.catalog.entry import Loaded
+from tgnn.data.disk import DiskGraph
+from tgnn.data.formats.packed import PackedGraphs
 from tgnn.data.protocols import STORED
+from tgnn.data.scale import WAYS
 from tgnn.training.check import check_model
 from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 from tgnn.training.prepare import Prepared
 
-_FEATURES = ("stored", "row-sum", "row-l2")
 _DECAY_OF_ADAMW = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5)
 """Its decay is a share of the step, Adam's a part of the gradient: their sizes have nothing to do with one another."""
 
@@ -28,11 +33,24 @@ def space_of(config: Config, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
     space: dict[str, tuple[Any, ...]] = dict(search_space(config.model.name, shape.level))
     if config.optimizer.name == "adamw":
         space["optimizer.weight_decay"] = _DECAY_OF_ADAMW
-    if shape.level == "node" and isinstance(shape.features, int):
-        space["data.features"] = _FEATURES
+    if config.train.sample is not None:
+        space.pop("model.layers", None)  # one number of neighbours is given for each layer
+    if isinstance(shape.features, int) and _like_counts(prepared.data):
+        space["data.features"] = WAYS
     if prepared.task.metric == "accuracy":
         space["train.choose"] = ("metric", "loss")
     return space
+
+
+def _like_counts(data: Loaded) -> bool:
+    """Whether rows of one graph may be divided by their size: not where numbers are around a mean, as after
+    standardizing, where the size of a row says something. Of a graph on disk the first rows tell.
+    """
+    if isinstance(data, PackedGraphs) or data.x is None:
+        return False
+    x = data.rows_between(0, min(data.num_nodes, 10_000)) if isinstance(data, DiskGraph) else data.x
+    values = x.values() if x.layout == torch.sparse_csr else x
+    return bool((values >= 0).all())
 
 
 _NEVER = (

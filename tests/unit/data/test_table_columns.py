@@ -71,8 +71,13 @@ def test_lists_of_parquet(tmp_path):
 
 def test_missing_numbers_are_filled_if_the_schema_says_so(tmp_path):
     nodes = "id,a,b\na,1,5\nb,,\nc,3,nan\n"
-    data, _ = nodes_of(tmp_path, nodes, fill="mean")
+    data, report = nodes_of(tmp_path, nodes, fill="mean")
     assert data.x.tolist() == [[1, 5], [2, 5], [3, 5]]
+    told = [str(one) for one in report.findings if one.code == "filled-number"]
+    assert told == [
+        "nodes.csv, line 3: 'a' is empty: 2 is taken for it",
+        "nodes.csv, lines 3, 4: 'b' is empty: 5 is taken for it",
+    ]
     assert [one["fill"] for one in data.encoding["nodes"]] == [2, 5]
     data, _ = nodes_of(tmp_path, nodes, fill=-1)
     assert data.x.tolist() == [[1, 5], [-1, -1], [3, -1]]
@@ -258,12 +263,15 @@ def test_who_has_no_label_is_in_no_part(tmp_path):
         ("undirect: true", "schema.yaml: there is no 'undirect'; did you mean 'undirected'?"),
         ("nodes: {lable: a}", "there is no 'nodes.lable'; did you mean 'label'?"),
         ("nodes: {features: {age: number}}", "nodes.features.age is 'number', but should be 'numeric', 'categorical'"),
-        ("undirected: maybe", "undirected is 'maybe', but should be a valid boolean"),
-        ("fill: average", "fill is 'average', but should be a valid number"),
+        ("undirected: maybe", "undirected is 'maybe', but should be true or false"),
+        ("fill: average", "fill is 'average', but should be a number or 'mean'"),
+        ("fill: 1\nfill: 2", "line 2 has the key 'fill' for the second time"),
+        ("fill: true", "fill is True, but should be a number or 'mean'"),
+        ("nodes: [label]", "nodes is ['label'], but should be lines of its own"),
         ("fill: .inf", "fill is inf, but should be a finite number or 'mean'"),
-        ("standardize: some", "standardize is 'some', but should be a valid boolean"),
+        ("standardize: some", "standardize is 'some', but should be true or false or 'large'"),
         ("max_categories: 0", "max_categories is 0, but should be greater than 0"),
-        ("nodes: {label: 5}", "nodes.label is 5, but should be a valid string or a valid list"),
+        ("nodes: {label: 5}", "nodes.label is 5, but should be a name or a list of names"),
         ("- a\n- b", "must have lines such as 'undirected: false'"),
         ("a: [", "is not YAML"),
     ],

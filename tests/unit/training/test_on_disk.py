@@ -52,7 +52,8 @@ def test_it_is_sampled_where_nobody_says(places):
     train_settings = config.train
     assert config.model.arguments["low_order"] == "mean"
     assert train_settings.sample == (10, 10, 10)
-    assert (train_settings.batch_size, train_settings.workers, train_settings.epochs) == (1024, 2, 20)
+    assert (train_settings.batch_size, train_settings.workers) == (1024, 2)
+    assert (train_settings.epochs, train_settings.patience) == (200, 50)  # of one step each
     assert resolve(str(places / "disk"), "tgnn", "node", changes={"train.sample": (4, 4)}).train.sample == (4, 4)
 
 

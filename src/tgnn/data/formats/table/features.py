@@ -142,7 +142,11 @@ def apply(
             block = token_matrix(table, values, encoding, report)
         else:
             block = numbers(table, values, encoding, part, report)
+            gaps = np.isnan(block).any(1)
             block, encoding = _filled(block, encoding, fill, missing, standardize)
+            if gaps.any() and "fill" in encoding:
+                text = f"{encoding['column']!r} is empty: {encoding['fill']:g} is taken for it"
+                report.add(table.places.finding("note", "filled-number", text, gaps))
             block = standardized(block, encoding)
         features.encodings.append(encoding)
         features.blocks.append(block)

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt, ValidationError
+
+from tgnn.data.nearest import nearest as nearest_name
+from tgnn.data.parse_yaml import parse_yaml
 
 Kind = Literal["numeric", "categorical", "tokens", "ignore"]
 Standardize = bool | Literal["large"]
 Task = Literal["classes", "multi-label", "regression"]
 FILE = "schema.yaml"
+_WANTED = {
+    "bool_type": "true or false",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "string_type": "a name",
+    "list_type": "a list of names",
+    "dict_type": "lines of its own, such as 'label: kind'",
+    "model_type": "lines of its own, such as 'label: kind'",
+    "string_too_short": "at least one character",
+}
+"""What pydantic wants, in our words."""
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class NodeColumns(_Strict):
@@ -104,8 +116,8 @@ def read_schema(folder: Path) -> Schema:
     if not path.is_file():
         return Schema()
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        content = parse_yaml(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
         raise ValueError(f"it is not YAML: {error}") from error
     return make_schema({} if content is None else content)
 
@@ -137,9 +149,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
         "did you mean 'label'?"
     """
     names = list(names)
-    near = difflib.get_close_matches(name.lower(), [one.lower() for one in names], n=1)
-    meant = [one for one in names if near and one.lower() == near[0]]
-    return f"did you mean {meant[0]!r}?" if meant else f"there are {', '.join(map(repr, names[:20]))}"
+    meant = nearest_name(name, names)
+    return f"did you mean {meant!r}?" if meant else f"there are {', '.join(map(repr, names[:20]))}"
 
 
 def _told(errors: Iterable[Any]) -> Iterator[str]:
@@ -154,5 +165,5 @@ def _told(errors: Iterable[Any]) -> Iterator[str]:
             part, _, key = place.rpartition(".")
             yield f"there is no {place!r}; {nearest(key, (parts[part] if part else Schema).model_fields)}"
         else:
-            wanted = " or ".join(error["msg"].removeprefix("Input should be ") for error in several)
+            wanted = " or ".join(_WANTED.get(e["type"], e["msg"].removeprefix("Input should be ")) for e in several)
             yield f"{place} is {several[0]['input']!r}, but should be {wanted}"
