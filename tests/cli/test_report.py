@@ -61,7 +61,7 @@ def test_a_port_that_is_taken(run, tmp_path):
     assert f"port {port} is taken" in err
 
 
-def test_interrupting_the_server_is_quiet(tmp_path):
+def test_interrupting_the_server(tmp_path):
     write_run(tmp_path / "run")
     with warm.Process(warm.TGNN, "report", str(tmp_path / "run"), "--serve", "--port", "0") as process:
         process.until(lambda: process.read("err").endswith("\n"))
@@ -69,4 +69,4 @@ def test_interrupting_the_server_is_quiet(tmp_path):
         assert "http://127.0.0.1:" in said
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-        assert (process.read("out"), process.read("err")) == ("", said)
+        assert (process.read("out"), process.read("err")) == ("", f"{said}stopped\n")

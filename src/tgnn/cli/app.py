@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from tgnn import __version__
 from tgnn.cli import console, data
-from tgnn.cli.console import fail, in_words, set_up_logging
+from tgnn.cli.console import err, fail, in_words, set_up_logging
 from tgnn.cli.doctor import doctor
 from tgnn.cli.models import models
 from tgnn.cli.predict import evaluate, predict
@@ -25,11 +25,14 @@ _BEFORE_THE_VERB = ("--quiet", "-q", "--verbose", "-v", "--log-file", "--version
 
 
 class _Verbs(TyperGroup):
-    """Says where an option belongs that is given after the verb."""
+    """Says where an option belongs that is given after the verb, and that Ctrl-C was heard."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:  # those who have more to say raise an exit
+            err.print("stopped")
+            raise
         except Exception as error:  # of click's class, which typer has in one place or another
             option, verb = getattr(error, "option_name", None), getattr(getattr(error, "ctx", None), "info_name", "")
             if option not in _BEFORE_THE_VERB:

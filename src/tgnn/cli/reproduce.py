@@ -144,7 +144,7 @@ def _run(experiment: Experiment, ask: Ask, folder: Path, json: bool) -> None:
             result = run_experiment(experiment, ask, folder, command, view.update)
     except KeyboardInterrupt:
         err.print("stopped; type the same line again to go on")
-        raise
+        raise typer.Exit(130) from None
     texts = write_texts(result, folder)
     asked = {(cell.row, cell.column) for cell in (experiment.cells(ask) if experiment.rows else result.cells)}
     failed = [cell for cell in result.cells if cell.failed and (cell.row, cell.column) in asked]

@@ -66,10 +66,13 @@ def load(
 def find_entry(name: str) -> Entry:
     """The catalog's entry, or an error that names the nearest."""
     if name not in CATALOG:
-        near = difflib.get_close_matches(name.lower(), CATALOG, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else "tgnn data list shows all names"
-        raise ValueError(f"there is no data set {name!r} in the catalog: {hint}")
+        raise ValueError(f"there is no data set {name!r} in the catalog: {_hint(name)}")
     return CATALOG[name]
+
+
+def _hint(name: str) -> str:
+    near = difflib.get_close_matches(name.lower(), CATALOG, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else "tgnn data list shows all names"
 
 
 def _from_catalog(entry: Entry, root: str | os.PathLike[str] | None, offline: bool) -> Loaded:
@@ -116,9 +119,8 @@ def find_path(name: str) -> Path:
     """The path of the user's own data, or an error that names what may have been meant."""
     path = Path(name).expanduser()
     if not path.exists():
-        if os.sep not in name and not path.suffix:
-            find_entry(name)  # raises, with the nearest name
-        raise FileNotFoundError(f"there is no file or folder {name}, and no data set of that name in the catalog")
+        hint = "" if os.sep in name or path.suffix else f": {_hint(name)}"
+        raise FileNotFoundError(f"there is no file or folder {name}, and no data set of that name in the catalog{hint}")
     return path
 
 

@@ -28,7 +28,8 @@ def evaluate(folder: Path, device: str = "auto", path: str | None = None) -> dic
     if prepared.data_hash != facts["data_hash"]:
         raise WrongRun(
             f"{config.data.name} is not the data that {folder} was trained on: its hash is {prepared.data_hash}, "
-            f"and that of the run {facts['data_hash']}"
+            f"and that of the run {facts['data_hash']}; if its files or their schema.yaml were changed since, put them "
+            "back, or train again"
         )
     if prepared.split.hash != facts["split"]["hash"]:
         raise WrongRun(

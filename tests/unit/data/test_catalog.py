@@ -191,7 +191,7 @@ def test_statistics_are_checked():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("kora", "no data set 'kora' in the catalog: did you mean cora"),
+        ("kora", "no file or folder kora, and no data set of that name in the catalog: did you mean cora"),
         ("Cora", "did you mean cora"),
         ("xyzzy", "tgnn data list shows all names"),
         ("no/such/folder", "no file or folder no/such/folder"),
