@@ -104,6 +104,7 @@ def test_which_columns_are_standardized_is_said_by_the_schema(tmp_path):
     assert "as large as 3000" in finding(report, "large-feature")
     data, report = nodes_of(tmp_path, nodes, standardize=True)
     assert data.x.tolist() == [[-1, -1, 0], [1, 1, 0]]
+    assert [one.level for one in report.findings if one.code == "standardized"] == ["note"]
     assert "large-feature" not in codes(report)
 
 

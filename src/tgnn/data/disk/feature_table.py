@@ -163,5 +163,5 @@ def add_features(
     ends = (least, most, nodes.source.name, features.names())
     report.add(*large_features(*ends), *(constant_features(*ends) if rows > 1 else ()))
     sizes = np.split(np.maximum(-least, most), np.cumsum([encoding["width"] for encoding in encodings])[:-1])
-    report.add(*tell_standard(zip(encodings, sizes), nodes.source.name))
+    report.add(*tell_standard(zip(encodings, sizes), nodes.source.name, schema.standardize))
     return bool(width >= WIDE and entries <= SPARSE * rows * width)

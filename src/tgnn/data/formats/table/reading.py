@@ -139,7 +139,7 @@ class Reading:
         features = encode(part.table, part.roles.features, self.schema, stem, self.report)
         if features.encodings:
             self.report.add(part.places.finding("note", "features", f"read as {features.told()}"))
-        self.report.add(*tell_standard(features.sizes(), part.places.file))
+        self.report.add(*tell_standard(features.sizes(), part.places.file, self.schema.standardize))
         return features
 
     def edge_details(self, part: Part, rows: np.ndarray) -> tuple[dict[str, Tensor], Features]:

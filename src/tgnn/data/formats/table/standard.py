@@ -149,18 +149,19 @@ def _scale_of(encodings: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.nd
     return np.array(means), np.array(deviations)
 
 
-def tell_standard(sizes: Iterable[tuple[Mapping[str, Any], np.ndarray]], file: str) -> list[Finding]:
-    """Which columns were changed and how to keep them.
+def tell_standard(sizes: Iterable[tuple[Mapping[str, Any], np.ndarray]], file: str, how: Standardize) -> list[Finding]:
+    """Which columns were changed and how to keep them: a warning, but where it was asked for.
 
     Args:
         sizes: Encodings, and the largest number of each entry after that, with no sign.
         file: The table.
+        how: What the schema says.
     """
     changed = {one["column"]: size[np.array(one["mean"]) != 0] for one, size in sizes if "deviation" in one}
     if not changed:
         return []
     text = f"{named(changed)}: brought to mean 0 and deviation 1 (schema.yaml: standardize: false for as stored)"
-    found = [Finding("warning", "standardized", text, file)]
+    found = [Finding("note" if how is True else "warning", "standardized", text, file)]
     far = {column: float(size.max()) for column, size in changed.items() if _FAR < size.max(initial=0) < np.inf}
     if far:
         text = (
