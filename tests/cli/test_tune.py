@@ -144,6 +144,13 @@ def test_rows_are_scaled_only_where_nothing_is_negative(run, tmp_path):
             assert ("data.features" in json.loads(out)["space"]) == (sign > 0)
 
 
+def test_how_far_a_model_sees_is_not_searched_where_neighbours_are_sampled(run):
+    for words in (["--set", "train.sample=[5,5,5,5]"], ["--search", "train.sample=[5,5,5,5],[3,3,3,3]"]):
+        code, out, err = run("tune", "karate", "--model", "mixhop", *words, "--dry-run", "--json")
+        assert code == 0, err
+        assert not {"model.layers", "model.powers"} & set(json.loads(out)["space"])
+
+
 def test_decays_are_those_of_the_optimizer(run):
     decays = {}
     for name in ("adam", "adamw"):
@@ -206,6 +213,14 @@ MISTAKES = {
     "no data": ([], "give a data set by name"),
     "a bad address": (["karate", "--storage", "postgres://me:secret@host/x"], "give sqlite:///FILE or postgresql://"),
     "nobody there": (["karate", "--storage", "postgresql://me:secret@127.0.0.1:9/x"], "cannot be opened"),
+    "depth of what is sampled": (
+        ["karate", "--set", "train.sample=[5,5]", "--search", "model.layers=2,3"],
+        "model.layers cannot be searched where neighbours are sampled",
+    ),
+    "depth while samples are searched": (
+        ["karate", "--search", "train.sample=[5,5],[3,3]", "--search", "model.layers=2,3"],
+        "model.layers cannot be searched where neighbours are sampled",
+    ),
     "a device": (["karate", "--set", "train.device=cuda:7"], "train.device is 'cuda:7'"),
     "batches": (["karate", "--set", "train.batch_size=3"], "needs train.sample"),
     "a file for a folder": (["karate", "--out", "file"], "file"),

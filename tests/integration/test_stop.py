@@ -34,7 +34,7 @@ def stop(process: warm.Process, number: int, ready: Callable[[], bool]) -> None:
     process.send_signal(number, to_all=True)
     code, said = process.wait(60), process.read("err")
     assert "Traceback" not in said
-    assert "stopped" in said
+    assert "stopped;" in said
     assert "killed" not in said
     assert code == 130
 

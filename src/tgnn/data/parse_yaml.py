@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -16,6 +17,8 @@ def parse_yaml(text: str) -> Any:
     Example:
         >>> parse_yaml("fill: mean")
         {'fill': 'mean'}
+        >>> parse_yaml("fill: 1e-3")
+        {'fill': 0.001}
         >>> parse_yaml("fill: mean\nfill: 0")
         Traceback (most recent call last):
         ValueError: line 2 has the key 'fill' for the second time: keep one of them
@@ -27,11 +30,21 @@ def parse_yaml(text: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    """Looks at keys as they are written, before ``<<`` brings in others."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+                continue
+            if key.value in seen:
                 line = key.start_mark.line + 1
                 raise ValueError(f"line {line} has the key {key.value!r} for the second time: keep one of them")
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
-        return super().construct_mapping(node, deep)
+            seen.add(key.value)
+        return node
+
+
+_Loader.add_implicit_resolver(  # which YAML 1.1 takes for a word
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)

@@ -94,7 +94,7 @@ def _on_disk(path: str) -> dict[str, dict[str, Any]]:
     """How tgnn learns from a graph on disk: in 20 epochs of a large graph, and up to 200 of a small one, which has
     few steps in an epoch.
     """
-    epochs = min(max(2000 * _BATCH // max(read_facts(Path(path))["nodes"], 1), 20), 200)
+    epochs = min(max(2000 * _BATCH // max(read_facts(Path(path).expanduser())["nodes"], 1), 20), 200)
     return {
         "model": {"low_order": "mean"},  # which is about the same for some neighbours and for all
         "train": {"epochs": epochs, "patience": epochs // 4, "batch_size": _BATCH, "workers": 2},

@@ -18,6 +18,8 @@ from tgnn.training.check import check_model
 from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 from tgnn.training.prepare import Prepared
 
+HOPS = ("model.layers", "model.powers")
+"""How far a model sees: not searched where neighbours are sampled, of which there is one number for each step."""
 _DECAY_OF_ADAMW = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5)
 """Its decay is a share of the step, Adam's a part of the gradient: their sizes have nothing to do with one another."""
 
@@ -33,8 +35,6 @@ def space_of(config: Config, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
     space: dict[str, tuple[Any, ...]] = dict(search_space(config.model.name, shape.level))
     if config.optimizer.name == "adamw":
         space["optimizer.weight_decay"] = _DECAY_OF_ADAMW
-    if config.train.sample is not None:
-        space.pop("model.layers", None)  # one number of neighbours is given for each layer
     if isinstance(shape.features, int) and _like_counts(prepared.data):
         space["data.features"] = WAYS
     if prepared.task.metric == "accuracy":

@@ -75,8 +75,8 @@ def test_missing_numbers_are_filled_if_the_schema_says_so(tmp_path):
     assert data.x.tolist() == [[1, 5], [2, 5], [3, 5]]
     told = [str(one) for one in report.findings if one.code == "filled-number"]
     assert told == [
-        "nodes.csv, line 3: 'a' is empty: 2 is taken for it",
-        "nodes.csv, lines 3, 4: 'b' is empty: 5 is taken for it",
+        "nodes.csv, line 3: 'a' has no number: 2 is taken for it",
+        "nodes.csv, lines 3, 4: 'b' has no number: 5 is taken for it",
     ]
     assert [one["fill"] for one in data.encoding["nodes"]] == [2, 5]
     data, _ = nodes_of(tmp_path, nodes, fill=-1)
@@ -267,6 +267,9 @@ def test_who_has_no_label_is_in_no_part(tmp_path):
         ("undirected: maybe", "undirected is 'maybe', but should be true or false"),
         ("fill: average", "fill is 'average', but should be a number or 'mean'"),
         ("fill: 1\nfill: 2", "line 2 has the key 'fill' for the second time"),
+        ("nodes: {my.col: numeric}", "there is no 'nodes.my.col'; there are 'id'"),
+        ("my.label: x", "there is no 'my.label'"),
+        ("nodes: {features: {0: numeric}}", "nodes.features.0 is 0, but should be a name (in quotation marks"),
         ("fill: true", "fill is True, but should be a number or 'mean'"),
         ("nodes: [label]", "nodes is ['label'], but should be lines of its own"),
         ("fill: .inf", "fill is inf, but should be a finite number or 'mean'"),

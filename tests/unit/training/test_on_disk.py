@@ -11,6 +11,7 @@ import torch
 from tgnn.data import load
 from tgnn.data.convert import write
 from tgnn.data.disk.convert import write_disk
+from tgnn.training import recipes
 from tgnn.training.evaluate import evaluate
 from tgnn.training.predict import predict
 from tgnn.training.recipes import resolve
@@ -47,13 +48,16 @@ def test_disk_and_memory_give_the_same(places, tmp_path):
     assert said.table().columns == words.table().columns
 
 
-def test_it_is_sampled_where_nobody_says(places):
+def test_it_is_sampled_where_nobody_says(places, monkeypatch):
     config = resolve(str(places / "disk"), "tgnn", "node", changes={"model.layers": 3})
     train_settings = config.train
     assert config.model.arguments["low_order"] == "mean"
     assert train_settings.sample == (10, 10, 10)
     assert (train_settings.batch_size, train_settings.workers) == (1024, 2)
     assert (train_settings.epochs, train_settings.patience) == (200, 50)  # of one step each
+    monkeypatch.setattr(recipes, "read_facts", lambda path: {"nodes": 1_000_000})
+    large = resolve(str(places / "disk"), "tgnn", "node").train
+    assert (large.epochs, large.patience) == (20, 5)
     assert resolve(str(places / "disk"), "tgnn", "node", changes={"train.sample": (4, 4)}).train.sample == (4, 4)
 
 

@@ -185,7 +185,8 @@ def _encoding(
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """What was found in several blocks of one table, as one. What has no places is one only if it says the same.
+    """What was found in several blocks of one table, as one. What has no places, and a note, is one only if it
+    says the same.
 
     Example:
         >>> found = Finding("warning", "self-loop", "a loop", "edges.csv", places=(3,), count=1)
@@ -194,7 +195,12 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     """
     found: dict[tuple[str, str, str, str], Finding] = {}
     for finding in findings:
-        key = (finding.level, finding.code, finding.file, "" if finding.count else finding.text)
+        key = (
+            finding.level,
+            finding.code,
+            finding.file,
+            "" if finding.count and finding.level != "note" else finding.text,
+        )
         if key in found and finding.count:
             before = found[key]
             places = (*before.places, *finding.places)[:10]

@@ -232,14 +232,14 @@ def _lists(table: Table, values: pl.Series, column: str, width: int, report: Rep
     block = np.full((len(values), width), np.nan)
     if not _is_list(values):
         report.add(table.places.finding("error", "wrong-length", f"{column!r} must hold lists of {width} numbers"))
-        return block
+        return np.zeros_like(block)
     lists = values.cast(pl.List(pl.Float64), strict=False)
     lengths = lists.list.len()
     wrong = (lengths != width).fill_null(False)
     if bool(wrong.any()):
         text = f"{column!r} has lists of {width} numbers, but here of {lengths.filter(wrong)[0]}"
         report.add(table.places.finding("error", "wrong-length", text, wrong.to_numpy()))
-        return block
+        return np.zeros_like(block)
     there = lists.is_not_null().to_numpy()
     block[there] = lists.drop_nulls().explode().to_numpy().reshape(-1, width)
     return block

@@ -145,7 +145,7 @@ def apply(
             gaps = np.isnan(block).any(1)
             block, encoding = _filled(block, encoding, fill, missing, standardize)
             if gaps.any() and "fill" in encoding:
-                text = f"{encoding['column']!r} is empty: {encoding['fill']:g} is taken for it"
+                text = f"{encoding['column']!r} has no number: {encoding['fill']:.10g} is taken for it"
                 report.add(table.places.finding("note", "filled-number", text, gaps))
             block = standardized(block, encoding)
         features.encodings.append(encoding)

@@ -19,10 +19,11 @@ _WANTED = {
     "bool_type": "true or false",
     "float_type": "a number",
     "int_type": "a whole number",
-    "string_type": "a name",
+    "string_type": "a name (in quotation marks, if it is a number)",
     "list_type": "a list of names",
-    "dict_type": "lines of its own, such as 'label: kind'",
-    "model_type": "lines of its own, such as 'label: kind'",
+    "dict_type": "lines of its own, such as 'age: numeric'",
+    "model_type": "lines of its own, such as 'features: ...'",
+    "invalid_key": "a name (in quotation marks, if it is a number)",
     "string_too_short": "at least one character",
 }
 """What pydantic wants, in our words."""
@@ -156,14 +157,16 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def _told(errors: Iterable[Any]) -> Iterator[str]:
     """One line for each wrong place: where several types are allowed, pydantic complains once for each of them."""
     parts: dict[str, type[_Strict]] = {"nodes": NodeColumns, "edges": EdgeColumns, "graphs": GraphColumns}
-    wrong: dict[str, list[Any]] = {}
+    wrong: dict[tuple[str, ...], list[Any]] = {}
     for error in errors:
         depth = 3 if error["loc"][1:2] == ("features",) else 2 if error["loc"][0] in parts else 1
-        wrong.setdefault(".".join(map(str, error["loc"][:depth])), []).append(error)
-    for place, several in wrong.items():
+        wrong.setdefault(tuple(map(str, error["loc"][:depth])), []).append(error)
+    for keys, several in wrong.items():
+        place = ".".join(keys)
         if several[0]["type"] == "extra_forbidden":
-            part, _, key = place.rpartition(".")
-            yield f"there is no {place!r}; {nearest(key, (parts[part] if part else Schema).model_fields)}"
+            there = parts[keys[0]] if len(keys) > 1 else Schema
+            yield f"there is no {place!r}; {nearest(keys[-1], there.model_fields)}"
         else:
-            wanted = " or ".join(_WANTED.get(e["type"], e["msg"].removeprefix("Input should be ")) for e in several)
+            wants = (_WANTED.get(e["type"], e["msg"].removeprefix("Input should be ")) for e in several)
+            wanted = " or ".join(dict.fromkeys(wants))
             yield f"{place} is {several[0]['input']!r}, but should be {wanted}"
