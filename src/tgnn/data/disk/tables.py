@@ -195,12 +195,8 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     """
     found: dict[tuple[str, str, str, str], Finding] = {}
     for finding in findings:
-        key = (
-            finding.level,
-            finding.code,
-            finding.file,
-            "" if finding.count and finding.level != "note" else finding.text,
-        )
+        text = "" if finding.count and finding.level != "note" else finding.text
+        key = (finding.level, finding.code, finding.file, text)
         if key in found and finding.count:
             before = found[key]
             places = (*before.places, *finding.places)[:10]
