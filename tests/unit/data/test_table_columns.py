@@ -275,7 +275,10 @@ def test_who_has_no_label_is_in_no_part(tmp_path):
         ("fill: .inf", "fill is inf, but should be a finite number or 'mean'"),
         ("standardize: some", "standardize is 'some', but should be true or false or 'large'"),
         ("max_categories: 0", "max_categories is 0, but should be greater than 0"),
-        ("nodes: {label: 5}", "nodes.label is 5, but should be a name (in quotation marks, if it is a number) or a list"),
+        (
+            "nodes: {label: 5}",
+            "nodes.label is 5, but should be a name (in quotation marks, if it is a number) or a list",
+        ),
         ("- a\n- b", "must have lines such as 'undirected: false'"),
         ("a: [", "is not YAML"),
     ],
