@@ -415,7 +415,7 @@ def test_a_mistake_has_a_way_out(run, workplace, monkeypatch, mistake):
 def test_an_error_is_said_once_after_its_traceback(run):
     code, _, err = run("--verbose", "train", "croa")
     assert code == 2
-    assert err.count("error: there is no data set 'croa'") == 1
+    assert err.count("error: there is no file or folder croa") == 1
 
 
 def test_a_full_disk_is_said_and_what_was_saved_stays(tgnn, tmp_path):

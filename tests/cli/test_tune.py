@@ -124,10 +124,12 @@ def test_json_and_dry_run(run, tmp_path, monkeypatch):
 
 def test_fewer_trials_than_there_are(run, tmp_path):
     words = ("tune", "karate", *QUICK, "--out", str(tmp_path))
-    assert "--trials" not in run(*words)[2]
+    assert run(*words)[0] == 0
+    before = (tmp_path / "best.yaml").read_bytes()
     code, _, err = run(*words, "--trials", "2")
-    assert code == 0, err
-    assert "--trials counts those of before, too: to go on, ask for more than 5" in err
+    assert code == 2
+    assert "the study karate-gcn has 5 trials already, and --trials counts those, too: ask for 5" in err
+    assert (tmp_path / "best.yaml").read_bytes() == before
 
 
 def test_rows_are_scaled_only_where_nothing_is_negative(run, tmp_path):
@@ -145,7 +147,7 @@ def test_rows_are_scaled_only_where_nothing_is_negative(run, tmp_path):
 
 
 def test_how_far_a_model_sees_is_not_searched_where_neighbours_are_sampled(run):
-    for words in (["--set", "train.sample=[5,5,5,5]"], ["--search", "train.sample=[5,5,5,5],[3,3,3,3]"]):
+    for words in (["--set", "train.sample=5,5,5,5"], ["--search", "train.sample=[5,5,5,5],[3,3,3,3]"]):
         code, out, err = run("tune", "karate", "--model", "mixhop", *words, "--dry-run", "--json")
         assert code == 0, err
         assert not {"model.layers", "model.powers"} & set(json.loads(out)["space"])

@@ -167,14 +167,14 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def key_and_value(text: str) -> tuple[str, Any]:
-    import yaml
+    from tgnn.data.parse_yaml import parse_yaml
 
     key, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text!r} is not KEY=VALUE, such as optimizer.lr=0.1", param_hint="--set")
     try:
-        return key.strip(), yaml.safe_load(value)
-    except yaml.YAMLError:
+        return key.strip(), parse_yaml(value)
+    except ValueError:
         raise typer.BadParameter(f"{value!r} cannot be read as a value", param_hint="--set") from None
 
 

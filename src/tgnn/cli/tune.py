@@ -142,14 +142,14 @@ def _plan(
 
 
 def _key_and_values(text: str) -> tuple[str, tuple[Any, ...]]:
-    import yaml
+    from tgnn.data.parse_yaml import parse_yaml
 
     key, equals, values = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text!r} is not KEY=A,B,C, such as optimizer.lr=0.01,0.1", param_hint="--search")
     try:
-        found = yaml.safe_load(f"[{values}]")
-    except yaml.YAMLError:
+        found = parse_yaml(f"[{values}]")
+    except ValueError:
         raise typer.BadParameter(
             f"{values!r} is not a list of values such as 0.01,0.1", param_hint="--search"
         ) from None
@@ -203,8 +203,6 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
         err.print(f"{len(failed)} failed, the first {first}", markup=False, highlight=False, soft_wrap=True)
     console.print_table(_table(result, 10))
     out.print(_sum_up(result), highlight=False, soft_wrap=True)
-    if len(result.trials) > plan.trials:
-        err.print(f"--trials counts those of before, too: to go on, ask for more than {len(result.trials)}")
     recipe = folder / RECIPE
     err.print(f"the best is saved as {recipe}\ntrain with it: tgnn train --recipe {recipe} --runs 10", soft_wrap=True)
 

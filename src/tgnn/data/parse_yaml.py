@@ -25,7 +25,10 @@ def parse_yaml(text: str) -> Any:
     """
     try:
         return yaml.load(text, _Loader)
-    except yaml.YAMLError as error:
+    except yaml.MarkedYAMLError as error:
+        where = "" if error.problem_mark is None else f" (line {error.problem_mark.line + 1})"
+        raise ValueError(f"it is not YAML: {error.problem}{where}") from error
+    except yaml.YAMLError as error:  # such as a character that may not be there
         raise ValueError(f"it is not YAML: {error}") from error
 
 

@@ -89,6 +89,15 @@ class TrainConfig(_Section):
     sample: tuple[int, ...] | None = Field(
         default=None, description="Neighbours sampled at each step away, -1 for all; not set: full neighbourhoods."
     )
+
+    @field_validator("sample", mode="before")
+    @classmethod
+    def _one_or_with_commas(cls, value: Any) -> Any:
+        """``5`` and ``5,5``, as ``--set`` gives them."""
+        if isinstance(value, str):
+            value = [int(part) if part.strip().lstrip("-").isdecimal() else part for part in value.split(",")]
+        return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps.")
     precision: Literal["float32", "bfloat16", "float16"] = Field(default="float32", description="Of matrix products.")
     track: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = Field(

@@ -57,6 +57,14 @@ def tune(
     url = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
     opened: Opened = (url, name, "maximize" if about.higher_is_better else "minimize", facts)
     shared, result, ended = Shared(*opened), about, 0
+    with in_words(url):
+        count = len(trials_of(shared))
+    if count > plan.trials:  # its finals and its best would be of some of the trials only
+        shared.close()
+        raise WrongStudy(
+            f"the study {name} has {count} trials already, and --trials counts those, too: ask for {count} to see what "
+            "came out, or for more to go on"
+        )
     folder.mkdir(parents=True, exist_ok=True)
 
     def now() -> None:

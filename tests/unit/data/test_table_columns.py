@@ -280,13 +280,33 @@ def test_who_has_no_label_is_in_no_part(tmp_path):
             "nodes.label is 5, but should be a name (in quotation marks, if it is a number) or a list",
         ),
         ("- a\n- b", "must have lines such as 'undirected: false'"),
-        ("a: [", "is not YAML"),
+        ("a: [", "it is not YAML: expected the node content, but found '<stream end>' (line 1)"),
     ],
 )
 def test_a_wrong_schema(tmp_path, text, message):
     write(tmp_path, schema_yaml=text)
     with pytest.raises(DataError, match=re.escape(message)):
         read_table(tmp_path)
+
+
+def test_a_schema_of_another_name(tmp_path):
+    write(tmp_path)
+    (tmp_path / "schema.yml").write_text("undirected: false")
+    with pytest.raises(DataError, match=r"schema.yml is not read: call it schema.yaml"):
+        read_table(tmp_path)
+
+
+def test_a_class_that_may_be_none(tmp_path):
+    data, report = nodes_of(tmp_path, "id,label\na,x\nb,NA\nc,NA\n")
+    assert data.y.tolist() == [1, 0, 0]
+    assert finding(report, "class-like-missing").endswith(
+        "'label' has the class 'NA', of 2: if that means no label, leave the cells empty"
+    )
+
+
+def test_labels_that_differ_in_case_only(tmp_path):
+    write(tmp_path, nodes_csv="id,Label,label\na,1,0\nb,0,1\n", edges_csv="source,target\na,b\n")
+    assert "'Label', 'label' could each be the label" in finding(errors(tmp_path), "columns")
 
 
 def test_a_schema_that_names_columns_that_are_not_there(tmp_path):

@@ -121,7 +121,7 @@ class _Choice:
         return next((column for column in self._left() if column.lower() == name), None)
 
     def guess_label(self) -> list[str]:
-        found = [column for name in _LABEL if (column := self.free(name))]
+        found = [column for name in _LABEL for column in self._left() if column.lower() == name]
         if len(found) > 1:
             self.fail(
                 f"{named(found)} could each be the label: say in schema.yaml which ({self.part}: label: {found[0]}), "

@@ -111,6 +111,10 @@ def _classes(
     values = values.cast(pl.Int64 if form in ("whole", "floats") else pl.String)
     names = values.drop_nulls().unique().sort() if known is None else pl.Series(known["classes"])
     classes = names.to_list()
+    if known is None and (empty := [name for name in classes if str(name).lower() in MISSING]):
+        count = int(values.cast(pl.String).is_in(empty).sum())
+        text = f"{column!r} has the class {named(empty)}, of {count:,}: if that means no label, leave the cells empty"
+        report.add(table.places.finding("warning", "class-like-missing", text))
     if values.dtype != names.dtype:
         values, names = values.cast(pl.String), names.cast(pl.String)
     y = positions(values, names)

@@ -115,6 +115,8 @@ def read_schema(folder: Path) -> Schema:
     """
     path = folder / FILE
     if not path.is_file():
+        if (other := folder / "schema.yml").is_file():
+            raise ValueError(f"{other.name} is not read: call it {FILE}")
         return Schema()
     try:
         content = parse_yaml(path.read_text(encoding="utf-8-sig"))
