@@ -333,6 +333,7 @@ HERE = {  # the same, in this process: that is quicker
     "a name twice": (["train", "karate", "--set", "data.name=cora"], "give NAME or --set data.name=..., not both"),
     "a wrong setting, dry": (["train", "karate", "--dry-run", "--set", "model.mix=foo"], "mix"),
     "batches of one graph": (["train", "karate", "--batch-size", "9", "--out", "new"], "needs train.sample"),
+    "a sample of no numbers": (["train", "karate", "--sample", "5,x"], "is '5,x': it is not a list of numbers such as"),
     "a sample too short": (["train", "karate", "--sample", "5"], "2 layers need 2 numbers, such as --sample 10,5"),
     "a file for a folder": (["train", "karate", "--out", "typo/nodes.csv"], "typo/nodes.csv is a file"),
     "a folder below a file": (["train", "karate", "--out", "typo/nodes.csv/run"], "typo/nodes.csv is a file"),

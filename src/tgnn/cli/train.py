@@ -131,7 +131,7 @@ def train(
         "train.epochs": epochs,
         "train.patience": patience,
         "train.batch_size": batch_size,
-        "train.sample": None if sample is None else _numbers(sample),
+        "train.sample": sample,
         "train.seed": seed,
         "train.device": device,
         "train.precision": precision,
@@ -157,13 +157,6 @@ def check_place(folder: Path) -> None:
         raise typer.BadParameter(f"{there} is a file, and a run needs a folder; choose another", param_hint="--out")
     if not os.access(there, os.W_OK | os.X_OK):
         raise typer.BadParameter(f"{there} cannot be written to; choose another folder", param_hint="--out")
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 10,5", param_hint="--sample") from None
 
 
 def key_and_value(text: str) -> tuple[str, Any]:

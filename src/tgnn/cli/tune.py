@@ -107,20 +107,14 @@ def _plan(
     from tgnn.training.prepare import prepare_blind
     from tgnn.training.run import make_model
     from tgnn.tuning.plan import Plan
-    from tgnn.tuning.space import HOPS, check_search, space_of, usual_splits, with_defaults
+    from tgnn.tuning.space import check_search, space_of, usual_splits, with_defaults
 
     own = dict(_key_and_values(text) for text in search)
     if both := sorted(key for key, values in own.items() if values and key in fixed):
         raise typer.BadParameter(f"{both[0]} is searched and set: leave out --search or --set", param_hint="--search")
     prepared = prepare_blind(config)
     make_model(config, prepared.shape)  # data that the model cannot take are told now, not by every trial
-    sampled = config.train.sample is not None or bool(own.get("train.sample"))
-    if far := [key for key in HOPS if sampled and own.get(key)]:
-        raise typer.BadParameter(
-            f"{far[0]} cannot be searched where neighbours are sampled (train.sample has a number for each step): "
-            f"search one value after the other, with --set {far[0]}=... and --set train.sample=[...]",
-            param_hint="--search",
-        )
+    space = space_of(config, prepared, own)
     check_search(config, prepared.shape.level, own)
     if len(own.get("optimizer.name", ())) > 1 and "optimizer.weight_decay" not in {**own, **fixed}:
         raise typer.BadParameter(
@@ -128,9 +122,7 @@ def _plan(
             "--search optimizer.weight_decay=0,0.001,0.1, or search them one by one",
             param_hint="--search",
         )
-    space = {**space_of(config, prepared), **own}
-    space = {key: values for key, values in space.items() if values and key not in fixed}
-    space = {key: values for key, values in space.items() if not (sampled and key in HOPS)}
+    space = {key: values for key, values in space.items() if key not in fixed}
     if not space:
         raise typer.BadParameter("nothing is left to search", param_hint="--search")
     config = with_defaults(config, prepared.shape.level, space)

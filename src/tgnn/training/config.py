@@ -93,10 +93,13 @@ class TrainConfig(_Section):
     @field_validator("sample", mode="before")
     @classmethod
     def _one_or_with_commas(cls, value: Any) -> Any:
-        """``5`` and ``5,5``, as ``--set`` gives them."""
-        if isinstance(value, str):
-            value = [int(part) if part.strip().lstrip("-").isdecimal() else part for part in value.split(",")]
-        return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+        """``5`` and ``5,5``, as a command line gives them."""
+        if not isinstance(value, int | str):
+            return value
+        try:
+            return tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            raise PydanticCustomError("numbers", "it is not a list of numbers such as 10,5") from None
 
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps.")
     precision: Literal["float32", "bfloat16", "float16"] = Field(default="float32", description="Of matrix products.")

@@ -18,19 +18,26 @@ from tgnn.training.check import check_model
 from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 from tgnn.training.prepare import Prepared
 
-HOPS = ("model.layers", "model.powers")
+_HOPS = ("model.layers", "model.powers")
 """How far a model sees: not searched where neighbours are sampled, of which there is one number for each step."""
 _DECAY_OF_ADAMW = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5)
 """Its decay is a share of the step, Adam's a part of the gradient: their sizes have nothing to do with one another."""
 
 
-def space_of(config: Config, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
+def space_of(config: Config, prepared: Prepared, own: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
     """Settings and the values to try.
 
     Args:
         config: Where the search starts.
         prepared: The data.
+        own: What somebody says, in place of what is known; no values: it is not searched.
     """
+    sampled = config.train.sample is not None or bool(own.get("train.sample"))
+    if sampled and (far := [key for key in _HOPS if own.get(key)]):
+        raise WrongConfig(
+            f"{far[0]} cannot be searched where neighbours are sampled (train.sample has a number for each step): "
+            f"search one value after the other, with --set {far[0]}=... and --set train.sample=..."
+        )
     shape = prepared.shape
     space: dict[str, tuple[Any, ...]] = dict(search_space(config.model.name, shape.level))
     if config.optimizer.name == "adamw":
@@ -39,7 +46,8 @@ def space_of(config: Config, prepared: Prepared) -> dict[str, tuple[Any, ...]]:
         space["data.features"] = WAYS
     if prepared.task.metric == "accuracy":
         space["train.choose"] = ("metric", "loss")
-    return space
+    known = {key: values for key, values in space.items() if not (sampled and key in _HOPS)}
+    return {key: values for key, values in {**known, **own}.items() if values}
 
 
 def _like_counts(data: Loaded) -> bool:
