@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 
-TGNN = "from tgnn.cli.app import main\nmain()"  # what the installed command does
+TGNN = "from tgnn.__main__ import main\nmain()"  # what the installed command does
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tgnn.cli.app", "tgnn.training.many", "tgnn.training.predict", "pytest"])

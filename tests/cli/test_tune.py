@@ -169,6 +169,12 @@ def test_decays_are_those_of_the_optimizer(run):
     assert run(*both, "--search", "optimizer.weight_decay=0,0.1")[0] == 0
 
 
+def test_a_value_that_is_said_twice_is_tried_once(run):
+    code, out, err = run("tune", "karate", "--dry-run", "--json", "--search", "model.hidden=8,4,8")
+    assert code == 0, err
+    assert json.loads(out)["space"]["model.hidden"].count(8) == 1
+
+
 def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
     from tests.cli.test_train import write_friends
 
@@ -176,10 +182,11 @@ def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
     write_friends(tmp_path / "friends")
     (tmp_path / "mine.yaml").write_text("model: {hidden: 4}\n")
     words = ("--data", "friends", "--recipe", "mine.yaml", "--set", "optimizer.clip=null", "--out", "study")
-    code, _, err = run("tune", *words, *QUICK)
+    code, _, err = run("tune", *words, *QUICK, "--study", "mine")
     assert code == 0, err
     study = json.loads((tmp_path / "study/study.json").read_text())
-    assert study["command"].startswith("tgnn tune --data friends --model gcn --recipe mine.yaml --trials 5")
+    expected = "tgnn tune --data friends --model gcn --recipe mine.yaml --study mine --trials 5"
+    assert study["command"].startswith(expected)
     assert study["command"].endswith("--set train.epochs=5 --set optimizer.clip=null") or (
         "--set optimizer.clip=null --set train.epochs=5" in study["command"]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -52,6 +53,20 @@ def test_all_runs_are_saved(way, number, tmp_path):
     assert len(begun) == 2
     for folder in begun:
         assert read_tensors(folder / "checkpoint.safetensors")[1]["epoch"] == len(read_history(folder))
+
+
+def test_while_the_command_itself_is_imported():
+    script = (
+        "import sys\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from tgnn.__main__ import main\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sees in /proc, which only Linux has, when workers have begun")

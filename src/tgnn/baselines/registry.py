@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import logging
 from collections.abc import Callable, Mapping
@@ -340,10 +339,10 @@ def build_model(
     settings = settings_of(build)
     for key in arguments:
         if key not in settings:
-            near = difflib.get_close_matches(key, [*settings, "hidden", "layers", "dropout"], n=1)
+            near = nearest(key, [*settings, "hidden", "layers", "dropout"])
             has = f"it has {', '.join(settings)}" if settings else "it has none of its own"
             raise WrongModel(
-                f"there is no setting model.{key} of {name}; {f'did you mean model.{near[0]}?' if near else has}"
+                f"there is no setting model.{key} of {name}; {f'did you mean model.{near}?' if near else has}"
             )
     checked = {key: _checked(key, value, settings[key][0]) for key, value in arguments.items()}
     return build(shape, hidden, layers, dropout, **checked)

@@ -90,7 +90,7 @@ def tune(
         _show_space(plan, json)
         return
     place = folder or Path("runs") / "tune" / f"{Path(config.data.name).name}-{config.model.name}"
-    command = _command(plan, recipe, search or [], settings or [])
+    command = _command(plan, recipe, study, search or [], settings or [])
     _run(plan, place, jobs or os.cpu_count() or 1, storage, study, command, json)
 
 
@@ -145,7 +145,7 @@ def _key_and_values(text: str) -> tuple[str, tuple[Any, ...]]:
         raise typer.BadParameter(
             f"{values!r} is not a list of values such as 0.01,0.1", param_hint="--search"
         ) from None
-    return key.strip(), tuple(found)
+    return key.strip(), tuple(value for place, value in enumerate(found) if value not in found[:place])
 
 
 def _show_space(plan: Plan, json: bool) -> None:
@@ -199,13 +199,14 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
     err.print(f"the best is saved as {recipe}\ntrain with it: tgnn train --recipe {recipe} --runs 10", soft_wrap=True)
 
 
-def _command(plan: Plan, recipe: Path | None, search: list[str], settings: list[str]) -> str:
+def _command(plan: Plan, recipe: Path | None, study: str | None, search: list[str], settings: list[str]) -> str:
     """What a reader can type to have the same; without what is private to a machine."""
     from tgnn.data.catalog import CATALOG
 
     name = plan.config.data.name
     words = ["tgnn", "tune", *([name] if name in CATALOG else ["--data", Path(name).name])]
     words += ["--model", plan.config.model.name, *(["--recipe", recipe.name] if recipe else [])]
+    words += ["--study", study] if study else []
     words += ["--trials", str(plan.trials), "--splits", str(plan.splits)]
     words += ["--finals", str(plan.finals)] if plan.finals != min(5, plan.trials) else []
     words += ["--seed", str(plan.seed)] if plan.seed else []

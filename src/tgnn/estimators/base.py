@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from torch_geometric.data import Data
 from tgnn.baselines import find_model
 from tgnn.baselines.shape import Shape
 from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.nearest import nearest
 from tgnn.estimators.examples import Examples, columns, count, prepare_examples, ready
 from tgnn.estimators.from_networkx import Attributes
 from tgnn.estimators.saving import read_estimator, write_estimator
@@ -84,8 +84,8 @@ class Estimator(BaseEstimator, ABC):
         known = cls._get_param_names()
         for name in parameters:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+                near = nearest(name, known)
+                hint = f"did you mean {near}?" if near else f"it has {', '.join(known)}"
                 raise TypeError(f"{cls.__name__} has no parameter {name!r}; {hint}")
         made: Self = super().__new__(cls)
         return made

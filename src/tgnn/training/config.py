@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
+
+from tgnn.data.nearest import nearest
 
 
 class _Base(BaseModel):
@@ -212,8 +213,8 @@ def _nearest(key: str, known: list[str]) -> str:
     last = key.rpartition(".")[2]
     ends = {name.rpartition(".")[2]: name for name in reversed(known)}
     if last not in ends:
-        last = next(iter(difflib.get_close_matches(last, ends, n=1, cutoff=0.7)), "")
-    return ends.get(last) or next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.3)), "optimizer.lr")
+        last = nearest(last, ends, cutoff=0.7) or ""
+    return ends.get(last) or nearest(key, known, cutoff=0.3) or "optimizer.lr"
 
 
 def all_keys() -> list[str]:
@@ -228,8 +229,8 @@ def _plain(problem: Any) -> str:
         section, _, field = where.partition(".")
         if section in Config.model_fields and field:
             fields = [key.partition(".")[2] for key in all_keys() if key.startswith(f"{section}.")]
-            near = [f"{section}.{name}" for name in difflib.get_close_matches(field, fields, n=1)]
-            near += [key for key in all_keys() if key.endswith(f".{field}")]
+            meant = nearest(field, fields)
+            near = [f"{section}.{meant}"] if meant else [key for key in all_keys() if key.endswith(f".{field}")]
             hint = f"did you mean {near[0]}?" if near else f"{section} has {', '.join(fields)}"
             return f"there is no setting {where}; {hint}"
         return f"there is no section {where!r}; sections are {', '.join(Config.model_fields)}"

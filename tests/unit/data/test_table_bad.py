@@ -22,7 +22,7 @@ from tgnn.data.report import DataError
         (b"", "nodes.csv: the file is empty"),
         (b" \n\n", "nodes.csv: the file is empty"),
         (b"1,2\n3,4\n", "nodes.csv, line 1: the first line is '1,2', which are no names"),
-        (b"id,a\nann,1\nbob\ncarol,2,3\n", "nodes.csv, lines 3, 4: 1 field, but the header has 2"),
+        (b"id,a\nann,1\nbob\ncarol,2,3\n", "nodes.csv, lines 3, 4: 1 to 3 fields, but the header has 2"),
         (b'id,a\n"ann\nlee",1\nbob\n', "nodes.csv, line 4: 1 field, but the header has 2"),
         (b'id,a\nann,1\nbob,"2\ncarol,3\n', 'nodes.csv, line 3: a quotation mark (") that opens or closes nothing'),
         (

@@ -321,6 +321,29 @@ def test_a_schema_that_names_columns_that_are_not_there(tmp_path):
     assert "'source' is named for two things, source and weight" in str(report)
 
 
+def test_a_schema_that_speaks_of_what_is_not_there(tmp_path):
+    said = {"graphs": {"label": "kind"}, "nodes": {"graph": "town"}}
+    report = errors(write(tmp_path), schema=said)
+    assert finding(report, "schema").endswith("graphs: is about a table that is not there, only 'nodes', 'edges'")
+    report = errors(tmp_path, schema={"nodes": {"graph": "town"}, "edges": {"graph": "source"}})
+    assert finding(report, "columns").endswith(
+        "nodes.graph ('town') is for a set of graphs, and there is no table of graphs"
+    )
+    (tmp_path / "nodes.csv").unlink()
+    report = errors(tmp_path, schema={"nodes": {"label": "town"}})
+    assert finding(report, "schema").endswith("nodes: is about a table that is not there, only 'edges'")
+
+
+@pytest.mark.parametrize("role", ["label", "split"])
+def test_labels_of_nodes_in_a_set_of_graphs(tmp_path, role):
+    (tmp_path / "graphs.csv").write_text("id,label\nfirst,0\nsecond,1\n")
+    (tmp_path / "nodes.csv").write_text("graph,id,size\nfirst,a,1\nsecond,a,3\n")
+    (tmp_path / "edges.csv").write_text("graph,source,target\nfirst,a,a\n")
+    message = f"nodes.{role} ('size') is for one graph; of a set of graphs say graphs.{role}"
+    with pytest.raises(DataError, match=re.escape(message)):
+        read_graph_tables(tmp_path, schema={"nodes": {role: "size"}})
+
+
 def test_an_empty_schema_changes_nothing(tmp_path):
     expected, _ = read_table(write(tmp_path))
     found, _ = read_table(write(tmp_path, schema_yaml="# nothing yet\n"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from tgnn.data.formats.table.file import Source
@@ -68,6 +68,7 @@ def find_roles(
         guess: Whether to look at names and places at all, where the schema does not say.
     """
     choice = _Choice(source, part, given, report)
+    choice.refuse({*_NAMES[part], "features", *(("label",) if labels else ())})
     for role in _NAMES[part]:
         if (column := getattr(given, role)) is not None:
             choice.use(column, role)
@@ -100,13 +101,23 @@ class _Choice:
     def __init__(
         self, source: Source, part: str, given: NodeColumns | EdgeColumns | GraphColumns, report: Report
     ) -> None:
-        self.columns, self.here, self.report = source.columns, Places(source.name), report
+        self.columns, self.here, self.report, self.given = source.columns, Places(source.name), report, given
         self.part = part.split()[0]
         self.kinds: Mapping[str, Kind] = getattr(given, "features", {})
         self.of: dict[str, str] = {}
         self.used: dict[str, str] = {}
         for column in self.kinds:
             self._check(column, "features")
+
+    def refuse(self, possible: Collection[str]) -> None:
+        """An error for what the schema says of roles that this table cannot have: it would silently not count."""
+        for role, column in self.given:
+            if column is None or role in possible:
+                continue
+            way_out = "is for a set of graphs, and there is no table of graphs"
+            if role != "graph":
+                way_out = f"is for one graph; of a set of graphs say graphs.{role}, a column of the table of graphs"
+            self.fail(f"{self.part}.{role} ({named([column])}) {way_out}")
 
     def use(self, column: str, role: str) -> None:
         if column in self.used:

@@ -142,12 +142,14 @@ def apply(
             block = token_matrix(table, values, encoding, report)
         else:
             block = numbers(table, values, encoding, part, report)
-            gaps = np.isnan(block).any(1)
-            block, encoding = _filled(block, encoding, fill, missing, standardize)
+            gaps = np.isnan(block)
+            encoding = _with_fill(block, gaps, encoding, fill, standardize)
             if gaps.any() and "fill" in encoding:
                 text = f"{encoding['column']!r} has no number: {encoding['fill']:.10g} is taken for it"
-                report.add(table.places.finding("note", "filled-number", text, gaps))
-            block = standardized(block, encoding)
+                report.add(table.places.finding("note", "filled-number", text, gaps.any(1)))
+            elif gaps.any():
+                missing[encoding["column"]] = gaps.any(1)
+            block = standardized(np.where(gaps, encoding.get("fill", 0.0), block), encoding)
         features.encodings.append(encoding)
         features.blocks.append(block)
     if missing:
@@ -156,28 +158,18 @@ def apply(
     return features
 
 
-def _filled(
-    block: np.ndarray,
-    encoding: Encoding,
-    fill: float | str | None,
-    missing: dict[str, np.ndarray],
-    standardize: Standardize,
-) -> tuple[np.ndarray, Encoding]:
-    """With something in place of what is missing; where nothing is known, it is noted as missing, to be an error.
-
-    What to take is recorded even if nothing is missing here: in new data something may be. So are mean and deviation,
-    of which a number that is filled in is a part.
+def _with_fill(
+    block: np.ndarray, gaps: np.ndarray, encoding: Encoding, fill: float | str | None, standardize: Standardize
+) -> Encoding:
+    """The encoding with what to take for a missing number, where that is known, even if nothing is missing here: in new
+    data something may be. So with mean and deviation, of which a number that is filled in is a part.
     """
-    known, gaps = encoding.get("fill", fill), np.isnan(block)
+    known = encoding.get("fill", fill)
     if standardize:
         encoding = encoding | moments_of(block, gaps.sum(0), known).standard(standardize)
     if known is None or (known == "mean" and gaps.all()):
-        if not gaps.any():
-            return block, encoding
-        missing[encoding["column"]] = gaps.any(1)
-        return np.nan_to_num(block, nan=0, posinf=np.inf, neginf=-np.inf), encoding
-    value = float(np.nanmean(block)) if known == "mean" else float(known)
-    return np.where(gaps, value, block), encoding | {"fill": value}
+        return encoding
+    return encoding | {"fill": float(np.nanmean(block)) if known == "mean" else float(known)}
 
 
 def _more(columns: list[str], shown: int) -> str:

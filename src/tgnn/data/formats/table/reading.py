@@ -75,6 +75,7 @@ class Reading:
                 self.schema = read_schema(self.folder) if schema is None else make_schema(schema)
             except ValueError as error:
                 self.report.fail(Places(FILE).finding("error", "schema", str(error)))
+            self._check_sections()
             return
         if encoding.get("version") != VERSION or encoding.get("kind") != kind:
             raise ValueError(
@@ -85,6 +86,15 @@ class Reading:
         if (self.folder / FILE).exists():
             text = "not read: the columns are those that were learned from"
             self.report.add(Places(FILE).finding("note", "schema-unused", text))
+
+    def _check_sections(self) -> None:
+        """An error for what is said of a table that is not there: it would silently not count."""
+        there = [stem for stem in STEMS if find(self.folder, stem) is not None]
+        for stem in STEMS:
+            if stem not in there and getattr(self.schema, stem).model_dump(exclude_defaults=True):
+                text = f"{stem}: is about a table that is not there, only {named(there)}"
+                self.report.add(Places(FILE).finding("error", "schema", text))
+        self.report.raise_for_errors()
 
     def locate(self, stem: str, part: str, labels: bool = False, scratch: Path | None = None) -> tuple[Source, Roles]:
         """Finds one of the tables and what its columns are; an error if it is not there.

@@ -76,12 +76,14 @@ def scan(content: np.ndarray, name: str, report: Report) -> Layout:
         report.fail(here.finding("error", "empty-file", "the file is empty; its first line must name the columns"))
     check_bytes(content, here, report)
     columns, separator = read_header(content, here, report)
-    layout, wrong, fields, open_quote = _walk(content, columns, separator)
+    layout, wrong, counts, open_quote = _walk(content, columns, separator)
     if open_quote:
         report.fail(wrong_quotes(content, separator, here))
     of_rows = Places(name, "line", layout.lines)
     if len(wrong):
-        text = f"{fields} field{'s' * (fields != 1)}, but the header has {len(columns)}"
+        least, most = int(counts.min()), int(counts.max())
+        fields = f"{least} field{'s' * (least != 1)}" if least == most else f"{least} to {most} fields"
+        text = f"{fields}, but the header has {len(columns)}"
         report.fail(of_rows.finding("error", "wrong-field-count", text, wrong))
     # Of n rows those from n - k on are the last k. Empty lines at the very end are no news.
     at_end = layout.blank == layout.rows - np.arange(len(layout.blank), 0, -1)
@@ -107,15 +109,15 @@ def wrong_quotes(content: np.ndarray, separator: str, here: Places) -> Finding:
     return here.finding("error", "wrong-quotes", text, np.array(wrong, dtype=np.int64))
 
 
-def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[Layout, np.ndarray, int, bool]:
-    """The layout, rows with a wrong number of fields, the first of these numbers, and whether a quote stays open.
+def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[Layout, np.ndarray, np.ndarray, bool]:
+    """The layout, rows with a wrong number of fields, these numbers, and whether a quote stays open.
 
     Goes from chunk to chunk, so that all that is large stays in the cache, and keeps only what is out of the ordinary.
     """
     quoted = spaces = False
-    row = loose = fields = 0  # rows and separators before this chunk, the latter only of the row that has begun
+    row = loose = 0  # rows and separators before this chunk, the latter only of the row that has begun
     last_end = -1
-    wrong, blank, breaks = ([np.empty(0, dtype=np.int64)] for _ in range(3))
+    wrong, fields, blank, breaks = ([np.empty(0, dtype=np.int64)] for _ in range(4))
     for start in range(0, len(content), _CHUNK):
         chunk = content[start : start + _CHUNK]
         is_end, is_quote = chunk == _END, chunk == _QUOTE
@@ -138,12 +140,11 @@ def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[Layo
             empty[short] = content[start + at[short] - 1] == _RETURN
         blank.append(np.flatnonzero(empty) + row)
         odd = np.flatnonzero((counts != len(columns)) & ~empty)
-        if odd.size:
-            fields = fields or int(counts[odd[0]])
-            wrong.append(odd + row)
+        wrong.append(odd + row)
+        fields.append(counts[odd])
         row += len(ends)
         loose = len(marks) - 1 - int(ends[-1]) if len(ends) else loose + len(marks)
         last_end = start + int(at[-1]) if len(at) else last_end
         spaces = spaces or bool((chunk == _SPACE).any())
     layout = Layout(columns, separator, row, np.concatenate(blank), np.concatenate(breaks), spaces)
-    return layout, np.concatenate(wrong), fields, quoted
+    return layout, np.concatenate(wrong), np.concatenate(fields), quoted
