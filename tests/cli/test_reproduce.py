@@ -91,6 +91,14 @@ def test_a_smaller_part_leaves_the_rest(run, tmp_path):
     assert [command.split("--models ")[1][:8] for command in found["command"].split("; ")] == ["gcn,tgnn", "tgnn --d"]
 
 
+def test_the_command_can_be_typed_again(run, tmp_path):
+    words = ("--set", "model.norm=null", "--set", f"data.root={tmp_path}", "--out", str(tmp_path / "out"))
+    code, text, error = run("reproduce", *PART, "--models", "gcn", "--runs", "1", *words, "--json")
+    assert code == 0, error
+    assert "--set model.norm=null" in json.loads(text)["command"]
+    assert str(tmp_path) not in json.loads(text)["command"]
+
+
 def test_a_place_that_cannot_be(run, tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file/deeper"):

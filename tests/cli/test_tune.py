@@ -207,6 +207,12 @@ MISTAKES = {
         ["karate", "--search", "optimizer.lr=0.1", "--set", "optimizer.lr=0.2"],
         "optimizer.lr is searched and set",
     ),
+    "searched twice": (
+        ["karate", "--search", "model.hidden=16", "--search", "model.hidden=24"],
+        "model.hidden is there twice",
+    ),
+    "an unknown setting to be left alone": (["karate", "--search", "model.hiden="], "did you mean model.hidden?"),
+    "another optimizer than the recipe's": (["karate", "--search", "optimizer.name=adamw"], "say which to try"),
     "the split": (["karate", "--search", "data.split=stratified"], "data.split cannot be searched"),
     "seeds": (["karate", "--set", "train.seed=3"], "give --seed"),
     "nothing to search": (

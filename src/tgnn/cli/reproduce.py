@@ -13,12 +13,11 @@ import typer
 
 from tgnn.cli import console
 from tgnn.cli.console import err, out, print_json
-from tgnn.cli.train import check_place, key_and_value
+from tgnn.cli.train import check_place, key_and_value, public
 
 if TYPE_CHECKING:
     from tgnn.reproduce.experiment import Ask, Experiment
     from tgnn.reproduce.progress import Progress
-    from tgnn.reproduce.result import Result
 
 _OFTEN = 15.0
 """Seconds between two lines where there is no terminal."""
@@ -67,7 +66,7 @@ def reproduce(
         _show_cells(experiment, ask, json)
         return
     check_place(folder)
-    _run(experiment, ask, folder, json)
+    _run(experiment, ask, folder, _command(experiment, ask, settings or []), json)
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -130,7 +129,7 @@ def _show_cells(experiment: Experiment, ask: Ask, json: bool) -> None:
         out.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
-def _run(experiment: Experiment, ask: Ask, folder: Path, json: bool) -> None:
+def _run(experiment: Experiment, ask: Ask, folder: Path, command: str, json: bool) -> None:
     from tgnn.reproduce.as_json import with_summaries
     from tgnn.reproduce.as_markdown import markdown
     from tgnn.reproduce.run import run_experiment
@@ -138,7 +137,6 @@ def _run(experiment: Experiment, ask: Ask, folder: Path, json: bool) -> None:
     from tgnn.training.stop import killed_as_interrupted
 
     view = _View(json)
-    command = _command(experiment, ask)
     try:
         with killed_as_interrupted(), view:
             result = run_experiment(experiment, ask, folder, command, view.update)
@@ -159,15 +157,14 @@ def _run(experiment: Experiment, ask: Ask, folder: Path, json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _command(experiment: Experiment, ask: Ask) -> str:
+def _command(experiment: Experiment, ask: Ask, settings: list[str]) -> str:
     """What a reader can type to have the same; without what is private to a machine."""
     words = ["tgnn", "reproduce", experiment.name]
     words += ["--models", ",".join(ask.models)] if ask.models else []
     words += ["--datasets", ",".join(ask.datasets)] if ask.datasets else []
     words += ["--largest", str(ask.largest)] if ask.largest else []
     words += ["--runs", str(ask.runs)] if ask.runs else []
-    for key, value in ask.changes.items():
-        words += [] if key in ("data.root", "data.offline") else ["--set", f"{key}={value}"]
+    words += [word for text in public(settings) for word in ("--set", text)]
     return shlex.join(words)
 
 
@@ -189,7 +186,7 @@ class _View:
         if self._status is not None:
             self._status.stop()
 
-    def update(self, progress: Progress, result: Result) -> None:
+    def update(self, progress: Progress) -> None:
         words = self._words(progress)
         if self._status is not None:
             self._status.update(words)

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -169,6 +169,15 @@ def key_and_value(text: str) -> tuple[str, Any]:
         return key.strip(), parse_yaml(value)
     except ValueError:
         raise typer.BadParameter(f"{value!r} cannot be read as a value", param_hint="--set") from None
+
+
+_PRIVATE = ("data.root", "data.offline", "data.name", "model.name")
+"""Of a machine, or told in words of their own."""
+
+
+def public(settings: Iterable[str]) -> list[str]:
+    """Those of ``--set`` that a command for others has, as they were typed."""
+    return [text for text in settings if text.partition("=")[0].strip() not in _PRIVATE]
 
 
 def _print_config(config: Config, json: bool) -> None:

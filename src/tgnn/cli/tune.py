@@ -14,7 +14,7 @@ import typer
 from tgnn.cli import console
 from tgnn.cli.console import err, out, print_json
 from tgnn.cli.resolve import resolve_config
-from tgnn.cli.train import key_and_value
+from tgnn.cli.train import key_and_value, public
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -109,14 +109,19 @@ def _plan(
     from tgnn.tuning.plan import Plan
     from tgnn.tuning.space import check_search, space_of, usual_splits, with_defaults
 
-    own = dict(_key_and_values(text) for text in search)
+    own: dict[str, tuple[Any, ...]] = {}
+    for key, values in map(_key_and_values, search):
+        if key in own:
+            raise typer.BadParameter(f"{key} is there twice: {key}=A,B,C tries several", param_hint="--search")
+        own[key] = values
     if both := sorted(key for key, values in own.items() if values and key in fixed):
         raise typer.BadParameter(f"{both[0]} is searched and set: leave out --search or --set", param_hint="--search")
     prepared = prepare_blind(config)
     make_model(config, prepared.shape)  # data that the model cannot take are told now, not by every trial
     space = space_of(config, prepared, own)
     check_search(config, prepared.shape.level, own)
-    if len(own.get("optimizer.name", ())) > 1 and "optimizer.weight_decay" not in {**own, **fixed}:
+    optimizers = {config.optimizer.name, *own.get("optimizer.name", ())}
+    if len(optimizers) > 1 and "optimizer.weight_decay" not in {**own, **fixed}:
         raise typer.BadParameter(
             "decays of adam and adamw are of other sizes: say which to try, such as "
             "--search optimizer.weight_decay=0,0.001,0.1, or search them one by one",
@@ -163,7 +168,7 @@ def _show_space(plan: Plan, json: bool) -> None:
     count = f"{plan.trials} trial{'s' * (plan.trials > 1)}"
     out.print(f"{count}, each the mean validation score over {plan.splits} split{'s' * (plan.splits > 1)}")
     if plan.finals > 1:
-        out.print(f"then the {plan.finals} best once more, over {len(plan.final_splits)} other splits")
+        out.print(f"then the {plan.finals} best once more, over {len(plan.final_splits)} other splits and seeds")
 
 
 def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | None, command: str, json: bool) -> None:
@@ -175,7 +180,7 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
     from tgnn.training.stop import Interrupted
 
     try:
-        with _watch(plan, quiet=json or console.verbosity < 0) as tell:
+        with _watch(quiet=json or console.verbosity < 0) as tell:
             result = search(plan, folder, min(jobs, plan.trials), storage, study, command, tell)
     except Interrupted:
         err.print("stopped; what was tried is kept: type the same line again to go on")
@@ -212,7 +217,7 @@ def _command(plan: Plan, recipe: Path | None, study: str | None, search: list[st
     words += ["--seed", str(plan.seed)] if plan.seed else []
     words += ["--together", str(plan.together)] if plan.together != 10 else []
     words += [word for text in search for word in ("--search", text)]
-    words += [word for text in settings for word in ("--set", text)]
+    words += [word for text in public(settings) for word in ("--set", text)]
     return shlex.join(words)
 
 
@@ -220,7 +225,7 @@ def _command(plan: Plan, recipe: Path | None, study: str | None, search: list[st
 
 
 @contextlib.contextmanager
-def _watch(plan: Plan, quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
+def _watch(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
     """A table of the best so far; off a terminal a line for every trial that ends."""
     if quiet:
         yield lambda result: None
@@ -270,7 +275,7 @@ def _sum_up(result: StudyResult) -> str:
         words += f", best validation {result.metric} {first.score:.4f} (trial {first.number})"
     if result.finals:
         first = result.finals[0]
-        words += f"; {len(result.finals)} judged once more on other splits, "
+        words += f"; {len(result.finals)} judged once more on other {result.unit}s, "
         words += f"the best {first.score:.4f} (trial {first.number})"
     return words
 

@@ -64,7 +64,7 @@ def _so_far(study: StudyResult) -> list[str]:
     if best is not None:
         words += f"; the best, trial {best.number}, has validation {study.metric} {metric(best.score)}"
         if study.finals:
-            words += f" ({len(study.finals)} were judged once more, on other splits)"
+            words += f" ({len(study.finals)} were judged once more, on other {study.unit}s)"
     running = study.count("running")
     words += f"; {running} running when this was written." if running else "."
     later = "How much each setting matters is told when the search ends."

@@ -53,6 +53,11 @@ class Ask:
     jobs: int = 1
 
 
+_NEVER = {
+    "data.name": "give --datasets",
+    "model.name": "give --models",
+    "train.seed": "seeds are 0, 1, ... for as many as --runs says",
+}
 _SCHEDULE = {"schedule": "constant", "warmup": 0, "clip": None}
 """What goes with the number of epochs."""
 
@@ -130,10 +135,9 @@ class Experiment:
             raise self._nothing(rows, dict.fromkeys(column for _, column in self.points))
         return found
 
-    def figure(self, row: str, column: str, what: str = "") -> Figure | None:
-        """What the paper reports there; ``what`` is such as ``"parameters"``."""
-        table = f"{self.name}/{what}" if what else self.name
-        return find_figure(table, row, column)
+    def figure(self, row: str, column: str) -> Figure | None:
+        """What the paper reports there."""
+        return find_figure(self.name, row, column)
 
     def _nothing(self, rows: Iterable[str], columns: Iterable[str]) -> ValueError:
         return ValueError(
@@ -174,6 +178,15 @@ class Experiment:
         for name in ask.datasets or ():
             if name not in self.columns:
                 find_entry(name)
+        for key in ask.changes:
+            if key in _NEVER:
+                raise ValueError(f"{key} cannot be set for all cells: {_NEVER[key]}")
+            for (row, _, own), (column, (_, more)) in self._places(ask):
+                if key in own or key in more:
+                    raise ValueError(
+                        f"{key} cannot be set for all cells: {row} on {column} has one of its own; leave it out, or "
+                        f"train with it (tgnn train)"
+                    )
 
 
 def _check_models(cells: Sequence[Cell]) -> None:

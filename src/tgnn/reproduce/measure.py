@@ -16,18 +16,24 @@ from tgnn.reproduce.result import CellResult, Result, WrongResult, read_result
 logger = logging.getLogger("tgnn")
 
 
-def measure_points(experiment: Experiment, ask: Ask, folder: Path, about: dict[str, Any], tell: Tell) -> Result:
+def measure_points(
+    experiment: Experiment,
+    points: Sequence[tuple[str, str]],
+    ask: Ask,
+    folder: Path,
+    about: dict[str, Any],
+    tell: Tell,
+) -> Result:
     """Point after point; the result is written after each, and one that fails does not stop the rest."""
     assert experiment.measure is not None
-    points = experiment.measured(ask)
     path = folder / f"{experiment.name}.json"
-    (folder / CELLS).mkdir(parents=True, exist_ok=True)  # a place that cannot be is an error before anything runs
+    (folder / CELLS).mkdir(exist_ok=True)
     _tell_what_goes(path, points)
     progress = Progress(len(points))
     result = Result(experiment.name, experiment.title, (), notes=experiment.notes, kind=experiment.kind, **about)
     for row, column in points:
         progress.running = {(row, column, 0)}
-        tell(progress, result)
+        tell(progress)
         start = time.monotonic()
         try:
             cell = experiment.measure(row, column, ask.runs or experiment.runs, folder / CELLS)
@@ -39,7 +45,7 @@ def measure_points(experiment: Experiment, ask: Ask, folder: Path, about: dict[s
         result = replace(result, cells=(*result.cells, cell))
         result.write(path)
     progress.running = set()
-    tell(progress, result)
+    tell(progress)
     return result
 
 

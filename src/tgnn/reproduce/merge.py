@@ -49,18 +49,17 @@ def _is_same(cell: CellResult, experiment: Experiment, ask: Ask) -> bool:
     return any((p.row, p.column, p.config.hash) == (cell.row, cell.column, then.hash) for p in places)
 
 
-def merge(earlier: Result | None, now: Result, experiment: Experiment, seeds: Sequence[int]) -> Result:
-    """The result of now, and beside it what the earlier one has more: cells, and runs of other seeds.
+def merge(earlier: Result | None, now: Result, experiment: Experiment) -> Result:
+    """The result of now, and beside it what the earlier one has more: cells, and runs of seeds not made now.
 
     Args:
         earlier: From :func:`read_earlier`.
         now: What was asked for.
         experiment: Gives the order of rows and columns.
-        seeds: That were asked for.
     """
     if earlier is None:
         return now
-    mine = [_with_more(cell, earlier.cell(cell.row, cell.column), seeds) for cell in now.cells]
+    mine = [_with_more(cell, earlier.cell(cell.row, cell.column)) for cell in now.cells]
     more = [cell for cell in earlier.cells if now.cell(cell.row, cell.column) is None and _fits(cell, mine)]
     if [len(cell.runs) for cell in mine] == [len(cell.runs) for cell in now.cells] and not more:
         return now
@@ -71,14 +70,17 @@ def merge(earlier: Result | None, now: Result, experiment: Experiment, seeds: Se
     return replace(now, cells=tuple(cells), command="; ".join(line for line in commands if line))
 
 
-def _with_more(cell: CellResult, then: CellResult | None, seeds: Sequence[int]) -> CellResult:
-    """Runs of seeds not asked for stay; all do where no run could be made now, with the reason beside them."""
+def _with_more(cell: CellResult, then: CellResult | None) -> CellResult:
+    """Runs stay whose seed was not made now: not asked for, not yet, or it failed, with the reason beside them."""
     if then is None:
         return cell
-    more = [run for run in then.runs if not cell.runs or run.seed not in seeds]
+    made = {run.seed for run in cell.runs}
+    more = [run for run in then.runs if run.seed not in made]
     if not more or not _same_data([*cell.runs, *more]):
         return cell
-    return replace(cell, metric=cell.metric or then.metric, config=cell.config or then.config, runs=[*cell.runs, *more])
+    runs = sorted([*cell.runs, *more], key=lambda run: run.seed)
+    missing = {name: getattr(cell, name) or getattr(then, name) for name in ("metric", "note", "series")}
+    return replace(cell, runs=runs, **missing)
 
 
 def _same_data(runs: Sequence[Outcome]) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tgnn.reproduce.result import Result
-
 CELLS = "cells"
 """Folder of what was run or measured, beside the result."""
 
@@ -49,5 +47,5 @@ class Progress:
         return self.total - self.done - self.failed
 
 
-Tell = Callable[[Progress, Result], None]
-"""Called whenever something begins or ends, with what there is by then."""
+Tell = Callable[[Progress], None]
+"""Called whenever something begins or ends."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -138,8 +139,13 @@ def read_result(path: Path) -> Result:
         if found.pop("tgnn_result") != VERSION:
             raise WrongResult(f"{path} is a result of another version of tgnn; make it again with `tgnn reproduce`")
         cells = [
-            CellResult(**{**cell, "runs": tuple(Outcome(**run) for run in cell["runs"])}) for cell in found.pop("cells")
+            CellResult(**{**cell, "runs": tuple(_outcome(run) for run in cell["runs"])}) for cell in found.pop("cells")
         ]
         return Result(cells=tuple(cells), **found)
-    except (OSError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise WrongResult(f"{path} is not a result of `tgnn reproduce`: {error}") from error
+
+
+def _outcome(run: Mapping[str, Any]) -> Outcome:
+    """What is not a number was written as null."""
+    return Outcome(**{**run, **{name: math.nan for name in ("test", "val") if run[name] is None}})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from tgnn.data.about import content_hash
 from tgnn.data.catalog import CATALOG
@@ -33,7 +36,7 @@ def run_experiment(
     ask: Ask,
     folder: Path,
     command: str = "",
-    tell: Tell = lambda progress, result: None,
+    tell: Tell = lambda progress: None,
 ) -> Result:
     """Runs what is asked for, and writes ``folder/<name>.json`` after every run.
 
@@ -44,17 +47,39 @@ def run_experiment(
         command: That a reader can type to have the same.
         tell: Called whenever something begins or ends.
     """
-    path, store = folder / f"{experiment.name}.json", folder / CELLS
-    about: dict[str, Any] = {"command": command, "environment": _machine()}
-    if experiment.measure is not None:
-        return measure_points(experiment, ask, folder, about, tell)
-    cells, runs = experiment.cells(ask), ask.runs or experiment.runs
+    measured = experiment.measure is not None
+    cells, points = ([], experiment.measured(ask)) if measured else (experiment.cells(ask), [])
+    folder.mkdir(parents=True, exist_ok=True)  # a place that cannot be is an error before anything runs
+    with _alone(experiment, folder):
+        about: dict[str, Any] = {"command": command, "environment": _machine()}
+        if measured:
+            return measure_points(experiment, points, ask, folder, about, tell)
+        return _train_cells(experiment, cells, ask, folder, about, tell)
+
+
+def _alone(experiment: Experiment, folder: Path) -> contextlib.AbstractContextManager[object]:
+    """One process at a table: two would each write without the runs of the other."""
+    try:
+        return FileLock(folder / f".{experiment.name}.lock").acquire(timeout=1)
+    except Timeout:
+        text = f"another process makes {experiment.name} in {folder}: wait for it, or give another --out"
+        raise WrongRun(text) from None
+
+
+def _train_cells(
+    experiment: Experiment, cells: Sequence[Cell], ask: Ask, folder: Path, about: dict[str, Any], tell: Tell
+) -> Result:
+    path, store, runs = folder / f"{experiment.name}.json", folder / CELLS, ask.runs or experiment.runs
     plans = {
         (cell.row, cell.column, seed): _plan(cell.config, seed, store)
         for seed in range(runs)  # first one run of every cell: a whole table soon, and then a better one
         for cell in cells
     }
-    store.mkdir(parents=True, exist_ok=True)  # a place that cannot be is an error before anything runs
+    alike: dict[Path, list[Key]] = {}  # cells of the same settings are of the same run
+    for key, (_, place) in plans.items():
+        alike.setdefault(place, []).append(key)
+    first = {keys[0]: plans[keys[0]] for keys in alike.values()}
+    store.mkdir(exist_ok=True)
     earlier = read_earlier(path, experiment, ask)
     outcomes: dict[Key, dict[str, Any]] = {}
     failures: dict[Key, str] = {}
@@ -63,42 +88,44 @@ def run_experiment(
     def now() -> Result:
         made = [_cell(experiment, cell, runs, outcomes, failures, plans) for cell in cells]
         asked = Result(experiment.name, experiment.title, made, kind=experiment.kind, **about)
-        whole = merge(earlier, asked, experiment, range(runs))
+        whole = merge(earlier, asked, experiment)
         return replace(whole, notes=(*experiment.notes, _splits(whole.cells)))
 
+    def found(key: Key, metrics: dict[str, Any]) -> None:
+        keys = alike[plans[key][1]]
+        outcomes.update(dict.fromkeys(keys, metrics))
+        progress.done += len(keys)
+
     def done(key: Key, metrics: dict[str, Any]) -> None:
-        outcomes[key] = metrics
+        found(key, metrics)
         progress.running.discard(key)
-        progress.done += 1
         progress.seconds.append(float(metrics["seconds"]))
-        result = now()
-        result.write(path)
-        tell(progress, result)
+        now().write(path)
+        tell(progress)
 
     def failed(key: Key, error: Exception) -> None:
         reason = str(error) or type(error).__name__
         said = in_short(reason) if reason in failures.values() else reason
-        failures[key] = reason
+        keys = alike[plans[key][1]]
+        failures.update(dict.fromkeys(keys, reason))
         progress.running.discard(key)
-        progress.failed += 1
+        progress.failed += len(keys)
         logger.warning("%s on %s, seed %d, failed: %s", *key, said)
-        result = now()
-        result.write(path)
-        tell(progress, result)
+        now().write(path)
+        tell(progress)
 
     def began(key: Key) -> None:
         progress.running.add(key)
-        tell(progress, now())
+        tell(progress)
 
-    for key, found in _finished(plans).items():
-        if isinstance(found, Exception):
-            failed(key, found)
+    for key, ended in _finished(first).items():
+        if isinstance(ended, Exception):
+            failed(key, ended)
         else:
-            outcomes[key] = found
-            progress.done += 1
-            progress.found += 1
-    left = {key: plan for key, plan in plans.items() if key not in outcomes and key not in failures}
-    tell(progress, now())
+            found(key, ended)
+    progress.found = progress.done
+    left = {key: plan for key, plan in first.items() if key not in outcomes and key not in failures}
+    tell(progress)
     if left:
         train_all(left, min(ask.jobs, len(left)), True, done, failed, began)
     result = now()
@@ -125,7 +152,7 @@ def _finished(plans: dict[Key, tuple[Config, Path]]) -> dict[Key, dict[str, Any]
     """Runs that were made before, of the same data and split; or why one cannot be taken: nothing is mixed up."""
     found: dict[Key, dict[str, Any] | Exception] = {}
     hashes = _Hashes()
-    for key, (config, folder) in plans.items():
+    for key, (config, folder) in sorted(plans.items(), key=lambda plan: plan[1][0].data.model_dump_json()):
         if (folder / METRICS).exists():
             try:
                 found[key] = _found_again(config, folder, hashes)
@@ -151,7 +178,7 @@ def _found_again(config: Config, folder: Path, hashes: _Hashes) -> dict[str, Any
 
 
 class _Hashes:
-    """Hashes of data and splits as they are now; each data set is read once."""
+    """Hashes of data and splits as they are now; a data set is read once if it is asked for in a row."""
 
     def __init__(self) -> None:
         self._data: dict[str, tuple[Any, str, str]] = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from tgnn.data.protocols import STORED
 from tgnn.training.run import write_json, write_text
 
 RESULT, RECIPE = "study.json", "best.yaml"
@@ -60,7 +61,7 @@ class StudyResult:
         trials: By place.
         asked: Trials that were asked for.
         finals: The best of them, judged once more on other splits; the best first.
-        finals_asked: How many of these there will be.
+        finals_left: How many of these are still to be judged; one that failed is not.
         space: What could be tried.
         config: What the search started from and, but for its space, left as it was.
         importance: Share of each setting in how scores differ, over complete trials.
@@ -87,7 +88,7 @@ class StudyResult:
     environment: Mapping[str, Any] = field(default_factory=dict)
     data_hash: str = ""
     finals: Sequence[Trial] = ()
-    finals_asked: int = 0
+    finals_left: int = 0
 
     @property
     def ranking(self) -> list[Trial]:
@@ -98,9 +99,14 @@ class StudyResult:
     @property
     def best(self) -> Trial | None:
         """The best of the finals, once all have ended; else the best complete trial."""
-        if self.finals and len(self.finals) >= min(self.finals_asked, len(self.ranking)):
+        if self.finals and not self.finals_left:
             return next((trial for trial in self.trials if trial.number == self.finals[0].number), None)
         return next(iter(self.ranking), None)
+
+    @property
+    def unit(self) -> str:
+        """What differs between two scores of the same settings: of a published split there is but one."""
+        return "seed" if self.split in STORED else "split"
 
     def count(self, *states: str) -> int:
         """How many trials are in one of these states."""
@@ -141,13 +147,14 @@ class StudyResult:
         write_text(path, "".join(f"# {' '.join(line.splitlines())}\n" for line in about) + text)
 
     def _judged(self, best: Trial, tried: int) -> str:
-        splits = f"{self.splits} split{'s' * (self.splits > 1)}"
+        splits = f"{self.splits} {self.unit}{'s' * (self.splits > 1)}"
         last = next((trial for trial in self.finals[:1] if trial.number == best.number), None)
         if last is None:
             return f"Best of {tried} trials on validation: {self.metric} {best.score:.4f}, mean over {splits}"
         return (
-            f"On validation {self.metric} {last.score:.4f}, mean over {len(last.scores)} splits: the best there of the "
-            f"{len(self.finals)} best of {tried} trials, which were found on {splits} (where it has {best.score:.4f})"
+            f"On validation {self.metric} {last.score:.4f}, mean over {len(last.scores)} {self.unit}s: the best "
+            f"there of the {len(self.finals)} best of {tried} trials, which were found on {splits} (where it has "
+            f"{best.score:.4f})"
         )
 
 

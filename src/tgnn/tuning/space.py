@@ -12,10 +12,11 @@ from tgnn.baselines.registry import find_model, settings_of
 from tgnn.data.catalog.entry import Loaded
 from tgnn.data.disk import DiskGraph
 from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.nearest import nearest
 from tgnn.data.protocols import STORED
 from tgnn.data.scale import WAYS
 from tgnn.training.check import check_model
-from tgnn.training.config import Config, WrongConfig, make_config, with_changes
+from tgnn.training.config import Config, WrongConfig, all_keys, make_config, with_changes
 from tgnn.training.prepare import Prepared
 
 _HOPS = ("model.layers", "model.powers")
@@ -68,7 +69,7 @@ _NEVER = (
 )
 
 
-def check_search(config: Config, level: str, space: Mapping[str, Iterable[Any]]) -> None:
+def check_search(config: Config, level: str, space: Mapping[str, tuple[Any, ...]]) -> None:
     """Raises where a key cannot be searched or a value cannot be.
 
     Args:
@@ -81,6 +82,8 @@ def check_search(config: Config, level: str, space: Mapping[str, Iterable[Any]])
     for key, values in space.items():
         if key in _NEVER:
             raise WrongConfig(f"{key} cannot be searched: scores would not be of the same thing")
+        if not values and key not in (known := [*all_keys(), *own]):
+            raise WrongConfig(f"there is no setting {key!r}; did you mean {nearest(key, known, cutoff=0)}?")
         for value in values:
             check_model(make_config(with_changes(config.model_dump(mode="json"), {key: value}, own)), level)
 

@@ -56,7 +56,7 @@ def tune(
         folder.mkdir(parents=True, exist_ok=True)
     url = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
     opened: Opened = (url, name, "maximize" if about.higher_is_better else "minimize", facts)
-    shared, result, ended = Shared(*opened), about, 0
+    shared, result, ended = Shared(*opened), about, (0, 0)
     with in_words(url):
         count = len(trials_of(shared))
     if count > plan.trials:  # its finals and its best would be of some of the trials only
@@ -69,10 +69,11 @@ def tune(
 
     def now() -> None:
         nonlocal result, ended
-        trials, finals = trials_of(shared), finals_so_far(shared, plan, about.higher_is_better)
-        result = replace(about, trials=trials, asked=max(plan.trials, len(trials)), finals=finals)
-        done = result.count("complete", "pruned", "failed") + len(finals)
-        if done > ended:  # for those who look on, and for a kill; shares take too long to be told each time
+        trials, (finals, left) = trials_of(shared), finals_so_far(shared, plan, about.higher_is_better)
+        asked = max(plan.trials, len(trials))
+        result = replace(about, trials=trials, asked=asked, finals=finals, finals_left=left)
+        done = (result.count("complete", "pruned", "failed"), left)
+        if done != ended:  # for those who look on, and for a kill; shares take too long to be told each time
             write_all(result, plan, folder)
             ended = done
         tell(result)
@@ -122,5 +123,4 @@ def _about(plan: Plan, name: str, prepared: Prepared, command: str) -> StudyResu
         command=command,
         environment={**where, "optuna": optuna.__version__},
         data_hash=prepared.data_hash,
-        finals_asked=plan.finals,
     )

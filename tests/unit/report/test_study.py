@@ -82,7 +82,7 @@ def test_the_table_of_trials(tmp_path):
 
 def test_the_finals_beside_the_trials(tmp_path):
     finals = [Trial(5, "complete", {}, 0.81, (0.80, 0.82)), Trial(2, "complete", {}, 0.76, (0.75, 0.77))]
-    page = page_of(study(tmp_path / "study", finals=finals, finals_asked=2))
+    page = page_of(study(tmp_path / "study", finals=finals))
     assert "the best, trial 5, has validation accuracy 0.7900 (2 were judged once more, on other splits)" in page
     assert re.findall(r'-sort-\d+">([^<]*)<', page)[2:5] == ["accuracy", "on other splits", "seconds"]
     rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2].partition("</tbody>")[0], flags=re.S)

@@ -15,7 +15,7 @@ import pytest
 import scipy.stats
 
 from tgnn.baselines import MODELS
-from tgnn.paper import figures
+from tgnn.paper import figures, find_figure
 from tgnn.reproduce import interactions
 from tgnn.reproduce.experiment import Ask, Experiment
 from tgnn.reproduce.experiments import EXPERIMENTS
@@ -27,6 +27,7 @@ from tgnn.reproduce.result import CellResult, Outcome, Result, WrongResult, read
 from tgnn.reproduce.run import run_experiment
 from tgnn.reproduce.statistics import against, best_rows, differs_from_paper, holm, paired, ranking, summary
 from tgnn.reproduce.write import as_csv, latex, markdown, write_texts
+from tgnn.training.recipes import recipe_for
 from tgnn.training.run import METRICS
 
 ROOT = Path(__file__).parents[3]
@@ -90,8 +91,12 @@ def test_rows_of_a_table_have_the_same_data_and_budget():
             same += one.config.optimizer.model_dump_json(include={"schedule", "warmup", "clip"})
             by_column.setdefault(one.column, set()).add(same)
         assert {len(found) for found in by_column.values()} == {1}
-    cora = {one.row: one.config for one in EXPERIMENTS["table-1-citation"].cells(Ask(datasets=["cora"]))}
-    assert (cora["tgnn"].train.choose, cora["mixhop"].train.choose) == ("loss", "metric")
+    chosen = {}
+    for one in EXPERIMENTS["table-1-citation"].cells(Ask()):
+        own = recipe_for(one.column, one.row, "node")["train"].get("choose", "metric")
+        chosen.setdefault(one.column, set()).add(own)
+        assert one.config.train.choose == own
+    assert {"loss", "metric"} in chosen.values()
 
 
 def test_a_part_of_a_table():
@@ -117,7 +122,7 @@ def test_parameters_of_the_efficiency_tables():
     for name in ("table-efficiency", "table-pooling"):
         experiment = EXPERIMENTS[name]
         for one in experiment.cells(Ask(datasets=["cora"])):
-            wanted = experiment.figure(one.row, one.column, "parameters")
+            wanted = find_figure(f"{name}/parameters", one.row, one.column)
             settings = one.config.model
             if wanted is None or settings.hidden > 1000:
                 continue
@@ -131,14 +136,10 @@ def test_parameters_of_the_efficiency_tables():
 def test_cells_are_run_once(tmp_path):
     told = []
     ask = Ask(changes=QUICK)
-    first = run_experiment(
-        KARATE, ask, tmp_path, tell=lambda progress, now: told.append((progress.done, progress.found))
-    )
+    first = run_experiment(KARATE, ask, tmp_path, tell=lambda progress: told.append((progress.done, progress.found)))
     assert [len(one.runs) for one in first.cells] == [2, 2]
     assert told[-1] == (4, 0)
-    again = run_experiment(
-        KARATE, ask, tmp_path, tell=lambda progress, now: told.append((progress.done, progress.found))
-    )
+    again = run_experiment(KARATE, ask, tmp_path, tell=lambda progress: told.append((progress.done, progress.found)))
     assert told[-1] == (4, 4)
     assert again.cells == first.cells
     assert list(read_result(tmp_path / "table-karate.json").cells) == first.cells
@@ -163,14 +164,14 @@ def test_a_run_that_cannot_be_taken_fails_alone(damage, reason, tmp_path, caplog
     found = run_experiment(KARATE, Ask(changes=QUICK, runs=2), tmp_path)
     assert reason in found.cells[0].failed
     assert "remove that folder" in found.cells[0].failed
-    assert [len(one.runs) for one in found.cells] == [1, 2]  # the other seed, and the other row
+    assert [len(one.runs) for one in found.cells] == [2, 2]  # what the table had of that seed stays
 
 
 def test_what_failed_is_on_disk_before_the_rest_is_done(tmp_path, caplog):
     broken = replace(KARATE, rows=[("gat", "gat", {"model.heads": 0}), *KARATE.rows])
     seen = []
 
-    def tell(progress, now):
+    def tell(progress):
         if progress.failed and not progress.done:
             seen.append(read_result(tmp_path / "table-karate.json").cells[0].failed)
 
@@ -207,7 +208,7 @@ def test_what_is_merged():
     experiment = replace(KARATE, rows=[(row, "gcn", {}) for row in "abc"])
     then = Result("t", "t", [cell("a", "x", [0.1, 0.2, 0.3]), cell("c", "x", [0.6]), cell("c", "y", [0.7])], "first")
     now = Result("t", "t", [cell("b", "x", [0.5]), cell("a", "x", [0.4])], "second")
-    found = merge(then, now, experiment, [0])
+    found = merge(then, now, experiment)
     assert [(one.row, one.column, one.tests) for one in found.cells] == [
         ("a", "x", [0.4, 0.2, 0.3]),
         ("b", "x", [0.5]),
@@ -215,20 +216,76 @@ def test_what_is_merged():
         ("c", "y", [0.7]),
     ]
     assert found.command == "first; second"
-    assert merge(found, replace(now, command="first"), experiment, [0]).command == "first; second"
+    assert merge(found, replace(now, command="first"), experiment).command == "first; second"
     fresh = replace(
         now, cells=[replace(one, runs=(replace(one.runs[0], data_hash="e", split_hash="o"),)) for one in now.cells]
     )
-    found = merge(then, fresh, experiment, [0])
+    found = merge(then, fresh, experiment)
     assert [(one.row, one.column, one.tests) for one in found.cells] == [
         ("a", "x", [0.4]),
         ("b", "x", [0.5]),
         ("c", "y", [0.7]),
     ]
-    assert merge(None, now, experiment, [0]) is now
+    assert merge(None, now, experiment) is now
     failed = replace(cell("a", "x", []), metric="", failed="its data could not be had")
-    (kept, *_) = merge(then, replace(now, cells=[failed]), experiment, [0, 1, 2]).cells
+    drawn = replace(then, cells=[replace(then.cells[0], note="a note", series={"a_high": [0.5]})])
+    (kept,) = merge(drawn, replace(now, cells=[failed]), experiment).cells
     assert (kept.tests, kept.metric, kept.failed) == ([0.1, 0.2, 0.3], "accuracy", "its data could not be had")
+    assert (kept.note, kept.series) == ("a note", {"a_high": [0.5]})
+
+
+def test_rows_of_the_same_settings_are_one_run(tmp_path):
+    twins = replace(KARATE, rows=[("one", "gcn", {}), ("other", "gcn", {})])
+    told = []
+    tell = lambda progress: told.append((progress.done, progress.found, progress.failed))  # noqa: E731
+    found = run_experiment(twins, Ask(changes=QUICK, jobs=2), tmp_path, tell=tell)
+    assert found.cells[0].runs == found.cells[1].runs
+    assert len(found.cells[0].runs) == 2
+    assert told[-1] == (4, 0, 0)
+    assert len(list((tmp_path / CELLS).iterdir())) == 2
+    run_experiment(twins, Ask(changes=QUICK), tmp_path, tell=tell)
+    assert told[-1] == (4, 4, 0)
+
+
+def test_two_at_one_table(tmp_path):
+    refused = []
+
+    def tell(progress):
+        if progress.running and not refused:
+            with pytest.raises(ValueError, match="another process makes table-karate in") as error:
+                run_experiment(KARATE, Ask(changes=QUICK), tmp_path)
+            refused.append(error)
+
+    found = run_experiment(KARATE, Ask(changes=QUICK), tmp_path, tell=tell)
+    assert refused
+    assert [len(one.runs) for one in found.cells] == [2, 2]
+
+
+def test_what_is_not_a_number_is_read_as_it_was_written(tmp_path):
+    written = Result("t", "t", [cell("tgnn", "x", [0.4, float("nan")]), cell("gcn", "x", [0.3, 0.5])])
+    written.write(tmp_path / "t.json")
+    found = read_result(tmp_path / "t.json")
+    assert summary(found.cells[0].tests).mean == 0.4
+    assert against(found, "x") == {}
+    (tmp_path / "t.json").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(WrongResult, match=r"t\.json"):
+        read_result(tmp_path / "t.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("table-1-citation", {"data.name": "pubmed"}, "data.name cannot be set for all cells: give --datasets"),
+        ("table-1-citation", {"model.name": "gcn"}, "give --models"),
+        ("table-1-citation", {"train.seed": 7}, "seeds are 0, 1"),
+        ("figure-rank", {"model.rank": 16}, "tgnn 8 on cora has one of its own"),
+        ("table-3-ablation", {"model.low_order": "gcn"}, "cp on cora has one of its own"),
+        ("table-stratified", {"data.split": "random"}, "has one of its own"),
+    ],
+)
+def test_what_a_row_or_a_column_is_cannot_be_set(name, changes, words):
+    with pytest.raises(ValueError, match=words):
+        EXPERIMENTS[name].cells(Ask(changes=changes))
 
 
 def test_points_that_go_are_told(tmp_path, caplog):
@@ -521,7 +578,7 @@ def test_a_point_that_fails_does_not_stop_the_rest(tmp_path):
 
     told = []
     points = replace(KARATE, rows=(), columns={}, points=[("a", "x"), ("b", "x"), ("c", "x")], measure=measure)
-    found = run_experiment(points, Ask(), tmp_path, tell=lambda now, _: told.append((now.done, now.failed, now.left)))
+    found = run_experiment(points, Ask(), tmp_path, tell=lambda now: told.append((now.done, now.failed, now.left)))
     assert [(one.row, len(one.runs), one.failed) for one in found.cells] == [
         ("a", 2, ""),
         ("b", 0, "too big"),

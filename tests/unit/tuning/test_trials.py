@@ -166,6 +166,32 @@ def test_the_best_are_judged_once_more_on_other_splits(monkeypatch, tmp_path):
     assert max(len(one.finals) for one in told_so_far) == 3
 
 
+def test_fewer_unlike_settings_than_finals(monkeypatch, tmp_path):
+    scored(monkeypatch, lucky)
+    plan = small_plan(space={"optimizer.lr": (0.01, 0.1)}, trials=10, together=20, splits=2, finals=5)
+    result = tune(plan, tmp_path)
+    assert len(result.finals) == 2
+    assert result.best.values["optimizer.lr"] == 0.01
+    assert "lr: 0.01" in (tmp_path / RECIPE).read_text()
+
+
+def test_a_final_that_fails(monkeypatch, tmp_path):
+    def score(config):
+        if config.train.seed >= 1002 and config.optimizer.lr == 0.2:
+            raise ValueError("the loss became nan")
+        return lucky(config)
+
+    scored(monkeypatch, score)
+    space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
+    result = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=3), tmp_path)
+    tried = sorted({trial.values["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
+    assert 0.2 in tried[-3:]
+    judged = [lr for lr in tried[-3:] if lr != 0.2]
+    assert [trial.values["optimizer.lr"] for trial in result.finals] == judged
+    assert result.best.values["optimizer.lr"] == judged[0] != tried[-1]
+    assert result.finals_left == 0
+
+
 def test_a_study_that_goes_on_has_finals_of_its_own(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
     space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
