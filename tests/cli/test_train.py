@@ -258,6 +258,19 @@ def test_weights_of_edges_count_in_graphs(run, tmp_path):
     assert not torch.allclose(one, other)
 
 
+def test_a_folder_with_the_name_of_a_data_set(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_friends(tmp_path / "karate")
+    code, _, err = run("train", "--data", "karate", *QUICK, "--out", "run")
+    assert code == 0, err
+    code, _, err = run("predict", "run", "--data", "karate")
+    assert code == 0, err
+    assert pl.read_csv("predictions.csv").height == 60
+    code, out, err = run("evaluate", "run", "--data", "karate", "--json")
+    assert code == 0, err
+    assert json.loads(out)["test"] == json.loads(out)["recorded"]
+
+
 def test_a_run_is_not_resumed_on_other_data(run, tmp_path):
     write_friends(tmp_path / "friends")
     words = ["train", "--data", str(tmp_path / "friends"), *QUICK, "--out", str(tmp_path / "run")]
@@ -317,6 +330,8 @@ HERE = {  # the same, in this process: that is quicker
     "a rank that is no whole number": (["train", "karate", "--set", "model.rank=2.5"], "model.rank is 2.5"),
     "a value that is none": (["train", "karate", "--set", "optimizer.lr=[1"], "cannot be read as a value"),
     "a run with other settings": (["train", "--resume", "whole", "--epochs", "9"], "goes on with the settings it has"),
+    "a dry run of one that goes on": (["train", "--resume", "whole", "--dry-run"], "goes on with the settings it has"),
+    "more runs than it has": (["train", "--resume", "whole", "--runs", "7"], "goes on with the settings it has"),
     "a GPU that is not there": (["train", "karate", "--device", "cuda:7"], "train.device is 'cuda:7'"),
     "no labels": (["train", "--data", "unlabelled"], "label"),
     "an unknown split": (["train", "karate", "--split", "public"], "per-class-quota"),

@@ -30,7 +30,7 @@ def predict(
         raise typer.BadParameter(f"{target} exists; give --force to write over it", param_hint="--out")
     from tgnn.training.predict import predict as ask
 
-    found = ask(run, data, device)
+    found = ask(run, _place(data), device)
     found.write(target)
     if json:
         print_json({"rows": len(found.ids), "file": str(target)})
@@ -49,7 +49,7 @@ def evaluate(
     """Score a trained model again on the test part of its own data."""
     from tgnn.training.evaluate import evaluate as score
 
-    result = score(run, device, data)
+    result = score(run, device, _place(data))
     if json:
         print_json(result)
         return
@@ -60,3 +60,10 @@ def evaluate(
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _place(data: str | None) -> str | None:
+    """A folder may have the name of a data set: then it is meant, as `tgnn train --data` has it."""
+    from tgnn.data.catalog import CATALOG
+
+    return str(Path(data).resolve()) if data in CATALOG and Path(data).exists() else data

@@ -25,6 +25,7 @@ _MODEL, _TRAIN, _RUN = "Model", "Training", "Run"
 
 
 def train(
+    ctx: typer.Context,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="A name of `tgnn data list`; none: the recipe's.")
     ] = None,
@@ -94,23 +95,8 @@ def train(
     Examples: `tgnn train cora`, `tgnn train --data my_folder --rank 16`, `tgnn train zinc --runs 4 --jobs 2`.
     """
     if resume is not None:
-        changed = (
-            name,
-            data,
-            split,
-            model,
-            rank,
-            hidden,
-            layers,
-            dropout,
-            lr,
-            epochs,
-            patience,
-            batch_size,
-            sample,
-            seed,
-        )
-        if any(value is not None for value in (*changed, device, precision, track, recipe, settings, folder)):
+        typed = {key for key in ctx.params if getattr(ctx.get_parameter_source(key), "name", "") == "COMMANDLINE"}
+        if typed - {"resume", "jobs", "processes", "json"}:
             raise typer.BadParameter("a run goes on with the settings it has; give nothing else", param_hint="--resume")
         with _among_others() as world:
             _go_on(resume, jobs, processes, json, world)
@@ -214,7 +200,7 @@ def _run(
     json: bool,
     world: World | None,
 ) -> None:
-    if runs > 1 and (world is not None or (processes or 1) > 1):
+    if runs > 1 and ((world is not None and world.size > 1) or (processes or 1) > 1):
         raise typer.BadParameter("several processes train one run; of several runs, --jobs are trained at once")
     if world is None and (processes or 1) > 1:
         _start(processes or 1, folder, resume)
@@ -269,14 +255,14 @@ def _start(processes: int, folder: Path, resume: bool) -> None:
 
 
 def work(words: list[str]) -> int:
-    """One of them. Mistakes of the user's are results, which end all; who ends otherwise is started again."""
+    """One of them. Mistakes of the user's and a wish to stop are results, which end all; who ends otherwise begins again."""
     from tgnn.cli.app import main
 
     sys.argv = ["tgnn", *words]
     try:
         main()
     except SystemExit as end:
-        if end.code not in (0, 1, 2):
+        if end.code not in (0, 1, 2, 130):
             raise
         return int(end.code)
     return 0

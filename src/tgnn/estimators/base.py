@@ -195,7 +195,7 @@ class Estimator(BaseEstimator, ABC):
         data.y = torch.zeros(count(data))  # batches carry targets; nobody looks at these
         batches = make_batches(data, torch.arange(count(data)), config.train, device, shuffle=False)
         precision = loop.Precision(config.train.precision, device)
-        outputs, _ = loop.outputs_of(self.model_.to(device), batches, precision)
+        outputs = loop.outputs_of(self.model_.to(device), batches, precision)
         return outputs.cpu()[torch.from_numpy(rows)]
 
     def _say(self, epoch: loop.Epoch, epochs: int) -> None:

@@ -36,11 +36,12 @@ def as_graphs(things: Any, names: Attributes) -> tuple[PackedGraphs, list[Any] |
         raise TypeError(f"X must be a sequence of graphs, got {type(things).__name__}")
     if len(things) == 0:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X has no graphs")
+    by_place = getattr(things, "iloc", things)  # of pandas: numbers may be labels there
     graphs: list[dict[str, Tensor]] = []
     targets: list[Any] = []
     for number in range(len(things)):
         try:
-            data, y = as_graph(things[number], names)
+            data, y = as_graph(by_place[number], names)
             graphs.append(_as_first(data, graphs[0] if graphs else None))
             targets.append(_target(y))
         except (TypeError, ValueError) as error:

@@ -90,6 +90,8 @@ class NodeEstimator(Estimator):
             chosen = _mask(X, "val_mask") if chosen is None else chosen
             if (train := _mask(X, "train_mask")) is not None:
                 used &= train if chosen is None else train | chosen
+            elif (test := _mask(X, "test_mask")) is not None:
+                used &= ~test
         if chosen is not None and not (chosen & used).any():
             raise ValueError("validation has no labelled node: there is nothing to choose the epoch by")
         return Examples(data, places[used], y[used], None if chosen is None else chosen[used])

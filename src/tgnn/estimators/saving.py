@@ -33,7 +33,7 @@ def write_estimator(estimator: Any, path: Path) -> None:
         raise FileNotFoundError(f"there is no folder {path.parent}")
     parameters = estimator.get_params(deep=False)
     parameters.pop("graph", None)
-    if not isinstance(parameters["random_state"], _PLAIN):
+    if not isinstance(parameters["random_state"], (*_PLAIN, np.integer)):
         parameters["random_state"] = None
     about = {
         "estimator": type(estimator).__name__,

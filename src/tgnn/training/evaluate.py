@@ -37,7 +37,7 @@ def evaluate(folder: Path, device: str = "auto", path: str | None = None) -> dic
             f"{facts['split']['hash']}"
         )
     batches = make_batches(prepared.data, prepared.split.test, config.train, place, shuffle=False)
-    outputs, _ = outputs_of(model.to(place), batches, Precision(config.train.precision, place))
+    outputs = outputs_of(model.to(place), batches, Precision(config.train.precision, place))
     score = task.score(outputs, prepared.sealed.open().to(outputs.device))
     return {
         "metric": task.metric,

@@ -114,7 +114,7 @@ def fit(
                 line |= gradient_norms(model)
             watch: contextlib.AbstractContextManager[dict[str, Tensor]] = watching(model) if look else nothing_seen
             with watch as products:
-                said = world.gather(outputs_of(model, choose, precision)[0])
+                said = world.gather(outputs_of(model, choose, precision))
                 score, val_loss = world.same(partial(judge, task, said, truth))
             schedule.after(val_loss)
 
@@ -192,18 +192,17 @@ def judge(task: Task, outputs: Tensor, truth: Tensor) -> tuple[float, float]:
 
 
 @torch.no_grad()
-def outputs_of(model: torch.nn.Module, batches: Batches, precision: Precision) -> tuple[Tensor, Tensor]:
-    """What the model says, and the targets beside it."""
+def outputs_of(model: torch.nn.Module, batches: Batches, precision: Precision) -> Tensor:
+    """What the model says."""
     model.eval()
-    outputs, targets = [], []
+    outputs = []
     for piece in batches(0):
         with precision.lowered():
             out = model(piece.data)
         outputs.append((out if piece.rows is None else out[piece.rows]).float())
-        targets.append(piece.y)
     if not outputs:  # all is the share of other processes
-        return torch.empty(0, 0), torch.empty(0)
-    return (outputs[0], targets[0]) if len(outputs) == 1 else (torch.cat(outputs), torch.cat(targets))
+        return torch.empty(0, 0)
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 def is_better(task: Task, by: str, one: tuple[float, float], other: tuple[float | None, float | None]) -> bool:
@@ -219,7 +218,7 @@ def is_better(task: Task, by: str, one: tuple[float, float], other: tuple[float 
     if best_score is None or best_loss is None:
         return True
     if by == "loss" or score == best_score:
-        return loss < best_loss
+        return loss < best_loss or math.isnan(best_loss)
     return task.better(score, best_score)
 
 

@@ -34,7 +34,6 @@ from tgnn.training.prepare import complete, shape_of, with_features
 from tgnn.training.run import at_its_place, find_device, load_model, read_config, read_facts
 from tgnn.training.task import Task
 
-SUFFIXES = (".csv", ".parquet")
 ROWS_AT_ONCE = 2**17
 logger = logging.getLogger("tgnn")
 
@@ -111,9 +110,10 @@ class Predictions:
             self.table().write_parquet(path)
             return
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".tgnn-") as folder:
-            for begin, end in pieces:
-                self.table(begin, end).write_ipc(Path(folder) / f"{begin:016}.ipc")
-            polars.scan_ipc(Path(folder) / "*.ipc").sink_parquet(path)
+            files = [Path(folder) / f"{begin}.parquet" for begin, _ in pieces]
+            for (begin, end), file in zip(pieces, files):
+                self.table(begin, end).write_parquet(file, compression="uncompressed")
+            polars.scan_parquet(files, glob=False).sink_parquet(path)
 
 
 def _pieces(rows: int) -> Iterator[tuple[int, int]]:

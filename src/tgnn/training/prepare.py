@@ -18,7 +18,7 @@ from tgnn.data.load import load
 from tgnn.data.scale import scale_rows
 from tgnn.data.splits import Split
 from tgnn.training.config import Config, DataConfig, WrongConfig
-from tgnn.training.task import Task, for_target, shift_of_shares
+from tgnn.training.task import Task, for_target, has_roc_auc, shift_of_shares
 
 
 class SealedLabels:
@@ -133,6 +133,15 @@ def seal(data: Loaded, split: Split | None) -> Prepared:
             f"the examples of {data.about.name} to learn from are all of one class: two or more are needed; "
             "give it labels of another"
         )
+    if isinstance(data, PackedGraphs) and len(split.train) < 2:
+        raise ValueError(f"{data.about.name} has one graph to learn from: two or more are needed")
+    if data.about.metric == "roc-auc":
+        for part in ("val", "test"):
+            if not has_roc_auc(y[getattr(split, part)]):
+                raise ValueError(
+                    f"{data.about.name} cannot be judged by ROC-AUC on its {part} part: no label is 0 for some "
+                    "examples there and 1 for others; it needs more labelled ones, or another split"
+                )
     whole = content_hash(data)
     task = for_target(data.about.target, data.about.metric, y[split.train])
     sealed = SealedLabels(y[split.test].clone())

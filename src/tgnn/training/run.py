@@ -62,7 +62,7 @@ def train(
         tell: Called after every epoch.
         world: The processes that do this together; only the first looks into the folder.
     """
-    resume = world.same(lambda: resume or _was_restarted(folder, world))
+    resume = world.same(lambda: resume or _was_restarted(folder, config, world))
     if resume and world.same((folder / METRICS).exists):
         return world.same(lambda: _finished(folder))
     if world.first and not resume and ((folder / CONFIG).exists() or (folder / PLAN).exists()):
@@ -140,7 +140,7 @@ def _metrics(
 def _test(model: torch.nn.Module, prepared: Prepared, config: Config, device: torch.device) -> dict[str, Any]:
     """The only place where test labels are read."""
     batches = make_batches(prepared.data, prepared.split.test, config.train, device, shuffle=False)
-    outputs, _ = outputs_of(model, batches, Precision(config.train.precision, device))
+    outputs = outputs_of(model, batches, Precision(config.train.precision, device))
     truth = prepared.sealed.open().to(outputs.device)
     return {
         "data": prepared.data.about.name,
@@ -204,21 +204,21 @@ def _finished(folder: Path) -> dict[str, Any]:
     return read_metrics(folder)
 
 
-def _was_restarted(folder: Path, world: World) -> bool:
-    """Whether torchrun has begun this run before, and started its processes again."""
+def _was_restarted(folder: Path, config: Config, world: World) -> bool:
+    """Whether torchrun has begun this run before, and started its processes again; with other settings it is another."""
     if world.restarts == 0 and world.job is None:
         return False
     if not (folder / CONFIG).exists() or not (folder / ENVIRONMENT).exists():
         return False
     began = json.loads((folder / ENVIRONMENT).read_text(encoding="utf-8")).get("job")
-    if world.restarts == 0 and began != world.job:
+    if (world.restarts == 0 and began != world.job) or read_config(folder).hash != config.hash:
         return False
     logger.warning("the processes were started again; going on from the last checkpoint")
     return True
 
 
 def _write_beginning(folder: Path, config: Config, prepared: Prepared, world: World) -> None:
-    write_text(folder / CONFIG, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+    """The settings last: with them in place, a run has begun."""
     write_json(folder / ENVIRONMENT, environment() | {"processes": world.size, "job": world.job})
     data, split = prepared.data, prepared.split
     write_json(
@@ -232,6 +232,7 @@ def _write_beginning(folder: Path, config: Config, prepared: Prepared, world: Wo
             "encoding": getattr(data, "encoding", None),
         },
     )
+    write_text(folder / CONFIG, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
 
 
 def _check_beginning(folder: Path, config: Config, prepared: Prepared) -> None:

@@ -131,13 +131,27 @@ def shift_of_shares(learned: Tensor, expected: Tensor, classes: int) -> tuple[fl
     return tuple(torch.where(before > 0, (after / before).log(), 0).tolist())
 
 
+def has_roc_auc(y: Tensor) -> bool:
+    """Whether a label is 0 for some examples and 1 for others.
+
+    Args:
+        y: Labels, ``[N]`` or ``[N, T]``; NaN where none is known.
+
+    Example:
+        >>> has_roc_auc(torch.tensor([[0, 1], [0, 0]])), has_roc_auc(torch.tensor([0, 0]))
+        (True, False)
+    """
+    columns = y.reshape(len(y), -1)
+    return bool(((columns == 0).any(0) & (columns == 1).any(0)).any())
+
+
 def _roc_auc(out: Tensor, y: Tensor) -> float:
     """The mean over labels that have both a 0 and a 1 (as OGB's evaluator), each over the examples that have it."""
     scores = []
     for column in range(y.size(1)):
         known = ~y[:, column].isnan() if y.is_floating_point() else torch.ones(len(y), dtype=torch.bool)
         truth = y[known, column]
-        if bool((truth == 0).any()) and bool((truth == 1).any()):
+        if has_roc_auc(truth):
             scores.append(float(roc_auc_score(truth.cpu(), out[known, column].float().cpu())))
     if not scores:
         raise ValueError("ROC-AUC needs a label that is 0 for some examples and 1 for others, in every part")

@@ -17,10 +17,10 @@ DEAD = 0.95
 
 
 @contextlib.contextmanager
-def watching(model: torch.nn.Module, really: bool = True) -> Iterator[dict[str, Tensor]]:
+def watching(model: torch.nn.Module) -> Iterator[dict[str, Tensor]]:
     """Collects the activated products of every CP layer during a forward pass, by the name of the layer."""
     seen: dict[str, Tensor] = {}
-    layers = {n: module for n, module in model.named_modules() if really and isinstance(module, CPAggregation)}
+    layers = {n: module for n, module in model.named_modules() if isinstance(module, CPAggregation)}
     for name, layer in layers.items():
         layer.watch = lambda product, name=name: seen.__setitem__(name, product.detach())
     try:

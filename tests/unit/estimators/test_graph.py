@@ -33,6 +33,26 @@ def test_sizes_are_told():
     assert model.score(new, [100.0 + 3 * graph.num_nodes for graph in new]) > 0.8
 
 
+class Shuffled:
+    """As a Series of pandas whose rows were shuffled: numbers are labels, and ``iloc`` goes by place."""
+
+    def __init__(self, things, labels):
+        self.iloc, self.labels = things, list(labels)
+
+    def __len__(self):
+        return len(self.iloc)
+
+    def __getitem__(self, label):
+        return self.iloc[self.labels.index(label)]
+
+
+def test_a_series_is_read_by_place():
+    graphs = rings(20)
+    series = Shuffled(graphs, reversed(range(20)))
+    wanted = GraphClassifier(**QUICK).fit(graphs).predict_proba(graphs)
+    assert np.array_equal(GraphClassifier(**QUICK).fit(series).predict_proba(series), wanted)
+
+
 def test_every_form_gives_the_same():
     graphs = rings(20)
     y = [int(graph.y) for graph in graphs]

@@ -166,6 +166,15 @@ def test_masks_of_the_graph_are_kept_to(club):
     assert model.score(club, club.y) == pytest.approx(float(right.float().mean()))
 
 
+def test_a_test_mask_alone_is_kept_to(club):
+    club.train_mask = None
+    club.test_mask = torch.arange(34) % 2 == 0
+    model = NodeClassifier(**QUICK).fit(club)
+    other = club.clone()
+    other.y[other.test_mask] = 0
+    assert np.array_equal(NodeClassifier(**QUICK).fit(other).predict_proba(club), model.predict_proba(club))
+
+
 def test_few_labels_need_no_validation():
     """One labelled node of each class: the paper's figure, and the club's own mask."""
     data = karate()

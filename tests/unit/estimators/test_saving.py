@@ -36,6 +36,12 @@ def test_node_classifier(club, tmp_path, label):
         assert getattr(again, name) == getattr(model, name), name
 
 
+def test_a_random_state_of_numpy(club, tmp_path):
+    model = NodeClassifier(**{**QUICK, "random_state": np.int64(3)}).fit(club)
+    model.save(tmp_path / "model.safetensors")
+    assert NodeClassifier.load(tmp_path / "model.safetensors").random_state == 3
+
+
 def test_the_others(planted, tmp_path):
     x, edges, y = planted
     graphs = rings(12)

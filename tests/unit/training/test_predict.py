@@ -13,10 +13,11 @@ from torch_geometric.data import Data
 from tgnn.data.convert import convert, write
 from tgnn.data.formats.packed import pack, write_packed
 from tgnn.data.load import load
+from tgnn.training.distributed.world import World
 from tgnn.training.evaluate import evaluate
 from tgnn.training.predict import WrongData, predict
 from tgnn.training.recipes import resolve
-from tgnn.training.run import train
+from tgnn.training.run import WrongRun, train
 
 
 def test_predictions_are_those_that_were_scored(tmp_path, monkeypatch):
@@ -75,11 +76,41 @@ def test_many_rows_are_written_in_pieces(tmp_path, suffix, monkeypatch):
     whole = predict(tmp_path / "run", device="cpu")
     monkeypatch.setattr("tgnn.training.predict.ROWS_AT_ONCE", 10)
     pieces = predict(tmp_path / "run", device="cpu")
-    pieces.write(tmp_path / f"out{suffix}")
-    read = polars.read_csv if suffix == ".csv" else polars.read_parquet
-    found = read(tmp_path / f"out{suffix}", **({"schema": whole.table().schema} if suffix == ".csv" else {}))
+    folder = tmp_path / "those [of today]"  # which is not to be a pattern
+    folder.mkdir()
+    pieces.write(folder / f"out{suffix}")
+    text = (folder / f"out{suffix}").read_bytes()
+    found = polars.read_csv(text, schema=whole.table().schema) if suffix == ".csv" else polars.read_parquet(text)
     polars.testing.assert_frame_equal(found, whole.table())
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"out{suffix}", "run"]
+    assert [path.name for path in folder.iterdir()] == [f"out{suffix}"]
+
+
+def test_a_run_of_another_is_not_given_out_after_a_restart(tmp_path):
+    """Torchrun starts processes again with the same job, or for another time: the folder may be of other settings."""
+    changes = {"train.epochs": 2, "train.patience": 2}
+    config = resolve("karate", "tgnn", "node", changes=changes)
+    first = train(config, tmp_path / "run", world=World(job="mine"))
+    assert train(config, tmp_path / "run", world=World(job="mine")) == first
+    other = resolve("karate", "gcn", "node", changes=changes)
+    for world in (World(job="mine"), World(job="mine", restarts=1), World(restarts=1)):
+        with pytest.raises(WrongRun, match="holds a run already"):
+            train(other, tmp_path / "run", world=world)
+
+
+def test_a_disk_that_is_full_at_the_beginning(tmp_path, monkeypatch):
+    from tgnn.training import run
+
+    def full(path, value, write=run.write_json):
+        if path.name == run.DATA:
+            raise OSError(28, "No space left on device", str(path))
+        write(path, value)
+
+    config = resolve("karate", "tgnn", "node", changes={"train.epochs": 2})
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "write_json", full)
+        with pytest.raises(OSError, match="No space left"):
+            train(config, tmp_path / "run")
+    assert train(config, tmp_path / "run")["epochs"] == 2
 
 
 def tables(folder: Path, columns: tuple[str, ...] = ("age", "size"), schema: str = "", gap: str = "1") -> str:

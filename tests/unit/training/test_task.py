@@ -9,9 +9,12 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
 
+from tgnn.data.about import About
+from tgnn.data.formats.packed import pack
+from tgnn.data.splits import Split
 from tgnn.training.config import WrongConfig
-from tgnn.training.loop import judge
-from tgnn.training.prepare import prepare
+from tgnn.training.loop import is_better, judge
+from tgnn.training.prepare import prepare, seal
 from tgnn.training.recipes import resolve
 from tgnn.training.task import Task, for_target, shift_of_shares
 
@@ -44,6 +47,30 @@ def test_labels_that_are_all_the_same_are_left_out_as_ogb_does():
     assert Task("labels", "roc-auc").score(out, torch.tensor([[1.0, 1.0], [0.0, 1.0]])) == 1.0
     with pytest.raises(ValueError, match="ROC-AUC needs a label"):
         Task("labels", "roc-auc").score(out, torch.ones(2, 2))
+
+
+def test_an_epoch_after_one_whose_loss_was_no_number():
+    task = Task("classes", "accuracy")
+    assert is_better(task, "loss", (0.9, 0.1), (0.1, math.nan))
+    assert not is_better(task, "loss", (0.9, math.nan), (0.1, 0.2))
+
+
+@pytest.mark.parametrize("part", ["val", "test"])
+def test_a_part_that_roc_auc_cannot_judge_is_told_before_training(part):
+    graphs = pack([{"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [1]]), "y": torch.zeros(1)}] * 12)
+    graphs.about = About("mine", "graph", "labels", "roc-auc", 1, "memory")
+    train, val, test = torch.arange(12).split(4)
+    graphs.y = torch.arange(12).remainder(2).float().reshape(-1, 1)
+    graphs.y[{"val": val, "test": test}[part]] = 0
+    with pytest.raises(ValueError, match=f"mine cannot be judged by ROC-AUC on its {part} part"):
+        seal(graphs, Split("mine", 0, 12, train, val, test))
+
+
+def test_one_graph_is_not_enough():
+    graphs = pack([{"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [1]]), "y": torch.zeros(1)}] * 3)
+    graphs.about = About("mine", "graph", "number", "mae", 1, "memory")
+    with pytest.raises(ValueError, match="mine has one graph to learn from"):
+        seal(graphs, Split("mine", 0, 3, *torch.arange(3).split(1)))
 
 
 def test_numbers_are_learned_in_standard_units():
