@@ -54,9 +54,9 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     best = next(t for t in study["trials"] if t["number"] == final["number"])
 
     text = (folder / "best.yaml").read_text()
-    said = f"# On validation accuracy {final['score']:.4f}, mean over 3 splits: the best there of the"
+    said = f"# On validation accuracy {final['score']:.4f}, mean over 3 splits: the best there of "
     assert text.startswith(said)
-    assert f"found on 1 split (where it has {best['score']:.4f}). Split: stratified." in text
+    assert f"the best on 1 split (where it has {best['score']:.4f}) and the start. Split: stratified." in text
     command = "tgnn tune karate --model gcn --trials 5 --splits 1 --together 3 --search model.hidden=4,8"
     assert f"# Study karate-gcn, seed 0, trial {best['number']}: {command} --set train.epochs=5" in text
 

@@ -66,4 +66,4 @@ def _place(data: str | None) -> str | None:
     """A folder may have the name of a data set: then it is meant, as `tgnn train --data` has it."""
     from tgnn.data.catalog import CATALOG
 
-    return str(Path(data).resolve()) if data in CATALOG and Path(data).exists() else data
+    return str(Path(data).resolve()) if data is not None and data in CATALOG and Path(data).exists() else data

@@ -255,7 +255,7 @@ def _start(processes: int, folder: Path, resume: bool) -> None:
 
 
 def work(words: list[str]) -> int:
-    """One of them. Mistakes of the user's and a wish to stop are results, which end all; who ends otherwise begins again."""
+    """One of them. Mistakes of the user's and a wish to stop are results, which end all; who ends otherwise goes on."""
     from tgnn.cli.app import main
 
     sys.argv = ["tgnn", *words]

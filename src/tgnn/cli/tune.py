@@ -36,7 +36,9 @@ def tune(
     ] = None,
     finals: Annotated[
         int,
-        typer.Option(min=0, help="How many of the best are judged once more at the end, on other splits."),
+        typer.Option(
+            min=0, help="How many of the best are judged once more at the end, with the start, on other splits."
+        ),
     ] = 5,
     jobs: Annotated[int | None, typer.Option(min=1, help="Trials at once; by default one per core.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of what is tried.")] = 0,
@@ -168,7 +170,8 @@ def _show_space(plan: Plan, json: bool) -> None:
     count = f"{plan.trials} trial{'s' * (plan.trials > 1)}"
     out.print(f"{count}, each the mean validation score over {plan.splits} split{'s' * (plan.splits > 1)}")
     if plan.finals > 1:
-        out.print(f"then the {plan.finals} best once more, over {len(plan.final_splits)} other splits and seeds")
+        count = len(plan.final_splits)
+        out.print(f"then the {plan.finals} best, and the start, once more, over {count} other splits and seeds")
 
 
 def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | None, command: str, json: bool) -> None:

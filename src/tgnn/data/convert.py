@@ -15,7 +15,6 @@ from tgnn.data.formats.detect import detect
 from tgnn.data.formats.packed import PackedGraphs, write_packed
 from tgnn.data.formats.single import write_graph
 from tgnn.data.load import find_path, load
-from tgnn.data.protocols import labelled
 
 logger = logging.getLogger("tgnn")
 
@@ -48,9 +47,6 @@ def convert(
         for finding in stream_tables(folder, target, leave_out=leave_out, overwrite=overwrite).findings:
             if finding.level == "warning":
                 logger.warning("%s: %s", folder.name, finding)
-        graph = DiskGraph(target)
-        if graph.y is not None and not bool(labelled(graph.y).any()):
-            return graph  # as without a column of labels: there is no split, but it can be asked about
         return load(target)
     data = load(source, root, offline)
     write(data, target, leave_out=leave_out, overwrite=overwrite)

@@ -14,7 +14,7 @@ from tgnn.data.catalog.entry import Entry, Loaded
 from tgnn.data.formats.detect import read_path
 from tgnn.data.formats.packed import PackedGraphs
 from tgnn.data.obtain import Found, obtain
-from tgnn.data.protocols import choose_split, protocols
+from tgnn.data.protocols import choose_split, labelled, protocols
 
 logger = logging.getLogger("tgnn")
 
@@ -57,7 +57,7 @@ def load(
     """
     name = os.fspath(name_or_path)
     data = _from_catalog(CATALOG[name], root, offline) if name in CATALOG else _from_path(name)
-    if data.y is not None:
+    if data.y is not None and bool(labelled(data.y).any()):
         default = CATALOG[name].split if name in CATALOG else _own_default(data)
         data.split = choose_split(data, split or default, seed)
     return data

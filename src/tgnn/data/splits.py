@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -220,8 +220,17 @@ def from_column(values: Sequence[object], name: str = "column") -> Split:
     return Split(name, None, len(values), *(torch.tensor(part, dtype=torch.int64) for part in parts))
 
 
-DRAWN: dict[str, Callable[[Tensor, int], Split]] = {"per-class-quota": per_class_quota, "stratified": stratified}
-"""Splits that need only labels and a seed, by name."""
+def parts_of(split: Split) -> np.ndarray:
+    """The part that each example is in, as packed graphs store it; -1: in none.
+
+    Example:
+        >>> parts_of(from_column(["train", "", "test"])).tolist()
+        [0, -1, 2]
+    """
+    parts = np.full(split.size, -1)
+    for number, part in enumerate(PARTS):
+        parts[getattr(split, part).numpy()] = number
+    return parts
 
 
 # ---- helpers ---------------------------------------------------------------------------------------------------
@@ -233,14 +242,19 @@ def _with_inner_holdout(name: str, rest: np.ndarray, test: np.ndarray, y: Tensor
 
 
 def _halves(indices: np.ndarray, first: int, classes: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draws ``first`` of them, stratified where every class has enough members to be."""
+    """Draws ``first`` of them, stratified; classes of one member count as one class, or where there is but one of them
+    as the largest. Where parts have fewer members than there are classes, as they come.
+    """
     if first in (0, len(indices)):
         shuffled = np.random.RandomState(seed).permutation(indices)
         return shuffled[:first], shuffled[first:]
     strata = None if classes is None else classes[indices]
     if strata is not None:
-        members = np.unique(strata, return_counts=True)[1]
-        if members.min() < 2 or min(first, len(indices) - first) < len(members):
+        names, members = np.unique(strata, return_counts=True)
+        single = names[members == 1]
+        alone = names[members.argmax()] if len(single) == 1 else names.max() + 1
+        strata = np.where(np.isin(strata, single), alone, strata)
+        if min(first, len(indices) - first) < len(np.unique(strata)):
             strata = None
     one, other = train_test_split(indices, train_size=first, random_state=seed, stratify=strata)
     return one, other

@@ -205,7 +205,7 @@ def _finished(folder: Path) -> dict[str, Any]:
 
 
 def _was_restarted(folder: Path, config: Config, world: World) -> bool:
-    """Whether torchrun has begun this run before, and started its processes again; with other settings it is another."""
+    """Whether torchrun has begun this run before, and started its processes again; of other settings it is another."""
     if world.restarts == 0 and world.job is None:
         return False
     if not (folder / CONFIG).exists() or not (folder / ENVIRONMENT).exists():

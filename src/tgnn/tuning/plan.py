@@ -24,8 +24,8 @@ class Plan:
         trials: How many sets of settings to try. Trial 0 is ``config`` itself.
         splits: Over how many splits and seeds the validation metric is averaged.
         seed: Of what is tried.
-        finals: How many of the best are judged once more at the end, on other splits, twice as many and one; the best
-            of them there is the result. The best of many on a few splits is best by luck in part.
+        finals: How many of the best are judged once more at the end, and the start with them, on other splits, twice as
+            many and one; the best there is the result. The best of many on a few splits is best by luck in part.
         together: Trials that do not wait for one another: what is tried next depends on all whole rounds before, and
             so not on how many workers there are.
 

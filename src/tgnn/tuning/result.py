@@ -153,8 +153,8 @@ class StudyResult:
             return f"Best of {tried} trials on validation: {self.metric} {best.score:.4f}, mean over {splits}"
         return (
             f"On validation {self.metric} {last.score:.4f}, mean over {len(last.scores)} {self.unit}s: the best "
-            f"there of the {len(self.finals)} best of {tried} trials, which were found on {splits} (where it has "
-            f"{best.score:.4f})"
+            f"there of {len(self.finals)} of {tried} trials, the best on {splits} (where it has {best.score:.4f}) and "
+            f"the start"
         )
 
 

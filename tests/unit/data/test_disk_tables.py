@@ -217,6 +217,8 @@ def test_a_graph_without_any_label_is_converted_to_be_asked_about(tmp_path, labe
     graph = convert(str(tmp_path), tmp_path / "graph")
     assert isinstance(graph, DiskGraph)
     assert not hasattr(graph, "split")
+    assert not hasattr(convert(str(tmp_path), tmp_path / "graph.npz"), "split")
+    assert read_path(tmp_path / "graph.npz")[0].num_nodes == 2
     assert read_path(tmp_path / "graph")[0].num_nodes == 2
 
 

@@ -11,6 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from tgnn.data.about import content_hash, describe
+from tgnn.data.disk.convert import write_disk
 from tgnn.data.formats.detect import read_path
 from tgnn.data.formats.single import read_graph, write_graph
 from tgnn.data.formats.word_ids import keep_ids
@@ -42,6 +43,16 @@ def test_round_trip(tmp_path, sparse):
         assert torch.equal(again[name], data[name]), name
     assert again.num_nodes == 3
     assert [path.name for path in tmp_path.iterdir()] == ["g.npz"]
+
+
+def test_masks_that_overlap(tmp_path):
+    data = example(False)
+    data.test_mask = data.train_mask
+    with pytest.raises(ValueError, match="the parts must not overlap"):
+        write_graph(data, tmp_path / "g.npz")
+    with pytest.raises(ValueError, match="the parts must not overlap"):
+        write_disk(data, tmp_path / "g", leave_out=True)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("sparse", [True, False])

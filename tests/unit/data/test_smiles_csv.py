@@ -93,6 +93,21 @@ def test_new_molecules_are_predicted_without_targets(tmp_path):
     assert predict(tmp_path / "run", str(tmp_path / "new.csv"), "cpu").values.shape[0] == 2
 
 
+def test_ids_that_are_missing_or_there_twice(tmp_path):
+    with pytest.raises(DataError, match="line 3: a molecule without an id"):
+        read_smiles_csv(write(tmp_path, "id,smiles,y\n9007199254740993,CO,1.5\n,C,2.5\n12,CC,3.5\n"))
+    graphs, report = read_smiles_csv(write(tmp_path, "id,smiles,y\nx,CO,1.5\nx,C,2.5\n"))
+    assert graphs.graph_id.tolist() == ["x", "x"]
+    assert [f.text for f in report.findings if f.code == "duplicate-id"] == ["an id that was there before: 'x'"]
+
+
+def test_dates_are_no_targets(tmp_path):
+    dates = pl.Series(["2020-01-01", "2021-01-01"]).str.to_date()
+    pl.DataFrame({"smiles": ["C", "CO"], "sol": [0.1, 0.2], "day": dates}).write_parquet(tmp_path / "m.parquet")
+    graphs, _ = read_smiles_csv(tmp_path / "m.parquet")
+    assert graphs.encoding["columns"]["targets"] == ["sol"]
+
+
 def test_ids_that_are_lists(tmp_path):
     for column, wrong in (("id", [[1], [2]]), ("split", [["train"], ["test"]]), ("y", [{"a": 1}, {"a": 2}])):
         frame = pl.DataFrame({"smiles": ["C", "CO"], "id": [1, 2], "split": ["train", "test"], "y": [1, 2]})

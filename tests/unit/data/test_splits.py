@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from tgnn.data.splits import (
-    DRAWN,
     Split,
     fold,
     from_column,
@@ -19,6 +18,9 @@ from tgnn.data.splits import (
 )
 
 Y = torch.tensor([0] * 100 + [1] * 60 + [2] * 40)[torch.randperm(200, generator=torch.Generator().manual_seed(0))]
+
+
+DRAWN = {"per-class-quota": per_class_quota, "stratified": stratified}
 
 
 @pytest.mark.parametrize("name", list(DRAWN))
@@ -99,3 +101,12 @@ def test_wrong_input_is_named():
         fold(Y, 10)
     with pytest.raises(ValueError, match="row 1 of the split column says 'exam'"):
         from_column(["train", "exam"])
+
+
+@pytest.mark.parametrize("rare", [[2], [2, 3], [2, 2, 2]], ids=["one", "two of one", "three"])
+def test_a_rare_class_does_not_spoil_the_shares_of_others(rare):
+    y = torch.tensor([0] * 900 + [1] * 100 + rare)
+    for seed in range(4):
+        split = stratified(y, seed)
+        found = [int((y[getattr(split, part)] == 1).sum()) for part in ("train", "val", "test")]
+        assert found == pytest.approx([60, 20, 20], abs=1)

@@ -344,6 +344,64 @@ def test_labels_of_nodes_in_a_set_of_graphs(tmp_path, role):
         read_graph_tables(tmp_path, schema={"nodes": {role: "size"}})
 
 
+def test_the_mean_of_each_entry_of_a_list_is_filled_in(tmp_path):
+    rows = [[1000.0, 0.0], [1002.0, 0.2], None]
+    pl.DataFrame({"id": list("abc"), "e": rows}).write_parquet(tmp_path / "nodes.parquet")
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    listed, report = read_table(tmp_path, schema={"fill": "mean"})
+    assert listed.encoding["nodes"][0]["fill"] == pytest.approx([1001.0, 0.1])
+    assert "the mean of each entry is taken for it" in finding(report, "filled-number")
+    assert "far-feature" not in codes(report)
+    (tmp_path / "nodes.parquet").unlink()
+    apart, _ = nodes_of(tmp_path, "id,a,b\na,1000,0\nb,1002,0.2\nc,,\n", fill="mean")
+    assert torch.allclose(listed.x, apart.x)
+    pl.DataFrame({"id": ["d"], "e": [None]}, schema={"id": pl.String, "e": pl.List(pl.Float64)}).write_parquet(
+        tmp_path / "nodes.parquet"
+    )
+    (tmp_path / "nodes.csv").unlink()
+    (tmp_path / "edges.csv").write_text("source,target\nd,d\n")
+    again, _ = read_table(tmp_path, listed.encoding)
+    assert torch.allclose(again.x[0], listed.x[2])
+
+
+def test_a_list_that_begins_with_nothing(tmp_path):
+    frame = pl.DataFrame({"id": list("abc"), "tags": [[], ["x", "y"], ["z"]], "none": [[], [], []]})
+    frame.write_parquet(tmp_path / "nodes.parquet")
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    data, report = read_table(tmp_path)
+    assert data.x.to_dense().tolist() == [[0, 0, 0], [1, 1, 0], [0, 0, 1]]
+    assert "'none' is empty" in finding(report, "empty-column")
+    frame.with_columns(tags=pl.Series([[], [1.0, 2.0], [3.0, 4.0]])).write_parquet(tmp_path / "nodes.parquet")
+    assert "has lists of 2 numbers, but here of 0" in finding(errors(tmp_path), "wrong-length")
+
+
+def test_dates_are_no_labels(tmp_path):
+    dates = pl.Series(["2020-01-01", "2021-01-01"]).str.to_date()
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    for values in (dates, dates - dates.shift(-1)):
+        pl.DataFrame({"id": ["a", "b"], "label": values}).write_parquet(tmp_path / "nodes.parquet")
+        assert "which is no label: write words or numbers" in finding(errors(tmp_path), "unknown-kind")
+    pl.DataFrame({"id": dates - dates.shift(1)}).write_parquet(tmp_path / "nodes.parquet")
+    assert "the id must be one word or one number" in finding(errors(tmp_path), "unknown-kind")
+
+
+def test_new_data_may_have_a_split_of_its_own(tmp_path):
+    trained, _ = nodes_of(tmp_path, "id,age,label,split\na,1,x,train\nb,2,y,test\n")
+    for word in ("test", "holdout"):
+        (tmp_path / "nodes.csv").write_text(f"id,age,label,split\na,1,x,{word}\nb,2,y,{word}\n")
+        found, _ = read_table(tmp_path, trained.encoding)
+        assert found.y.tolist() == [0, 1]
+        assert "train_mask" not in found
+
+
+def test_columns_of_graphs_that_are_not_used_are_told(tmp_path):
+    (tmp_path / "graphs.csv").write_text("id,label,temperature\nfirst,0,20\nsecond,1,30\n")
+    (tmp_path / "nodes.csv").write_text("graph,id,size\nfirst,a,1\nsecond,a,3\n")
+    (tmp_path / "edges.csv").write_text("graph,source,target\nfirst,a,a\n")
+    _, report = read_graph_tables(tmp_path)
+    assert "not used: 'temperature'" in finding(report, "ignored-column")
+
+
 def test_an_empty_schema_changes_nothing(tmp_path):
     expected, _ = read_table(write(tmp_path))
     found, _ = read_table(write(tmp_path, schema_yaml="# nothing yet\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch_geometric.datasets import TUDataset
 
+from tgnn.data.formats.detect import read_path
 from tgnn.data.formats.tu import read_tu
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -36,6 +38,31 @@ def test_toy(tmp_path):
     assert first.x.tolist() == [[1, 0, 0], [0, 0, 1]]
     assert second.num_nodes == 3
     assert [first.y.item(), second.y.item()] == [0, 1]
+
+
+def test_new_files_are_numbered_as_the_old(tmp_path):
+    write(tmp_path)
+    known = json.loads(json.dumps(read_tu(tmp_path, "TOY").encoding))
+    assert known["target"]["classes"] == [-1, 1]
+    write(tmp_path, node_labels="4\n5\n5\n5\n4\n", graph_labels="1\n7\n")
+    new, _ = read_path(tmp_path, encoding=known)
+    assert new[0].x.tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert new.y.tolist() == [1, -1]
+    assert new.encoding["nodes"] == known["nodes"]
+    write(tmp_path, node_labels="4\n5\n6\n5\n4\n")
+    with pytest.raises(ValueError, match="TOY_node_labels.txt has the label 6, which was not learned from: 3 to 5"):
+        read_tu(tmp_path, "TOY", encoding=known)
+    with pytest.raises(ValueError, match="the encoding is one for table"):
+        read_tu(tmp_path, "TOY", encoding={"kind": "table"})
+
+
+def test_files_that_are_not_used_are_told(tmp_path):
+    write(tmp_path, node_attributes="1\n2\n3\n4\n5\n", edge_attributes="1\n" * 6)
+    _, report = read_path(tmp_path)
+    assert [finding.file for finding in report.findings if finding.code == "ignored-file"] == [
+        "TOY_edge_attributes.txt",
+        "TOY_node_attributes.txt",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.disk.writer import GraphWriter
+from tgnn.data.splits import from_masks, parts_of
 
 _NODES_AT_ONCE = 2**16
 _LEFT_OUT = {"edge_attr": "features of edges", "edge_weight": "weights of edges", "pos": "positions of nodes"}
@@ -62,10 +63,8 @@ def _part(data: Data) -> np.ndarray | None:
     masks = [data.get(name) for name in _MASKS]
     if any(mask is None for mask in masks):
         return None
-    part = np.zeros(int(data.num_nodes), dtype=np.uint8)
-    for number, mask in enumerate(masks, 1):
-        part[mask.numpy()] = number
-    return part
+    parts: np.ndarray = parts_of(from_masks("masks", *masks)) + 1
+    return parts.astype(np.uint8)
 
 
 def _rows(x: Tensor | None) -> Any:

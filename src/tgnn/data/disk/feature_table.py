@@ -10,7 +10,7 @@ import polars as pl
 from tgnn.data.check_parts import check_features, constant_features, large_features
 from tgnn.data.disk.writer import GraphWriter
 from tgnn.data.formats.table.blocks import read_blocks, rows_of
-from tgnn.data.formats.table.encoders import FEW, Encoding, counts_on, is_missing, text_of_count
+from tgnn.data.formats.table.encoders import FEW, Encoding, counts_on, is_missing, text_of_count, width_of
 from tgnn.data.formats.table.features import SPARSE, WIDE, Features, apply
 from tgnn.data.formats.table.reading import Part
 from tgnn.data.formats.table.schema import Kind, Schema
@@ -47,7 +47,7 @@ class _Column:
         if listed:
             inner = values.drop_nulls().explode()
             self.numbers += len(values) - values.null_count() if inner.dtype.is_numeric() else 0
-            self.width = self.width or (len(values.drop_nulls()[0]) if values.null_count() < len(values) else 0)
+            self.width = self.width or width_of(values)
             found = inner.cast(pl.Float64, strict=False)
         else:
             found = values.cast(pl.Float64, strict=False)
@@ -116,8 +116,8 @@ def _encoding(column: _Column, schema: Schema) -> Encoding:
     moments = column.moments
     if moments is None:
         return encoding
-    if schema.fill == "mean" and (mean := moments.all_mean()) is not None:
-        encoding["fill"] = mean
+    if schema.fill == "mean":
+        encoding |= moments.fill()
     elif isinstance(schema.fill, (int, float)):
         moments.see_same(float(schema.fill), column.seen - moments.count)
     return encoding | moments.standard(schema.standardize)

@@ -28,10 +28,11 @@ from tgnn.data.formats.table.file import Source, Table, find
 from tgnn.data.formats.table.ids import as_ids
 from tgnn.data.formats.table.labels import read_labels
 from tgnn.data.formats.table.reading import Part, Reading
-from tgnn.data.formats.table.split import parts_of, read_split
+from tgnn.data.formats.table.split import read_split
 from tgnn.data.progress import bar
 from tgnn.data.protocols import labelled
 from tgnn.data.report import Finding, Places, Report
+from tgnn.data.splits import parts_of
 
 
 def stream_tables(

@@ -86,8 +86,8 @@ class GraphWriter:
         # Edges are there twice: as pairs, and then sorted.
         needed = (num_nodes + 1) * 8 + num_nodes * row_bytes + num_edges * 3 * kind.itemsize
         check_space(self.folder.parent, needed, self.folder)
-        if self.part.exists():
-            shutil.rmtree(self.part)
+        if overwrite:
+            shutil.rmtree(self.part, ignore_errors=True)
         self.part.mkdir()
         self._buckets = Buckets(self.part, "all", 0, num_nodes, num_nodes, kind)
         self._columns: dict[str, _Column] = {}

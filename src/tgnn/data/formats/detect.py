@@ -20,7 +20,7 @@ from tgnn.data.formats.table.file import SUFFIXES, find
 from tgnn.data.formats.table.graph import read_table
 from tgnn.data.formats.table.graphs import read_graph_tables
 from tgnn.data.formats.tu import read_tu
-from tgnn.data.report import DataError, Report
+from tgnn.data.report import DataError, Finding, Report
 
 ACCEPTED = """\
 - a folder with edges.csv, and nodes.csv, for one graph; with graphs.csv as well for many (also .tsv, .csv.gz, .parquet)
@@ -112,7 +112,7 @@ def read_path(
         report.statistics = statistics(data)
         report.add(*check_graph(data))
         return data, report
-    graphs = read_packed(path) if kind == "packed" else _read_tu(path)
+    graphs = read_packed(path) if kind == "packed" else _read_tu(path, encoding, report)
     report.statistics = statistics(graphs)
     report.add(*check_graphs(graphs))
     return graphs, report
@@ -169,13 +169,18 @@ def _detect_arrays(path: Path) -> str:
     )
 
 
-def _read_tu(path: Path) -> PackedGraphs:
+def _read_tu(path: Path, encoding: Mapping[str, Any] | None, report: Report) -> PackedGraphs:
     """Attributes are read where there are no labels of nodes, else they would have no features at all."""
     folder = path if list(path.glob("*_A.txt")) else path / "raw"
     names = sorted(file.name.removesuffix("_A.txt") for file in folder.glob("*_A.txt"))
     if len(names) > 1:
         raise ValueError(f"{folder} has several data sets, {', '.join(names)}: give a folder with one of them")
-    return read_tu(folder, names[0], attributes=not (folder / f"{names[0]}_node_labels.txt").exists())
+    attributes = not (folder / f"{names[0]}_node_labels.txt").exists()
+    for part in ("edge_attributes", *(() if attributes else ("node_attributes",))):
+        if (folder / f"{names[0]}_{part}.txt").exists():
+            text = "not used: only labels are read" if part == "node_attributes" else "not used"
+            report.add(Finding("warning", "ignored-file", text, f"{names[0]}_{part}.txt"))
+    return read_tu(folder, names[0], attributes, encoding)
 
 
 def _not_accepted(path: Path) -> ValueError:

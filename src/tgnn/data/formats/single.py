@@ -26,6 +26,7 @@ from torch_geometric.data import Data
 from tgnn.data.formats.beside import from_array, to_array
 from tgnn.data.formats.npz import as_tensor, read_npz, whole, write_npz
 from tgnn.data.formats.sparse import csr
+from tgnn.data.splits import from_masks, parts_of
 
 PLAIN = ("edge_index", "x", "y", "edge_attr", "edge_weight", "pos")
 """What is learned from."""
@@ -49,10 +50,7 @@ def write_graph(data: Data, path: Path | str, origin: str = "") -> None:
             arrays |= _to_arrays(name, value)
     arrays |= {name: to_array(data[name]) for name in _BESIDE if data.get(name) is not None}
     if all(data.get(name) is not None for name in _MASKS):
-        split = np.full(data.num_nodes, -1, dtype=np.int8)
-        for number, name in enumerate(_MASKS):
-            split[data[name].numpy()] = number
-        arrays["split"] = split
+        arrays["split"] = parts_of(from_masks("masks", *(data[name] for name in _MASKS))).astype(np.int8)
     if origin:
         arrays["origin"] = np.array(origin)
     write_npz(path, arrays)

@@ -20,11 +20,12 @@ from tgnn.data.formats.table.ids import as_ids
 from tgnn.data.formats.table.labels import read_labels
 from tgnn.data.formats.table.reading import VERSION
 from tgnn.data.formats.table.schema import make_schema
-from tgnn.data.formats.table.split import parts_of, read_split
+from tgnn.data.formats.table.split import read_split
 from tgnn.data.formats.word_ids import keep_ids
 from tgnn.data.progress import bar
 from tgnn.data.protocols import labelled
-from tgnn.data.report import Report
+from tgnn.data.report import Report, named
+from tgnn.data.splits import parts_of
 
 
 def read_smiles_csv(
@@ -85,17 +86,28 @@ def read_smiles_csv(
     packed: dict[str, object] = {**arrays, **counted}
     if y is not None:
         packed["y"] = y[torch.from_numpy(readable)].numpy()
-    if columns.split is not None:
+    if columns.split is not None and encoding is None:
         found = read_split(table, columns.split, None if y is None else labelled(y), report)
         if found is not None:
             packed["split"] = parts_of(found)[readable]
     names = pl.Series(np.arange(len(text))) if columns.ids is None else as_ids(table.frame[columns.ids])
+    _check_ids(table, names, report)
     report.statistics = statistics_of(packed, target)
     report.raise_for_errors()
     made = {"version": VERSION, "kind": "smiles", "columns": columns.to_dict(), "target": target}
     kept = [one for one, ok in zip(text, readable) if ok]
     graph_id = keep_ids(names.filter(pl.Series(readable)))
     return NamedGraphs(packed, graph_id, made if encoding is None else dict(encoding), kept), report
+
+
+def _check_ids(table: Table, ids: pl.Series, report: Report) -> None:
+    missing = ids.is_null().to_numpy()
+    if missing.any():
+        report.add(table.places.finding("error", "missing-id", "a molecule without an id", missing))
+    again = (~ids.is_first_distinct() & ids.is_not_null()).to_numpy()
+    if again.any():
+        text = f"an id that was there before: {named(ids.filter(pl.Series(again)).unique(maintain_order=True))}"
+        report.add(table.places.finding("warning", "duplicate-id", text, again))
 
 
 def _known_columns(table: Table, encoding: Mapping[str, Any]) -> Columns:

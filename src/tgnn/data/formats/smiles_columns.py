@@ -95,7 +95,7 @@ def _targets(table: Table, columns: list[str]) -> list[str]:
 
 
 def _has_numbers(values: pl.Series) -> bool:
-    if values.dtype.is_nested():
+    if values.dtype.is_nested() or values.dtype.is_temporal():
         return False
     numbers = values.cast(pl.Float64, strict=False)
     if numbers.null_count() > values.null_count() or numbers.null_count() == len(numbers):

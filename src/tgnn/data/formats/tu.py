@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +13,16 @@ from tgnn.data.formats.npz import whole
 from tgnn.data.formats.packed import PackedGraphs
 
 
-def read_tu(folder: Path | str, name: str, attributes: bool = False) -> PackedGraphs:
+def read_tu(
+    folder: Path | str, name: str, attributes: bool = False, encoding: Mapping[str, Any] | None = None
+) -> PackedGraphs:
     """Graphs of one data set, as PyG's ``TUDataset`` reads them: labels one-hot, no self-loops, no edge twice.
 
     Args:
         folder: Where the files are.
         name: Of the data set, as in the names of the files.
         attributes: Whether continuous node attributes come before the labels.
+        encoding: ``graphs.encoding`` of what was read before: labels and classes are then numbered as there.
 
     Shapes:
         - ``x`` ``[nodes, attributes + labels]`` where there are any; ``edge_attr`` ``[edges, labels]``; ``y`` ``[1]``
@@ -26,6 +31,8 @@ def read_tu(folder: Path | str, name: str, attributes: bool = False) -> PackedGr
     for part in ("A", "graph_indicator", "graph_labels"):
         if not (folder / f"{name}_{part}.txt").exists():
             raise FileNotFoundError(f"{folder / f'{name}_{part}.txt'} is missing: {name} needs it")
+    if encoding is not None and encoding.get("kind") != "tu":
+        raise ValueError(f"the encoding is one for {encoding.get('kind')}, and not of files of the TU collection")
     graph = _numbers(_read(folder, name, "graph_indicator"), name, "graph_indicator")[:, 0] - 1
     labels = _read(folder, name, "graph_labels")[:, 0]
     if len(graph) and graph[0] < 0:
@@ -46,20 +53,27 @@ def read_tu(folder: Path | str, name: str, attributes: bool = False) -> PackedGr
         "num_edges": np.bincount(owner, minlength=len(labels)),
         "edge_index": edges - first[owner],
         "directed": True,
-        "y": _classes(labels) if (labels == np.floor(labels)).all() else labels,
     }
+    made: dict[str, Any] = {"version": 1, "kind": "tu"}
+    arrays["y"], made["target"] = _targets(labels, None if encoding is None else encoding["target"])
     parts = []
     if attributes and (folder / f"{name}_node_attributes.txt").exists():
         parts.append(_read(folder, name, "node_attributes", rows=len(graph)))
     if (folder / f"{name}_node_labels.txt").exists():
         labels = _read(folder, name, "node_labels", rows=len(graph))
-        parts.append(_one_hot(_numbers(labels, name, "node_labels")))
+        numbers = _numbers(labels, name, "node_labels")
+        made["nodes"] = _columns(numbers, "node_labels") if encoding is None else encoding.get("nodes", [])
+        parts.append(_one_hot(numbers, made["nodes"], f"{name}_node_labels.txt"))
     if parts:
         arrays["x"] = np.concatenate(parts, axis=1)
     if (folder / f"{name}_edge_labels.txt").exists():
         labels = _read(folder, name, "edge_labels", rows=len(listed))
-        arrays["edge_attr"] = _one_hot(_numbers(labels, name, "edge_labels"))[kept]
-    return PackedGraphs(arrays)
+        numbers = _numbers(labels, name, "edge_labels")
+        made["edges"] = _columns(numbers, "edge_labels") if encoding is None else encoding.get("edges", [])
+        arrays["edge_attr"] = _one_hot(numbers, made["edges"], f"{name}_edge_labels.txt")[kept]
+    graphs = PackedGraphs(arrays)
+    graphs.encoding = made
+    return graphs
 
 
 def _read(folder: Path, name: str, part: str, rows: int | None = None, columns: int | None = None) -> np.ndarray:
@@ -95,13 +109,35 @@ def _edges(edges: np.ndarray, nodes: int, name: str) -> tuple[np.ndarray, np.nda
     return edges[:, kept], kept
 
 
-def _classes(labels: np.ndarray) -> np.ndarray:
-    return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int64)
+def _targets(labels: np.ndarray, known: Mapping[str, Any] | None) -> tuple[np.ndarray, dict[str, Any]]:
+    """Numbers of classes (-1: a class that was not there before) where labels are whole numbers; and what they mean."""
+    if known is None and (labels != np.floor(labels)).any():
+        return labels, {"task": "regression", "columns": ["graph_labels"]}
+    if known is not None and known["task"] == "regression":
+        return labels, dict(known)
+    classes = np.unique(labels) if known is None else np.array(known["classes"], dtype=np.float64)
+    y = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    y = np.where(classes[y] == labels, y, -1).astype(np.int64)
+    return y, {"task": "classes", "columns": ["graph_labels"], "classes": classes.astype(np.int64).tolist()}
 
 
-def _one_hot(labels: np.ndarray) -> np.ndarray:
-    """One-hot columns for each column of labels."""
-    if not len(labels):
-        return np.empty(labels.shape, dtype=np.float32)
-    numbers = [column - column.min() for column in labels.T]
-    return np.concatenate([np.eye(n.max() + 1, dtype=np.float32)[n] for n in numbers], axis=1)
+def _columns(labels: np.ndarray, part: str) -> list[dict[str, Any]]:
+    """How each column of labels is made one-hot: from the least to the largest, also those that are not there."""
+    names = [part] if labels.shape[1] == 1 else [f"{part}[{place}]" for place in range(labels.shape[1])]
+    ranges = [range(column.min(), column.max() + 1) if len(column) else range(1) for column in labels.T]
+    words = [[str(number) for number in numbers] for numbers in ranges]
+    return [{"column": name, "kind": "categorical", "vocabulary": own} for name, own in zip(names, words)]
+
+
+def _one_hot(labels: np.ndarray, columns: list[dict[str, Any]], file: str) -> np.ndarray:
+    if len(columns) != labels.shape[1]:
+        raise ValueError(f"{file} has {labels.shape[1]} columns, but {len(columns)} were learned from")
+    found = []
+    for column, encoding in zip(labels.T, columns):
+        first, width = int(encoding["vocabulary"][0]), len(encoding["vocabulary"])
+        numbers = column - first
+        if ((numbers < 0) | (numbers >= width)).any():
+            wrong, last = column[(numbers < 0) | (numbers >= width)][0], first + width - 1
+            raise ValueError(f"{file} has the label {wrong}, which was not learned from: {first} to {last}")
+        found.append(np.eye(width, dtype=np.float32)[numbers])
+    return np.concatenate(found, axis=1)

@@ -74,10 +74,17 @@ def _of_one(known: Mapping[str, Any], found: Mapping[str, Any], scales: bool) ->
     if "fill" not in found:  # then nothing was missing
         return None
     if "fill" not in known:
-        return f"is filled with {found['fill']:g} where it is missing, and was never missing before"
-    if not _near(known["fill"], found["fill"]):
-        return f"is filled with {found['fill']:g} where it is missing, not with {known['fill']:g}"
+        return f"is filled with {_fills(found)[0]:g} where it is missing, and was never missing before"
+    for one, other in zip(_fills(known), _fills(found)):
+        if not _near(one, other):
+            return f"is filled with {other:g} where it is missing, not with {one:g}"
     return None
+
+
+def _fills(encoding: Mapping[str, Any]) -> list[float]:
+    """Of each entry."""
+    fill = encoding["fill"]
+    return fill if isinstance(fill, list) else [fill] * encoding["width"]
 
 
 def _same_scale(known: Mapping[str, Any], found: Mapping[str, Any]) -> bool:

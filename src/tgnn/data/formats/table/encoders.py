@@ -40,7 +40,7 @@ def guess_kind(
     values = table.frame[column]
     if kind == "ignore":
         return None
-    if (kind is None and values.null_count() == len(values)) or (_is_list(values) and not _width(values)):
+    if (kind is None and values.null_count() == len(values)) or (_is_list(values) and not width_of(values)):
         if len(values):
             report.add(table.places.finding("warning", "empty-column", f"{column!r} is empty: left out"))
         return None
@@ -53,7 +53,7 @@ def guess_kind(
     if kind == "numeric" or (kind is None and _is_numeric(values)):
         if _counts_rows(values):
             report.add(table.places.finding("warning", "feature-like-ids", text_of_count(column, part)))
-        return {"column": column, "kind": "numeric", "width": _width(values)}
+        return {"column": column, "kind": "numeric", "width": width_of(values)}
     if values.dtype not in (pl.String, pl.Boolean) and not values.dtype.is_numeric():
         _refuse(table, column, part, report)
         return None
@@ -219,12 +219,12 @@ def _is_list(values: pl.Series) -> bool:
     return isinstance(values.dtype, pl.List | pl.Array)
 
 
-def _width(values: pl.Series) -> int:
-    """Of the first list; 1 where there are none."""
+def width_of(values: pl.Series) -> int:
+    """Of the first list with something in it, 0 where there is none; of what is no list, 1."""
     if not _is_list(values):
         return 1
-    first = values.drop_nulls()
-    return len(first[0]) if len(first) else 1
+    lengths = values.drop_nulls().cast(pl.List(values.dtype.inner)).list.len()  # type: ignore[attr-defined]
+    return int(lengths.filter(lengths > 0).head(1).sum())
 
 
 def _lists(table: Table, values: pl.Series, column: str, width: int, report: Report) -> np.ndarray:

@@ -145,7 +145,9 @@ def apply(
             gaps = np.isnan(block)
             encoding = _with_fill(block, gaps, encoding, fill, standardize)
             if gaps.any() and "fill" in encoding:
-                text = f"{encoding['column']!r} has no number: {encoding['fill']:.10g} is taken for it"
+                fills = encoding["fill"]
+                taken = "the mean of each entry" if isinstance(fills, list) else f"{fills:.10g}"
+                text = f"{encoding['column']!r} has no number: {taken} is taken for it"
                 report.add(table.places.finding("note", "filled-number", text, gaps.any(1)))
             elif gaps.any():
                 missing[encoding["column"]] = gaps.any(1)
@@ -167,9 +169,10 @@ def _with_fill(
     known = encoding.get("fill", fill)
     if standardize:
         encoding = encoding | moments_of(block, gaps.sum(0), known).standard(standardize)
-    if known is None or (known == "mean" and gaps.all()):
+    if "fill" in encoding or known is None or (known == "mean" and gaps.all(0).any()):
         return encoding
-    return encoding | {"fill": float(np.nanmean(block)) if known == "mean" else float(known)}
+    fills = np.nanmean(block, axis=0).tolist() if known == "mean" else [float(known)]
+    return encoding | {"fill": fills if len(fills) > 1 else fills[0]}
 
 
 def _more(columns: list[str], shown: int) -> str:

@@ -43,7 +43,8 @@ class Table:
         """
         for role, column in columns.items():
             kind = self.frame.schema[column]
-            if kind.is_nested() or kind in (pl.Binary, pl.Object):
+            no_weight = role == "weight" and kind.is_temporal()
+            if kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Duration) or no_weight:
                 text = f"{column!r} holds {kind}, but the {role} must be one word or one number"
                 report.add(self.places.finding("error", "unknown-kind", text))
 

@@ -87,7 +87,7 @@ def _read_target(data: Data, nodes: Part, reading: Reading) -> dict[str, Any] | 
         data.y, target = read_labels(nodes.table, nodes.roles.labels, reading.schema, reading.report, known)
         reading.report.add(*check_labels(data.y, nodes.places, target.get("classes")))
         has_label = labelled(data.y)
-    if "split" in nodes.roles.of:
+    if "split" in nodes.roles.of and reading.known is None:
         split = read_split(nodes.table, nodes.roles.of["split"], has_label, reading.report)
         if split is not None:
             data.train_mask, data.val_mask, data.test_mask = split.masks()

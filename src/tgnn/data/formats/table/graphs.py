@@ -17,10 +17,11 @@ from tgnn.data.formats.table.ends import find_graphs, number_nodes_of_graphs, te
 from tgnn.data.formats.table.ids import as_ids
 from tgnn.data.formats.table.labels import read_labels
 from tgnn.data.formats.table.reading import Part, Reading
-from tgnn.data.formats.table.split import parts_of, read_split
+from tgnn.data.formats.table.split import read_split
 from tgnn.data.formats.word_ids import keep_ids
 from tgnn.data.protocols import labelled
-from tgnn.data.report import Places, Report
+from tgnn.data.report import Places, Report, named
+from tgnn.data.splits import parts_of
 
 
 def read_graph_tables(
@@ -53,6 +54,9 @@ def read_graph_tables(
         "edges": reading.open("edges", "edges of graphs"),
     }
     graphs, nodes, edges = parts.values()
+    if unused := [name for name, kind in graphs.roles.features.items() if kind != "ignore"]:
+        text = f"not used: {named(unused)}; features are of nodes and edges"
+        report.add(graphs.places.finding("warning", "ignored-column", text))
     ids = as_ids(graphs.column("id"))
     tell_missing(graphs, [ids], "a graph without an id", report)
     tell_repeated(graphs, ids, "an id that was there before", report)
@@ -103,7 +107,7 @@ def _read_target(graphs: Part, reading: Reading) -> tuple[Tensor | None, dict[st
         y, target = read_labels(graphs.table, graphs.roles.labels, reading.schema, reading.report, known)
         reading.report.add(*check_labels(y, graphs.places, target.get("classes")))
         has_label = labelled(y)
-    if "split" in graphs.roles.of:
+    if "split" in graphs.roles.of and reading.known is None:
         found = read_split(graphs.table, graphs.roles.of["split"], has_label, reading.report)
         if found is not None:
             split = parts_of(found)

@@ -65,8 +65,9 @@ def _check_kinds(table: Table, columns: list[str], task: str | None, report: Rep
         kind = table.frame.schema[column]
         several = isinstance(kind, pl.List | pl.Array) and not kind.inner.is_nested()
         fits = several and len(columns) == 1 and task in (None, "multi-label")
-        if (kind.is_nested() or kind in (pl.Binary, pl.Object)) and not fits:
-            report.fail(table.places.finding("error", "unknown-kind", f"{column!r} holds {kind}, which is no label"))
+        if (kind.is_nested() or kind.is_temporal() or kind in (pl.Binary, pl.Object)) and not fits:
+            text = f"{column!r} holds {kind}, which is no label: write words or numbers"
+            report.fail(table.places.finding("error", "unknown-kind", text))
 
 
 def _guess_task(table: Table, columns: list[str], values: list[pl.Series], report: Report) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 from torch import Tensor
 
 from tgnn.data.formats.table.file import Table
 from tgnn.data.report import Report, named
-from tgnn.data.splits import PARTS, Split, from_column
+from tgnn.data.splits import Split, from_column
 
 
 def read_split(table: Table, column: str, labelled: Tensor | None, report: Report) -> Split | None:
@@ -39,19 +38,6 @@ def read_split(table: Table, column: str, labelled: Tensor | None, report: Repor
     if not len(split.train):
         report.add(table.places.finding("error", "no-training", f"{column!r} puts nothing into 'train'"))
     return split
-
-
-def parts_of(split: Split) -> np.ndarray:
-    """The part that each example is in, as packed graphs store it; -1: in none.
-
-    Example:
-        >>> parts_of(from_column(["train", "", "test"])).tolist()
-        [0, -1, 2]
-    """
-    parts = np.full(split.size, -1)
-    for number, part in enumerate(PARTS):
-        parts[getattr(split, part).numpy()] = number
-    return parts
 
 
 def _is_part(value: str) -> bool:

@@ -68,9 +68,10 @@ class Moments:
         self.mean += apart * count / total
         self.count, self.zeros = self.count + count, self.zeros + zeros
 
-    def all_mean(self) -> float | None:
-        """The mean of all entries; ``None``: there is no number."""
-        return float(self.mean @ self.count / self.count.sum()) if self.count.any() else None
+    def fill(self) -> dict[str, float | list[float]]:
+        """What an encoding keeps of the mean, or of each entry's, to fill in; nothing where an entry has no number."""
+        means = self.mean.tolist()
+        return {"fill": means if len(means) > 1 else means[0]} if self.count.all() else {}
 
     def standard(self, how: Standardize) -> dict[str, list[float]]:
         """What an encoding keeps: ``mean`` and ``deviation`` of each entry; nothing where the column stays as it is.
