@@ -170,8 +170,8 @@ def _show_space(plan: Plan, json: bool) -> None:
     count = f"{plan.trials} trial{'s' * (plan.trials > 1)}"
     out.print(f"{count}, each the mean validation score over {plan.splits} split{'s' * (plan.splits > 1)}")
     if plan.finals > 1:
-        count = len(plan.final_splits)
-        out.print(f"then the {plan.finals} best, and the start, once more, over {count} other splits and seeds")
+        others = len(plan.final_splits)
+        out.print(f"then the {plan.finals} best, and the start, once more, over {others} other splits and seeds")
 
 
 def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | None, command: str, json: bool) -> None:
