@@ -281,7 +281,7 @@ def test_reasons_of_failures_are_told(run, tmp_path, monkeypatch):
 
 
 def test_ctrl_c_stops_all_and_nothing_is_lost(run, tmp_path):
-    words = ["tune", "digits", *QUICK, "--set", "train.epochs=40", "--set", "train.patience=40"]
+    words = ["tune", "digits", *QUICK, "--finals", "0", "--set", "train.epochs=80", "--set", "train.patience=80"]
     with warm.Process(warm.TGNN, *words, "--jobs", "2", "--out", str(tmp_path / "stopped")) as process:
         process.until(lambda: re.search("^trial", process.read("err"), re.M) is not None)
         process.send_signal(signal.SIGINT, to_all=True)

@@ -255,14 +255,14 @@ def _start(processes: int, folder: Path, resume: bool) -> None:
 
 
 def work(words: list[str]) -> int:
-    """One of them. Mistakes of the user's and a wish to stop are results, which end all; who ends otherwise goes on."""
+    """One of them. Mistakes of the user's are results, which end all; who ends otherwise is started again."""
     from tgnn.cli.app import main
 
     sys.argv = ["tgnn", *words]
     try:
         main()
     except SystemExit as end:
-        if end.code not in (0, 1, 2, 130):
+        if end.code not in (0, 1, 2):
             raise
         return int(end.code)
     return 0
