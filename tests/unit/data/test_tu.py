@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch_geometric.datasets import TUDataset
 
+from tgnn.data.catalog import CATALOG
 from tgnn.data.formats.detect import read_path
 from tgnn.data.formats.tu import read_tu
 
@@ -54,6 +55,15 @@ def test_new_files_are_numbered_as_the_old(tmp_path):
         read_tu(tmp_path, "TOY", encoding=known)
     with pytest.raises(ValueError, match="the encoding is one for table"):
         read_tu(tmp_path, "TOY", encoding={"kind": "table"})
+
+
+@pytest.mark.parametrize(("name", "folds"), [("MUTAG", None), ("PROTEINS", [[0], [1]])])
+def test_published_folds_count_in_the_order_of_their_files(tmp_path, name, folds):
+    """MUTAG comes in two orders: files that are not those the folds were drawn from have none."""
+    for part, text in FILES.items():
+        (tmp_path / f"{name}_{part}.txt").write_text(text)
+    (tmp_path / "10fold_test_idx.json").write_text("[[0], [1]]")
+    assert CATALOG[name.lower()].forms[0].read(tmp_path).test_folds == folds
 
 
 def test_files_that_are_not_used_are_told(tmp_path):
