@@ -70,12 +70,12 @@ def as_edge_index(edges: Any, num_nodes: int) -> Tensor:
     return found
 
 
-def from_adjacency(adjacency: Any, num_nodes: int) -> tuple[Tensor, Tensor | None]:
-    """Edges and weights of a SciPy sparse matrix: an entry (i, j) is an edge from i to j; all 1 means no weights.
+def from_adjacency(adjacency: Any, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Edges and weights of a SciPy sparse matrix: an entry (i, j) is an edge from i to j.
 
     Example:
         >>> from_adjacency(scipy.sparse.csr_array([[0, 1], [1, 0]]), 2)
-        (tensor([[0, 1], [1, 0]]), None)
+        (tensor([[0, 1], [1, 0]]), tensor([1., 1.]))
     """
     if adjacency.shape != (num_nodes, num_nodes):
         raise ValueError(f"the adjacency matrix has shape {list(adjacency.shape)}, but there are {num_nodes} nodes")
@@ -84,8 +84,7 @@ def from_adjacency(adjacency: Any, num_nodes: int) -> tuple[Tensor, Tensor | Non
     matrix.sort_indices()
     source = np.repeat(np.arange(num_nodes), np.diff(matrix.indptr))
     edge_index = torch.from_numpy(np.stack([source, matrix.indices]).astype(np.int64))
-    weighted = bool((matrix.data != 1).any())
-    return edge_index, as_edge_weight(matrix.data, matrix.nnz) if weighted else None
+    return edge_index, as_edge_weight(matrix.data, matrix.nnz)
 
 
 def as_edge_weight(weight: Any, num_edges: int) -> Tensor:

@@ -228,6 +228,10 @@ class Estimator(BaseEstimator, ABC):
         lacking = lacks(self.config_.model, self.shape_, found)
         if lacking is not None:
             raise ValueError(f"{name} has learned from {lacking}, and X has none such")
+        if lacks(self.config_.model, found, self.shape_) == "edge weights":
+            raise ValueError(
+                f"{name} has learned from edges without weights, and X has some: leave them out, or fit with them"
+            )
 
     # ---- files -----------------------------------------------------------------------------------------------
 

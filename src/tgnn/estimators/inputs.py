@@ -56,6 +56,18 @@ def as_graph(thing: Any, names: Attributes) -> tuple[Data, Any]:
     )
 
 
+def unweighted_if_whole(data: Data) -> Data:
+    """The graph, of our own, without weights where all are 1: they say nothing.
+
+    Example:
+        >>> unweighted_if_whole(Data(edge_index=torch.tensor([[0], [1]]), edge_weight=torch.ones(1)))
+        Data(edge_index=[2, 1])
+    """
+    if data.edge_weight is not None and bool((data.edge_weight == 1).all()):
+        del data.edge_weight
+    return data
+
+
 def _graph(x: torch.Tensor | None, edge_index: torch.Tensor, **more: torch.Tensor | None) -> Data:
     return Data(x=x, edge_index=edge_index, **{name: value for name, value in more.items() if value is not None})
 

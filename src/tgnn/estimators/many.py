@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from tgnn.data.formats.packed import PackedGraphs, pack
 from tgnn.estimators.arrays import check_finite
 from tgnn.estimators.from_networkx import Attributes
-from tgnn.estimators.inputs import as_graph, is_graph
+from tgnn.estimators.inputs import as_graph, is_graph, unweighted_if_whole
 
 
 def as_graphs(things: Any, names: Attributes) -> tuple[PackedGraphs, list[Any] | Tensor | None]:
@@ -42,7 +42,7 @@ def as_graphs(things: Any, names: Attributes) -> tuple[PackedGraphs, list[Any] |
     for number in range(len(things)):
         try:
             data, y = as_graph(by_place[number], names)
-            graphs.append(_as_first(data, graphs[0] if graphs else None))
+            graphs.append(_as_first(unweighted_if_whole(data), graphs[0] if graphs else None))
             targets.append(_target(y))
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from tgnn.estimators.base import Estimator
 from tgnn.estimators.examples import Examples, as_mask
-from tgnn.estimators.inputs import as_graph, is_graph
+from tgnn.estimators.inputs import as_graph, is_graph, unweighted_if_whole
 from tgnn.estimators.kinds import Classifier, Regressor
 from tgnn.estimators.targets import as_column, is_missing
 
@@ -77,7 +77,7 @@ class NodeEstimator(Estimator):
 
     def _data(self, X: Any) -> tuple[Data, np.ndarray]:
         data, places, _ = self._look(X)
-        return data, places
+        return data if self.shape_.edge_weights else unweighted_if_whole(data), places
 
     def _examples(self, X: Any, y: Any, validation: Any) -> Examples:
         data, places, own = self._look(X)
@@ -94,7 +94,7 @@ class NodeEstimator(Estimator):
                 used &= ~test
         if chosen is not None and not (chosen & used).any():
             raise ValueError("validation has no labelled node: there is nothing to choose the epoch by")
-        return Examples(data, places[used], y[used], None if chosen is None else chosen[used])
+        return Examples(unweighted_if_whole(data), places[used], y[used], None if chosen is None else chosen[used])
 
     def _truth(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         _, places, own = self._look(X)

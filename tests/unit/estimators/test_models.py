@@ -5,6 +5,7 @@ from __future__ import annotations
 import networkx
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import degree
@@ -65,6 +66,21 @@ def test_weights_that_were_learned_from_must_be_there(club):
     with pytest.raises(ValueError, match="NodeClassifier has learned from edge weights, and X has none such"):
         model.predict(plain)
     assert NodeClassifier(model="gin", **QUICK).fit(club).predict(plain).shape == (34,)
+
+
+def test_weights_that_are_all_1_are_none(club):
+    half = club.edge_index.new_full((club.num_edges,), 1, dtype=torch.float) / 2
+    ones = scipy.sparse.coo_array((np.ones(club.num_edges), club.edge_index.numpy()), shape=(34, 34))
+    halves = scipy.sparse.coo_array((half.numpy(), club.edge_index.numpy()), shape=(34, 34))
+    x = club.x.numpy()
+    weighted = NodeClassifier(model="gcn", **QUICK).fit((x, halves), club.y)
+    assert not np.allclose(weighted.predict_proba((x, ones)), weighted.predict_proba((x, halves)))
+    plain = NodeClassifier(model="gcn", **QUICK).fit((x, ones), club.y)
+    whole = Data(x=club.x, edge_index=club.edge_index, edge_weight=torch.ones(club.num_edges))
+    assert np.array_equal(plain.predict_proba(whole), plain.predict_proba((x, club.edge_index)))
+    assert whole.edge_weight is not None
+    with pytest.raises(ValueError, match="NodeClassifier has learned from edges without weights, and X has some"):
+        plain.predict((x, halves))
 
 
 def test_positions_are_read_where_a_model_is_told_to():
