@@ -51,6 +51,10 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     final = study["finals"][0]  # judged once more, on other splits
     assert final["score"] == max(t["score"] for t in study["finals"])
     assert len(final["scores"]) == 3
+    count = len(study["finals"])
+    assert f"; 0 of {count} judged once more on other splits\n" in err  # beside the last trial: what comes now
+    assert err.count(", once more: ") == count
+    assert f"{count} judged once more on other splits, the best {final['score']:.4f} (trial {final['number']})" in out
     best = next(t for t in study["trials"] if t["number"] == final["number"])
 
     text = (folder / "best.yaml").read_text()
@@ -77,6 +81,7 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     assert code == 0
     assert "going on with a study: 5 of 5 trials done" in err
     assert "trial 0: " not in err
+    assert "once more: " not in err
 
 
 def test_a_recipe_goes_over_that_of_the_package(run, tmp_path):

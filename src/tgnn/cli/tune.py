@@ -229,7 +229,7 @@ def _command(plan: Plan, recipe: Path | None, study: str | None, search: list[st
 
 @contextlib.contextmanager
 def _watch(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
-    """A table of the best so far; off a terminal a line for every trial that ends."""
+    """A table of the best so far; off a terminal a line for every trial that ends, and when it is judged once more."""
     if quiet:
         yield lambda result: None
         return
@@ -245,19 +245,19 @@ def _watch(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
 
             yield show
         return
-    said: set[int] | None = None
+    said: set[str] | None = None
 
     def tell(result: StudyResult) -> None:
         nonlocal said
-        ended = [trial for trial in result.trials if trial.state != "running"]
+        ended = [f"trial {trial.number}: {_score(trial)}" for trial in result.trials if trial.state != "running"]
+        ended += [f"trial {trial.number}, once more: {_score(trial)}" for trial in result.finals]
         if said is None and ended:
             err.print(f"going on with a study: {_sum_up(result)}", highlight=False, soft_wrap=True)
-            said = {trial.number for trial in ended}
-        fresh = [trial for trial in ended if trial.number not in (said or ())]
-        said = {trial.number for trial in ended}
-        for trial in fresh:
-            text = f"trial {trial.number}: {_score(trial)}; {_sum_up(result)}"
-            err.print(text, markup=False, highlight=False, soft_wrap=True)
+            said = set(ended)
+        for text in ended:
+            if text not in (said or ()):
+                err.print(f"{text}; {_sum_up(result)}", markup=False, highlight=False, soft_wrap=True)
+        said = set(ended)
 
     yield tell
 
@@ -276,10 +276,13 @@ def _sum_up(result: StudyResult) -> str:
     if result.ranking:
         first = result.ranking[0]
         words += f", best validation {result.metric} {first.score:.4f} (trial {first.number})"
+    if result.finals or result.finals_left:
+        judged = len(result.finals)
+        of_all = f" of {judged + result.finals_left}" if result.finals_left else ""
+        words += f"; {judged}{of_all} judged once more on other {result.unit}s"
     if result.finals:
         first = result.finals[0]
-        words += f"; {len(result.finals)} judged once more on other {result.unit}s, "
-        words += f"the best {first.score:.4f} (trial {first.number})"
+        words += f", the best {first.score:.4f} (trial {first.number})"
     return words
 
 
