@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tgnn.baselines.registry import count_hops
 from tgnn.data.catalog import CATALOG
 from tgnn.data.load import find_entry
 from tgnn.paper import Figure, find_figure
 from tgnn.reproduce.result import CellResult
 from tgnn.training.check import check_model
 from tgnn.training.config import Config
-from tgnn.training.recipes import recipe_for, resolve
+from tgnn.training.recipes import resolve
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,6 @@ _NEVER = {
     "model.name": "give --models",
     "train.seed": "seeds are 0, 1, ... for as many as --runs says",
 }
-_SCHEDULE = {"schedule": "constant", "warmup": 0, "clip": None}
-"""What goes with the number of epochs."""
-
 Row = tuple[str, str, Mapping[str, Any]]
 """Name of a row, its model, and settings beside the recipe's."""
 
@@ -99,7 +95,7 @@ class Experiment:
         """The cells that are asked for, row by row; settings that cannot be are an error."""
         self._check(ask)
         found = [
-            Cell(row, column, _config(model, data, {**own, **more, **ask.changes}))
+            Cell(row, column, resolve(data, model, CATALOG[data].level, changes={**own, **more, **ask.changes}))
             for (row, model, own), (column, (data, more)) in self._places(ask)
         ]
         if self.rows and not found:
@@ -194,20 +190,3 @@ def _check_models(cells: Sequence[Cell]) -> None:
     levels = [(CATALOG[cell.config.data.name].level, cell.config) for cell in cells]
     for (level, _), config in {(level, config.model.model_dump_json()): config for level, config in levels}.items():
         check_model(config, level)
-
-
-def _config(model: str, data: str, changes: Mapping[str, Any]) -> Config:
-    """The recipe of the model; data, budget and schedule of every row are those of tgnn's recipe for the data set.
-
-    But how features are scaled, and by what the epoch is chosen, is each model's own choice: searches choose it.
-    """
-    level = CATALOG[data].level
-    ours, theirs = recipe_for(data, "tgnn", level), recipe_for(data, model, level)
-    same = {f"{part}.{key}": value for part in ("data", "train") for key, value in ours.get(part, {}).items()}
-    same |= {f"data.{key}": value for key, value in theirs.get("data", {}).items() if key == "features"}
-    same["train.choose"] = theirs.get("train", {}).get("choose", "metric")
-    same |= {f"optimizer.{key}": ours.get("optimizer", {}).get(key, default) for key, default in _SCHEDULE.items()}
-    settings = resolve(data, model, level).model
-    if level == "node" and count_hops(model, settings.layers, settings.arguments) == 0:  # it cannot be sampled for
-        same = {key: value for key, value in same.items() if key not in ("train.sample", "train.batch_size")}
-    return resolve(data, model, level, changes={**same, **changes})

@@ -1,4 +1,4 @@
-"""Settings that are good for a data set and a model: one YAML file per cell of the paper, and defaults for the rest."""
+"""Settings that are good for a data set and a model: YAML files for some pairs, and defaults for the rest."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from tgnn.training.config import Config, WrongConfig, make_config, with_changes
 
 _FAN_OUT, _BATCH = 10, 1024
 """Neighbours of a node, and nodes in a step, where a graph is on disk and nobody says."""
+_SCHEDULE = {"schedule": "constant", "warmup": 0, "clip": None}
+"""What goes with the number of epochs."""
 
 
 def recipe_for(data: str, model: str, level: str = "node") -> dict[str, Any]:
     """The settings of the recipe for a data set and a model, or of the default for its level.
+
+    On a data set of the catalogue data, budget and schedule are those of tgnn's recipe there, for every model. But how
+    features are scaled, and by what the epoch is chosen, is each model's own choice: searches choose it.
 
     Args:
         data: Name of the data set.
@@ -29,7 +34,30 @@ def recipe_for(data: str, model: str, level: str = "node") -> dict[str, Any]:
     Example:
         >>> recipe_for("cora", "tgnn")["data"]["split"]
         'per-class-quota'
+        >>> recipe_for("zinc", "gin", "graph")["train"] == recipe_for("zinc", "tgnn", "graph")["train"]
+        True
     """
+    own = _find(data, model, level)
+    return own if model == "tgnn" or data not in CATALOG else _beside(_find(data, "tgnn", level), own)
+
+
+def _beside(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe with the data, the budget and the schedule of another."""
+    same = {part: {**theirs.get(part, {}), **ours.get(part, {})} for part in ("data", "train")}
+    same["data"] |= {key: value for key, value in theirs.get("data", {}).items() if key == "features"}
+    if "choose" in same["train"]:
+        same["train"]["choose"] = theirs.get("train", {}).get("choose", "metric")
+    schedule = {key: ours.get("optimizer", {}).get(key, default) for key, default in _SCHEDULE.items()}
+    if sample := same["train"].pop("sample", None):
+        model = make_config({"data": {"name": ""}, "model": theirs["model"]}).model
+        if hops := count_hops(model.name, model.layers, model.arguments):  # as many numbers as steps that it sees
+            same["train"]["sample"] = [*sample[:hops], *sample[-1:] * (hops - len(sample))]
+        else:  # it learns from the whole graph
+            same["train"].pop("batch_size", None)
+    return {**theirs, **same, "optimizer": {**theirs.get("optimizer", {}), **schedule}}
+
+
+def _find(data: str, model: str, level: str) -> dict[str, Any]:
     tables = (
         [] if data not in CATALOG else sorted(files("tgnn").joinpath("recipes").iterdir(), key=lambda table: table.name)
     )
@@ -37,7 +65,7 @@ def recipe_for(data: str, model: str, level: str = "node") -> dict[str, Any]:
         file = table / data / f"{model}.yaml"
         if file.is_file():
             return _parse(file.read_text(encoding="utf-8"), str(file))
-    file = files("tgnn").joinpath("recipes", "default", level, f"{model}.yaml")
+    file = files("tgnn") / "recipes" / "default" / level / f"{model}.yaml"
     return _parse(file.read_text(encoding="utf-8"), str(file)) if file.is_file() else {"model": {"name": model}}
 
 

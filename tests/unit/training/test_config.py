@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tgnn.baselines.registry import MODELS, count_hops
+from tgnn.data.catalog import CATALOG
 from tgnn.training.check import check_model
 from tgnn.training.config import WrongConfig, all_keys, make_config, with_changes
 from tgnn.training.recipes import read_recipe, recipe_for, resolve
@@ -135,3 +137,25 @@ def test_every_recipe_of_the_package_is_valid():
                 resolve(data.name, file.name.removesuffix(".yaml"), "node")
                 count += 1
     assert count >= 10
+
+
+@pytest.mark.parametrize("data", sorted(CATALOG))
+def test_all_models_have_the_data_and_the_budget_of_tgnn_on_a_data_set(data):
+    level = CATALOG[data].level
+    ours = resolve(data, "tgnn", level)
+    for name, model in MODELS.items():
+        if model.builder(level) is None:
+            continue
+        theirs = resolve(data, name, level)
+        own = {"features": theirs.data.features}
+        if data == "ogbn-proteins":  # these have no use for them
+            own["edge_features"] = theirs.data.edge_features
+        assert theirs.data == ours.data.model_copy(update=own), name
+        own = {"choose": theirs.train.choose, "sample": theirs.train.sample}
+        if ours.train.sample:
+            hops = count_hops(name, theirs.model.layers, theirs.model.arguments)
+            assert len(theirs.train.sample or ()) == hops
+            own |= {} if hops else {"batch_size": None}
+        assert theirs.train == ours.train.model_copy(update=own), name
+        for key in ("schedule", "warmup", "clip"):
+            assert getattr(theirs.optimizer, key) == getattr(ours.optimizer, key), name
