@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 from torch_geometric.utils import add_self_loops
 
-from tgnn.data.formats.planetoid import read_planetoid
+from tgnn.data import load
 
 
 def uniform(nodes: int, edges: int, seed: int = 0) -> Tensor:
@@ -25,9 +27,29 @@ def power_law(nodes: int, edges: int, largest: int, seed: int = 0) -> Tensor:
     return torch.stack([src, dst[torch.randperm(edges, generator=generator)]])
 
 
+@cache
+def named(name: str, folder: Path) -> Data | None:
+    """A data set, out of the folder or from where ``tgnn train`` has it; ``None`` where it cannot be had."""
+    try:
+        return load(name, root=folder if folder.is_dir() else None)
+    except OSError as error:
+        print(str(error).splitlines()[0], flush=True)
+        return None
+
+
 def cora(folder: Path) -> tuple[Tensor, int, str]:
-    """Cora's citations with self-loops where its files are, else a random graph of its size; and which it was."""
-    raw = folder / "planetoid" / "Cora" / "raw"
-    if not raw.exists():
+    """Cora's citations with self-loops, else a random graph of its size; and which it was."""
+    data = named("cora", folder)
+    if data is None:
         return uniform(2708, 13_264), 2708, "random graph of Cora's size"
-    return add_self_loops(read_planetoid(raw, "cora").edge_index)[0], 2708, "Cora"
+    return add_self_loops(data.edge_index)[0], 2708, "Cora"
+
+
+def computers(folder: Path) -> Data | None:
+    """Amazon Computers, each row of its features divided by its sum."""
+    data = named("amazon-computers", folder)
+    if data is None:
+        return None
+    dense = data.x.to_dense()
+    x = (dense / dense.sum(1, keepdim=True).clamp(min=1)).to_sparse_csr()
+    return Data(x=x, edge_index=data.edge_index, y=data.y)

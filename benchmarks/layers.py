@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
@@ -14,39 +12,6 @@ from torch_geometric.nn import GCN, MessagePassing
 from torch_geometric.utils import add_self_loops
 
 from tgnn import TGNN
-from tgnn.data.formats.gnn_benchmark import read_gnn_benchmark
-from tgnn.data.formats.planetoid import read_planetoid
-
-
-def cora(folder: Path) -> Data | None:
-    """Cora with its 140 labelled nodes, or ``None`` where its files are not."""
-    raw = folder / "planetoid" / "Cora" / "raw"
-    return read_planetoid(raw, "cora") if raw.exists() else None
-
-
-def computers(folder: Path) -> Data | None:
-    """Amazon Computers, each row of its features divided by its sum."""
-    path = folder / "amazon" / "Computers" / "raw" / "amazon_electronics_computers.npz"
-    if not path.exists():
-        return None
-    data = read_gnn_benchmark(path)
-    dense = data.x.to_dense()
-    data.x = (dense / dense.sum(1, keepdim=True).clamp(min=1)).to_sparse_csr()
-    return data
-
-
-def blogcatalog(folder: Path) -> Data | None:
-    """Bloggers with their groups; the features are the identity: each node is one of a kind."""
-    path = folder / "blogcatalog" / "blogcatalog.npz"
-    if not path.exists():
-        return None
-    arrays = np.load(path)
-    edges, member = (torch.from_numpy(arrays[name].astype(np.int64)).t() for name in ("edge", "member"))
-    n = int(arrays["num_nodes"])
-    y = torch.zeros(n, int(arrays["num_labels"]))
-    y[member[0], member[1]] = 1
-    eye = torch.sparse_csr_tensor(torch.arange(n + 1), torch.arange(n), torch.ones(n), (n, n), check_invariants=False)
-    return Data(x=eye, edge_index=torch.cat([edges, edges.flip(0)], 1), y=y, num_nodes=n)
 
 
 class PyGProducts(torch.nn.Module):

@@ -12,7 +12,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
-from benchmarks.layers import PyGProducts, computers, cora
+from benchmarks.graphs import computers, named
+from benchmarks.layers import PyGProducts
 from tgnn.baselines import MODELS, build_model
 from tgnn.baselines.eigenvector import eigenvectors
 from tgnn.baselines.shape import Shape
@@ -313,7 +314,7 @@ def step_of(model: torch.nn.Module, data: Data) -> Callable[[], None]:
 def contenders(folder: Path) -> dict[str, tuple[Callable[[], None] | None, Callable[[], None]]]:
     """For every model and level, the direct step (where PyG has the model) and ours."""
     found: dict[str, tuple[Callable[[], None] | None, Callable[[], None]]] = {}
-    networks = {"Cora": cora(folder), "Amazon Computers": computers(folder)}
+    networks = {"Cora": named("cora", folder), "Amazon Computers": computers(folder)}
     batch = molecules()
     degrees = torch.bincount(torch.bincount(batch.edge_index[1], minlength=batch.num_nodes))
     for name, model in MODELS.items():
