@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -112,8 +113,9 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        """Columns in their order."""
-        return list(dict.fromkeys(cell.column for cell in self.cells))
+        """Columns in their order: that of the row that has most of them."""
+        size = Counter(cell.row for cell in self.cells)
+        return list(dict.fromkeys(cell.column for cell in sorted(self.cells, key=lambda cell: -size[cell.row])))
 
     @property
     def all_notes(self) -> list[str]:

@@ -66,6 +66,11 @@ def result() -> Result:
     )
 
 
+def test_columns_keep_their_order_where_the_first_row_has_few_of_them():
+    few = Result("t", "t", [cell("a", "y", [0.1]), cell("b", "x", [0.1]), cell("b", "y", [0.1])])
+    assert few.columns == ["x", "y"]
+
+
 def test_every_row_of_every_table_can_be_resolved():
     for experiment in EXPERIMENTS.values():
         for one in experiment.cells(Ask()):
