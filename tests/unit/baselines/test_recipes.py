@@ -74,6 +74,5 @@ def test_recipes_for_ogb(data, name):
 
 
 @pytest.mark.parametrize(("data", "heads"), [("", 1), ("cora", 1), ("citeseer", 1), ("pubmed", 8)])
-def test_heads_of_gat_are_the_authors(data, heads):
-    arguments = resolve(data, "gat", "node").model.arguments
-    assert (arguments["heads"], arguments["out_heads"]) == (8, heads)
+def test_last_heads_of_gat_are_the_authors(data, heads):
+    assert resolve(data, "gat", "node").model.arguments["out_heads"] == heads
