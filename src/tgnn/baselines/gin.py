@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from torch_geometric.nn import GINConv, GINEConv
+from torch import Tensor
+from torch_geometric.nn import GINConv, GINEConv, MessagePassing, SumAggregation
 from torch_geometric.nn.models import GIN, MLP
 
 from tgnn.baselines.network import NodeNetwork, node_input
 from tgnn.baselines.pooled import Pooled
+from tgnn.baselines.propagation import PLAIN_PROPAGATE, only_sums
 from tgnn.baselines.readout import Readout
 from tgnn.baselines.shape import Shape
+from tgnn.ops import neighbor_sum
+
+
+class SummingConv(GINConv):
+    """PyG's ``GINConv``, whose sum has no row for each edge."""
+
+    propagate = PLAIN_PROPAGATE
+
+    def forward(self, x: Tensor, edge_index: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        plain = isinstance(x, Tensor) and not args and not kwargs and isinstance(self.aggr_module, SumAggregation)
+        if not plain or not only_sums(self, x, edge_index):
+            out: Tensor = super().forward(x, edge_index, *args, **kwargs)
+            return out
+        out = self.nn(neighbor_sum(x, edge_index) + (1 + self.eps) * x)
+        return out
+
+
+class SummingGIN(GIN):
+    """PyG's ``GIN`` of such layers."""
+
+    def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> MessagePassing:
+        return SummingConv(super().init_conv(in_channels, out_channels, **kwargs).nn, **kwargs)
 
 
 def build_gin(
@@ -26,7 +50,7 @@ def build_gin(
 ) -> NodeNetwork:
     """PyG's ``GIN``, Eq. (4.1) of Xu et al."""
     encoder, width = node_input(shape, hidden)
-    gnn = GIN(width, hidden, layers, shape.outputs, dropout=dropout, train_eps=train_eps, norm="batch_norm")
+    gnn = SummingGIN(width, hidden, layers, shape.outputs, dropout=dropout, train_eps=train_eps, norm="batch_norm")
     return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
 
 
@@ -53,5 +77,5 @@ def build_graph_gin(
 def gin_layer(shape: Shape, hidden: int, train_eps: bool) -> torch.nn.Module:
     """One layer of the common network, which uses the features of edges where there are any."""
     mlp = MLP([hidden, hidden, hidden], norm="batch_norm")
-    kind: type[torch.nn.Module] = GINConv if shape.edge_features is None else GINEConv
+    kind: type[torch.nn.Module] = SummingConv if shape.edge_features is None else GINEConv
     return kind(mlp, train_eps=train_eps)

@@ -111,7 +111,7 @@ def test_explainers_can_look_into_layers_that_are_made_of_pygs():
         if kind.__module__.startswith("tgnn.baselines") and kind.__base__ is not MessagePassing
     ]
     names = {kind.__name__ for kind in ours}
-    assert {"_Conv", "NodewisePNAConv", "MapFirst", "PersonalizedPageRank", "_Separate"} <= names
+    assert {"_Conv", "SummingConv", "NodewisePNAConv", "MapFirst", "PersonalizedPageRank", "_Separate"} <= names
     for kind in ours:
         own = vars(kind)
         assert own.get("_orig_propagate", own.get("propagate")) is MessagePassing.propagate, kind

@@ -8,10 +8,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import APPNP, MixHopConv
-from torch_geometric.nn.models import GCN, GraphSAGE
+from torch_geometric.nn.models import GCN, GIN, GraphSAGE
 
 from tgnn.baselines import MODELS, build_model, h2gcn
 from tgnn.baselines.appnp import PersonalizedPageRank
+from tgnn.baselines.gin import SummingGIN
 from tgnn.baselines.gprgnn import GeneralizedPageRank
 from tgnn.baselines.mixhop import MapFirst
 from tgnn.baselines.node2vec import random_walk
@@ -150,6 +151,24 @@ def test_steps_are_those_of_pyg(ours, pyg, weighted, explained):
             set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
     wanted = pyg(data.x, data.edge_index, weight)
     torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"aggr": "mean"}, {"aggr": "max"}, {"flow": "target_to_source"}])
+@pytest.mark.parametrize("explained", [False, True])
+def test_sums_of_gin_are_those_of_pyg(settings, explained):
+    data, _ = random_graph(3, directed=True)
+    ours, pyg = (kind(6, 5, 2, 3, train_eps=True, **settings).double() for kind in (SummingGIN, GIN))
+    with torch.no_grad():
+        ours.convs[0].eps.fill_(0.3)
+    pyg.load_state_dict(ours.state_dict())
+    grads = []
+    for model in (ours, pyg):
+        if explained:
+            set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
+        x = data.x.double().requires_grad_()
+        out = model(x, data.edge_index)
+        grads.append((out, *torch.autograd.grad(out.square().sum(), [x, model.convs[0].eps])))
+    torch.testing.assert_close(*grads)
 
 
 def test_a_hook_sees_messages():
