@@ -63,7 +63,7 @@ def _settings(name: str, level: str, build: Any) -> dict[str, Any]:
 
 
 def _count(name: str, level: str) -> int:
-    """Parameters of the model as its default recipe has it, on Cora or ZINC."""
+    """Parameters of the model as its default recipe has it, on Cora or ZINC with bonds."""
     from tgnn.baselines.shape import Shape
     from tgnn.training.check import build_quietly
     from tgnn.training.recipes import resolve
@@ -81,7 +81,9 @@ def _show_all(rows: list[dict[str, Any]]) -> None:
         counts = " ".join(f"{count:,}" for count in row["parameters"].values())
         table.add_row(row["name"], " ".join(row["tasks"]), counts, row["idea"], row["paper"])
     print_table(table)
-    out.print("\nParameters: of the default recipe, on Cora (node) and ZINC (graph). `tgnn models NAME` tells more.")
+    out.print(
+        "\nParameters: of the default recipe, on Cora (node), ZINC with bonds (graph). `tgnn models NAME` tells more."
+    )
 
 
 def _show_one(row: dict[str, Any]) -> None:
@@ -92,8 +94,9 @@ def _show_one(row: dict[str, Any]) -> None:
     out.print(f"needs {', '.join(row['needs']) or 'nothing but edges'}")
     for level in row["tasks"]:
         data = _REFERENCE[level]
+        bonds = " with bonds" if level == "graph" else ""
         uses = "".join(f", uses {part}" for part in row["uses"][level])
-        out.print(f"\n{level} tasks, {row['parameters'][data]:,} parameters on {data}{uses}")
+        out.print(f"\n{level} tasks, {row['parameters'][data]:,} parameters on {data}{bonds}{uses}")
         table = Table("setting", "default recipe", "a search tries", box=None, pad_edge=False)
         settings, search = row["settings"][level], row["search"][level]
         for key, value in settings.items():

@@ -48,12 +48,6 @@ def _beside(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any
     if "choose" in same["train"]:
         same["train"]["choose"] = theirs.get("train", {}).get("choose", "metric")
     schedule = {key: ours.get("optimizer", {}).get(key, default) for key, default in _SCHEDULE.items()}
-    if sample := same["train"].pop("sample", None):
-        model = make_config({"data": {"name": ""}, "model": theirs["model"]}).model
-        if hops := count_hops(model.name, model.layers, model.arguments):  # as many numbers as steps that it sees
-            same["train"]["sample"] = [*sample[:hops], *sample[-1:] * (hops - len(sample))]
-        else:  # it learns from the whole graph
-            same["train"].pop("batch_size", None)
     return {**theirs, **same, "optimizer": {**theirs.get("optimizer", {}), **schedule}}
 
 
@@ -97,6 +91,8 @@ def resolve(
 ) -> Config:
     """The recipe, then the user's own file, then single settings.
 
+    A recipe's ``train.sample`` is cut to the steps that the model sees; one that sees farther learns from whole graphs.
+
     Args:
         data: Name of the data set, or a path.
         model: Name of the model.
@@ -105,17 +101,25 @@ def resolve(
         changes: Single settings, as ``section.key``.
     """
     settings = recipe_for(data, model, level)
+    train = settings.get("train", {})
+    sampling = {key: train.pop(key, None) for key in ("sample", "batch_size")} if train.get("sample") else {}
     on_disk = data not in CATALOG and is_on_disk(data)
     for section, fields in [*(_on_disk(data) if on_disk and model == "tgnn" else {}).items(), *(own or {}).items()]:
         settings[section] = {**settings.get(section, {}), **fields}
+    if "train.sample" in (changes or {}) or "sample" in (own or {}).get("train", {}):
+        sampling = {}
     named = {"data.name": data, "model.name": model}
     build = MODELS[model].builder(level) if model in MODELS else None
     own_keys = [f"model.{key}" for key in settings_of(build)] if build is not None else []
     config = make_config(with_changes(settings, {**named, **(changes or {})}, own_keys))
+    hops = count_hops(model, config.model.layers, config.model.arguments)
+    fitted: dict[str, Any] = {}
     if on_disk and config.train.sample is None:
-        hops = count_hops(model, config.model.layers, config.model.arguments)
-        config = make_config(with_changes(config.model_dump(mode="json"), {"train.sample": (_FAN_OUT,) * hops or None}))
-    return config
+        fitted = {"train.sample": (_FAN_OUT,) * hops or None}
+    elif sampling and 0 < hops <= len(sampling["sample"]):
+        batch = config.train.batch_size or sampling["batch_size"]
+        fitted = {"train.sample": sampling["sample"][:hops], "train.batch_size": batch}
+    return make_config(with_changes(config.model_dump(mode="json"), fitted)) if fitted else config
 
 
 def _on_disk(path: str) -> dict[str, dict[str, Any]]:

@@ -139,6 +139,19 @@ def test_every_recipe_of_the_package_is_valid():
     assert count >= 10
 
 
+def test_a_recipe_s_sample_is_cut_to_what_the_model_sees_and_the_users_is_not():
+    for layers, sample in ((1, (15,)), (2, (15, 10)), (3, (15, 10, 5))):
+        assert resolve("ogbn-products", "gat", "node", changes={"model.layers": layers}).train.sample == sample
+    far = resolve("ogbn-products", "appnp", "node", changes={"model.steps": 10}).train
+    assert (far.sample, far.batch_size) == (None, None)
+    mine = {"train.sample": (7, 7), "train.batch_size": 64, "model.layers": 2}
+    assert resolve("ogbn-products", "tgnn", "node", changes=mine).train.sample == (7, 7)
+    assert resolve("ogbn-products", "tgnn", "node", changes=mine).train.batch_size == 64
+    assert resolve("ogbn-products", "tgnn", "node", own={"train": {"sample": None}}).train.sample is None
+    with pytest.raises(WrongConfig, match="3 layers need 3 numbers"):
+        resolve("ogbn-products", "tgnn", "node", changes={"train.sample": (7, 7)})
+
+
 @pytest.mark.parametrize("data", sorted(CATALOG))
 def test_all_models_have_the_data_and_the_budget_of_tgnn_on_a_data_set(data):
     level = CATALOG[data].level
@@ -154,8 +167,8 @@ def test_all_models_have_the_data_and_the_budget_of_tgnn_on_a_data_set(data):
         own = {"choose": theirs.train.choose, "sample": theirs.train.sample}
         if ours.train.sample:
             hops = count_hops(name, theirs.model.layers, theirs.model.arguments)
-            assert len(theirs.train.sample or ()) == hops
-            own |= {} if hops else {"batch_size": None}
+            assert theirs.train.sample == (ours.train.sample[:hops] or None if hops <= 3 else None)
+            own |= {} if theirs.train.sample else {"batch_size": None}
         assert theirs.train == ours.train.model_copy(update=own), name
         for key in ("schedule", "warmup", "clip"):
             assert getattr(theirs.optimizer, key) == getattr(ours.optimizer, key), name
