@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import add_self_loops
 
 from tgnn.data import load
+from tgnn.data.scale import scale_rows
 
 
 def uniform(nodes: int, edges: int, seed: int = 0) -> Tensor:
@@ -50,6 +51,4 @@ def computers(folder: Path) -> Data | None:
     data = named("amazon-computers", folder)
     if data is None:
         return None
-    dense = data.x.to_dense()
-    x = (dense / dense.sum(1, keepdim=True).clamp(min=1)).to_sparse_csr()
-    return Data(x=x, edge_index=data.edge_index, y=data.y)
+    return Data(x=scale_rows(data.x, "row-sum"), edge_index=data.edge_index, y=data.y)
