@@ -84,6 +84,22 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     assert "once more: " not in err
 
 
+def test_a_final_that_fails_is_told(run, tmp_path, monkeypatch):
+    def score(config, tell):
+        if config.train.seed >= 1001 and config.model.hidden == 8:  # a seed of the finals
+            raise ValueError("the loss became nan")
+        return config.model.hidden / 100
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tgnn.tuning.work.validation_score", score)
+    code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden=4,8")
+    assert code == 0, err
+    failed = json.loads(Path("runs/tune/karate-gcn/study.json").read_text())["finals_failed"]
+    assert {trial["values"]["model.hidden"] for trial in failed} == {8}
+    assert f"trial {failed[0]['number']}, once more: failed (the loss became nan)" in err
+    assert f"{len(failed)} failed when judged once more, the first trial {failed[0]['number']}: the loss" in err
+
+
 def test_a_recipe_goes_over_that_of_the_package(run, tmp_path):
     """The packaged recipe of tgnn for cora sets ``optimizer.cp_lr``; the best of the search does not."""
     from tgnn.training.recipes import recipe_for

@@ -197,10 +197,10 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
             {"recipe": str(folder / RECIPE), "best": dataclasses.asdict(best), "study": dataclasses.asdict(result)}
         )
         return
-    failed = [trial for trial in result.trials if trial.state == "failed"]
-    if failed:
-        first = f"trial {failed[0].number}: {failed[0].reason}"
-        err.print(f"{len(failed)} failed, the first {first}", markup=False, highlight=False, soft_wrap=True)
+    for when, trials in (("", result.trials), (" when judged once more", result.finals_failed)):
+        if failed := [trial for trial in trials if trial.state == "failed"]:
+            first = f"trial {failed[0].number}: {failed[0].reason}"
+            err.print(f"{len(failed)} failed{when}, the first {first}", markup=False, highlight=False, soft_wrap=True)
     console.print_table(_table(result, 10))
     out.print(_sum_up(result), highlight=False, soft_wrap=True)
     recipe = folder / RECIPE
@@ -250,7 +250,9 @@ def _watch(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
     def tell(result: StudyResult) -> None:
         nonlocal said
         ended = [f"trial {trial.number}: {_score(trial)}" for trial in result.trials if trial.state != "running"]
-        ended += [f"trial {trial.number}, once more: {_score(trial)}" for trial in result.finals]
+        ended += [
+            f"trial {trial.number}, once more: {_score(trial)}" for trial in [*result.finals, *result.finals_failed]
+        ]
         if said is None and ended:
             err.print(f"going on with a study: {_sum_up(result)}", highlight=False, soft_wrap=True)
             said = set(ended)
@@ -276,9 +278,9 @@ def _sum_up(result: StudyResult) -> str:
     if result.ranking:
         first = result.ranking[0]
         words += f", best validation {result.metric} {first.score:.4f} (trial {first.number})"
-    if result.finals or result.finals_left:
-        judged = len(result.finals)
-        of_all = f" of {judged + result.finals_left}" if result.finals_left else ""
+    judged, others = len(result.finals), result.finals_left + len(result.finals_failed)
+    if judged or others:
+        of_all = f" of {judged + others}" if others else ""
         words += f"; {judged}{of_all} judged once more on other {result.unit}s"
     if result.finals:
         first = result.finals[0]

@@ -64,7 +64,8 @@ def _so_far(study: StudyResult) -> list[str]:
     if best is not None:
         words += f"; the best, trial {best.number}, has validation {study.metric} {metric(best.score)}"
         if study.finals:
-            words += f" ({len(study.finals)} were judged once more, on other {study.unit}s)"
+            failed = f"; {len(study.finals_failed)} failed there" if study.finals_failed else ""
+            words += f" ({len(study.finals)} were judged once more, on other {study.unit}s{failed})"
     running = study.count("running")
     words += f"; {running} running when this was written." if running else "."
     later = "How much each setting matters is told when the search ends."
@@ -95,10 +96,10 @@ def _names(keys: Sequence[str]) -> dict[str, str]:
 
 def _trials(study: StudyResult, shown: Sequence[Trial], key: str) -> Table:
     names = _names(list(study.space))
-    reasons = any(trial.reason for trial in shown)
-    finals = {trial.number: trial for trial in study.finals}
-    judged = [study.metric, "on other splits"] if finals else [study.metric]
-    headers = ["trial", "state", *judged, "seconds", *names.values(), *(["reason"] if reasons else [])]
+    finals = {trial.number: trial for trial in [*study.finals, *study.finals_failed]}
+    reasons = {trial.number: trial.reason or finals.get(trial.number, trial).reason for trial in shown}
+    judged = [study.metric, f"on other {study.unit}s"] if finals else [study.metric]
+    headers = ["trial", "state", *judged, "seconds", *names.values(), *(["reason"] if any(reasons.values()) else [])]
     rows = []
     for trial in shown:
         row = [
@@ -108,7 +109,8 @@ def _trials(study: StudyResult, shown: Sequence[Trial], key: str) -> Table:
             Cell(rate(number(trial.seconds)), number(trial.seconds)),
             *(_setting(trial, name) for name in names),
         ]
-        rows.append([*row, *([Cell(trial.reason, trial.reason or None)] if reasons else [])])
+        reason = reasons[trial.number]
+        rows.append([*row, *([Cell(reason, reason or None)] if any(reasons.values()) else [])])
     note = "Under a score: that of each split."
     return Table(key, headers, rows, note, frozenset(range(2, 3 + len(judged))))
 
@@ -118,7 +120,11 @@ def _scores(trial: Trial, finals: Mapping[int, Trial], best: Trial | None) -> li
     is_best = best is not None and trial.number == best.number
     if not finals:
         return [_score(trial, is_best)]
-    return [_score(trial, False), _score(finals[trial.number], is_best) if trial.number in finals else Cell("")]
+    final = finals.get(trial.number)
+    if final is None or final.score is None:
+        words = final.state if final else ""
+        return [_score(trial, False), Cell(words, words or None, tone=_TONES.get(words, ""))]
+    return [_score(trial, False), _score(final, is_best)]
 
 
 def _score(trial: Trial, is_best: bool) -> Cell:

@@ -112,14 +112,19 @@ def resolve(
     build = MODELS[model].builder(level) if model in MODELS else None
     own_keys = [f"model.{key}" for key in settings_of(build)] if build is not None else []
     config = make_config(with_changes(settings, {**named, **(changes or {})}, own_keys))
-    hops = count_hops(model, config.model.layers, config.model.arguments)
-    fitted: dict[str, Any] = {}
-    if on_disk and config.train.sample is None:
-        fitted = {"train.sample": (_FAN_OUT,) * hops or None}
-    elif sampling and 0 < hops <= len(sampling["sample"]):
-        batch = config.train.batch_size or sampling["batch_size"]
-        fitted = {"train.sample": sampling["sample"][:hops], "train.batch_size": batch}
+    fitted = _fit_sample(config, sampling, on_disk)
     return make_config(with_changes(config.model_dump(mode="json"), fitted)) if fitted else config
+
+
+def _fit_sample(config: Config, recipe: Mapping[str, Any], on_disk: bool) -> dict[str, Any]:
+    """``train.sample`` with an entry for each step that the model sees: of the recipe, or of a graph on disk."""
+    hops = count_hops(config.model.name, config.model.layers, config.model.arguments)
+    if on_disk and config.train.sample is None:
+        return {"train.sample": (_FAN_OUT,) * hops or None}
+    if recipe and 0 < hops <= len(recipe["sample"]):
+        batch = config.train.batch_size or recipe["batch_size"]
+        return {"train.sample": recipe["sample"][:hops], "train.batch_size": batch}
+    return {}
 
 
 def _on_disk(path: str) -> dict[str, dict[str, Any]]:

@@ -61,7 +61,8 @@ class StudyResult:
         trials: By place.
         asked: Trials that were asked for.
         finals: The best of them, judged once more on other splits; the best first.
-        finals_left: How many of these are still to be judged; one that failed is not.
+        finals_failed: Those of the best that failed when they were judged once more.
+        finals_left: How many are still to be judged.
         space: What could be tried.
         config: What the search started from and, but for its space, left as it was.
         importance: Share of each setting in how scores differ, over complete trials.
@@ -88,6 +89,7 @@ class StudyResult:
     environment: Mapping[str, Any] = field(default_factory=dict)
     data_hash: str = ""
     finals: Sequence[Trial] = ()
+    finals_failed: Sequence[Trial] = ()
     finals_left: int = 0
 
     @property
@@ -123,9 +125,10 @@ class StudyResult:
                 raise WrongResult(f"{path} is not a study")
             trials = [Trial(**trial) for trial in found.pop("trials")]
             finals = [Trial(**trial) for trial in found.pop("finals", ())]
-            if not all(isinstance(trial.score, float | int | None) for trial in [*trials, *finals]):
+            failed = [Trial(**trial) for trial in found.pop("finals_failed", ())]
+            if not all(isinstance(trial.score, float | int | None) for trial in [*trials, *finals, *failed]):
                 raise TypeError("a score is not a number")
-            return cls(**found, trials=trials, finals=finals)
+            return cls(**found, trials=trials, finals=finals, finals_failed=failed)
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
             raise WrongResult(f"{path} is damaged: {error}") from error
 

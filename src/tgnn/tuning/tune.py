@@ -69,9 +69,10 @@ def tune(
 
     def now() -> None:
         nonlocal result, ended
-        trials, (finals, left) = trials_of(shared), finals_so_far(shared, plan, about.higher_is_better)
+        trials = trials_of(shared)
+        finals, failed, left = finals_so_far(shared, plan, about.higher_is_better)
         asked = max(plan.trials, len(trials))
-        result = replace(about, trials=trials, asked=asked, finals=finals, finals_left=left)
+        result = replace(about, trials=trials, asked=asked, finals=finals, finals_failed=failed, finals_left=left)
         done = (result.count("complete", "pruned", "failed"), left)
         if done != ended:  # for those who look on, and for a kill; shares take too long to be told each time
             write_all(result, plan, folder)

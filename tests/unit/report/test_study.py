@@ -91,6 +91,16 @@ def test_the_finals_beside_the_trials(tmp_path):
     assert "★" not in cells[2]
 
 
+def test_a_final_that_failed(tmp_path):
+    finals = [Trial(5, "complete", {}, 0.81, (0.80, 0.82))]
+    failed = [Trial(2, "failed", {}, reason="the loss became nan")]
+    page = page_of(study(tmp_path / "study", finals=finals, finals_failed=failed))
+    assert "(1 were judged once more, on other splits; 1 failed there)" in page
+    row = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2].partition("</tbody>")[0], flags=re.S)[2]
+    assert re.sub(r"<[^>]*>", " ", row).split()[2:6] == ["0.8300", "0.8200,", "0.8400", "failed"]
+    assert "the loss became nan" in row
+
+
 def test_the_recipe_is_there_to_be_copied(tmp_path):
     folder = study(tmp_path / "study")
     assert ">Best settings (trial 2)</h3>" in page_of(folder)

@@ -192,6 +192,8 @@ def test_a_final_that_fails(monkeypatch, tmp_path):
     assert [trial.values["optimizer.lr"] for trial in result.finals] == judged
     assert result.best.values["optimizer.lr"] == judged[0] != tried[-1]
     assert result.finals_left == 0
+    failed = StudyResult.read(tmp_path / RESULT).finals_failed
+    assert [(trial.values["optimizer.lr"], trial.reason) for trial in failed] == [(0.2, "the loss became nan")]
 
 
 def test_a_study_that_goes_on_has_finals_of_its_own(monkeypatch, tmp_path):
