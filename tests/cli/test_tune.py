@@ -84,6 +84,57 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     assert "once more: " not in err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
+def test_on_a_terminal_of_80_columns(tmp_path):
+    """A table that grows, and nothing that is cut: settings for which there is no room are left out."""
+    import fcntl
+    import os
+    import pty
+    import struct
+    import subprocess
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    words = ["tune", "karate", "--trials", "3", "--splits", "1", "--finals", "1", "--jobs", "1", "--set=train.epochs=2"]
+    environ = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tgnn", *words],
+        cwd=tmp_path,
+        stdout=theirs,
+        stderr=theirs,
+        env={**environ, "TERM": "xterm", "OMP_NUM_THREADS": "1"},
+    )
+    os.close(theirs)
+    seen = b""
+    try:
+        while block := os.read(ours, 65536):
+            seen += block
+    except OSError:  # Linux says so when the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait(60) == 0, seen
+    assert b"\x1b[?25l" in seen  # a live table hides the cursor
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode()).splitlines()
+    header, *rows = lines[len(lines) - 1 - next(n for n, line in enumerate(lines[::-1]) if line.startswith("trial ")) :]
+    assert header.split()[:2] == ["trial", "accuracy"]
+    assert len(header) <= 80
+    assert all(re.match(r"\d +0\.\d{4} ", row) for row in rows[:3]), rows
+    assert re.match(r"and \d+ more settings: tgnn report shows all", rows[3])
+    assert "…" not in "".join(lines)
+
+
+def test_two_studies_in_the_same_place(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for study in ("first", "second"):
+        code, _, err = run("tune", "karate", *QUICK, "--trials", "1", "--study", study)
+        assert code == 0, err
+    assert sorted(path.name for path in Path("runs/tune").iterdir()) == ["first", "second"]
+    code, _, err = run("tune", "karate", *QUICK, "--trials", "1", "--study", "second", "--out", "runs/tune/first")
+    assert code == 2
+    assert "has the study first" in err
+
+
 def test_a_final_that_fails_is_told(run, tmp_path, monkeypatch):
     def score(config, tell):
         if config.train.seed >= 1001 and config.model.hidden == 8:  # a seed of the finals

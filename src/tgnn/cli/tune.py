@@ -6,6 +6,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,7 +67,7 @@ def tune(
         int, typer.Option(min=1, help="Trials that do not wait for one another; at least as many as workers.")
     ] = 10,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the study. [default: runs/tune/<data>-<model>]")
+        Path | None, typer.Option("--out", help="Folder of the study; by default runs/tune/ and its name.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be searched and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object and nothing else.")] = False,
@@ -91,7 +92,7 @@ def tune(
     if dry_run:
         _show_space(plan, json)
         return
-    place = folder or Path("runs") / "tune" / f"{Path(config.data.name).name}-{config.model.name}"
+    place = folder or Path("runs") / "tune" / (study or f"{Path(config.data.name).name}-{config.model.name}")
     command = _command(plan, recipe, study, search or [], settings or [])
     _run(plan, place, jobs or os.cpu_count() or 1, storage, study, command, json)
 
@@ -169,9 +170,9 @@ def _show_space(plan: Plan, json: bool) -> None:
     console.print_table(table)
     count = f"{plan.trials} trial{'s' * (plan.trials > 1)}"
     out.print(f"{count}, each the mean validation score over {plan.splits} split{'s' * (plan.splits > 1)}")
-    if plan.finals > 1:
-        others = len(plan.final_splits)
-        out.print(f"then the {plan.finals} best, and the start, once more, over {others} other splits and seeds")
+    if plan.finals:
+        best = f"the {plan.finals} best" if plan.finals > 1 else "the best"
+        out.print(f"then {best}, and the start, once more, over {len(plan.final_splits)} other splits and seeds")
 
 
 def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | None, command: str, json: bool) -> None:
@@ -201,7 +202,7 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
         if failed := [trial for trial in trials if trial.state == "failed"]:
             first = f"trial {failed[0].number}: {failed[0].reason}"
             err.print(f"{len(failed)} failed{when}, the first {first}", markup=False, highlight=False, soft_wrap=True)
-    console.print_table(_table(result, 10))
+    console.print_table(_table(result, 10, out.width))
     out.print(_sum_up(result), highlight=False, soft_wrap=True)
     recipe = folder / RECIPE
     err.print(f"the best is saved as {recipe}\ntrain with it: tgnn train --recipe {recipe} --runs 10", soft_wrap=True)
@@ -241,7 +242,7 @@ def _watch(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
             def show(result: StudyResult) -> None:
                 from rich.console import Group
 
-                live.update(Group(_table(result, 8), _sum_up(result)))
+                live.update(Group(_table(result, 8, err.width), _sum_up(result)))
 
             yield show
         return
@@ -265,9 +266,7 @@ def _watch(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
 
 
 def _score(trial: Trial) -> str:
-    if trial.score is not None:
-        return f"{trial.score:.4f}"
-    return trial.state if not trial.reason else f"{trial.state} ({trial.reason})"
+    return _in_short(trial) + (f" ({trial.reason})" if trial.reason else "")
 
 
 def _sum_up(result: StudyResult) -> str:
@@ -288,16 +287,33 @@ def _sum_up(result: StudyResult) -> str:
     return words
 
 
-def _table(result: StudyResult, rows: int) -> Table:
-    """The best trials, with the settings in which they differ."""
+def _table(result: StudyResult, rows: int, width: int) -> Table:
+    """The best trials, first those that were judged once more, with the settings in which they differ; as many of these
+    as there is room for.
+    """
     from rich.table import Table
 
-    from tgnn.tuning.result import in_words
+    from tgnn.tuning.result import in_words, short_names
 
-    shown = result.ranking[:rows]
+    judged = {trial.number: trial for trial in [*result.finals, *result.finals_failed]}
+    trials = {trial.number: trial for trial in result.ranking}
+    shown = [trials[number] for number in dict.fromkeys([*judged, *trials])][:rows]
+    columns = {"trial": [str(trial.number) for trial in shown], result.metric: list(map(_in_short, shown))}
+    if judged:
+        again = [judged.get(trial.number) for trial in shown]
+        columns[f"on other {result.unit}s"] = [_in_short(trial) if trial else "" for trial in again]
     keys = [key for key in result.space if len({str(trial.values.get(key)) for trial in shown}) > 1]
-    keys = keys or list(result.space)
-    table = Table("trial", result.metric, *(key.rpartition(".")[2] for key in keys), box=None, pad_edge=False)
-    for trial in shown:
-        table.add_row(str(trial.number), _score(trial), *(in_words(trial.values.get(key)) for key in keys))
+    names = short_names(keys or list(result.space))
+    columns |= {name: [in_words(trial.values.get(key)) for trial in shown] for key, name in names.items()}
+    ends = accumulate(max(map(len, [header, *cells])) + 2 for header, cells in columns.items())
+    fit = [header for header, end in zip(columns, ends) if end <= width + 2]
+    left = len(columns) - len(fit)
+    table = Table(*fit, box=None, pad_edge=False, caption_justify="left")
+    table.caption = f"and {left} more settings: tgnn report shows all" if left else None
+    for row in zip(*(columns[header] for header in fit)):
+        table.add_row(*row)
     return table
+
+
+def _in_short(trial: Trial) -> str:
+    return trial.state if trial.score is None else f"{trial.score:.4f}"

@@ -14,7 +14,7 @@ from tgnn.report.numbers import metric, number, rate
 from tgnn.report.results import typed
 from tgnn.report.section import Section, slug
 from tgnn.report.tables import Cell, Table
-from tgnn.tuning.result import RECIPE, StudyResult, Trial, in_words
+from tgnn.tuning.result import RECIPE, StudyResult, Trial, in_words, short_names
 
 _WIDTH = 400.0
 _TONES = {"complete": "finished", "pruned": "running", "failed": "failed", "running": "running"}
@@ -76,26 +76,15 @@ def _importance(study: StudyResult) -> Figure | None:
     shares = {key: share for key, share in study.importance.items() if number(share) is not None}
     if not shares:
         return None
-    names = _names(list(shares))
+    names = short_names(list(shares))
     chart = share_chart("", {names[key]: share for key, share in shares.items()}, "share", _WIDTH)
     return Figure(
         "Importance", [chart], note="How much of the difference between scores goes with each setting (fANOVA)."
     )
 
 
-def _names(keys: Sequence[str]) -> dict[str, str]:
-    """Without their sections, where that tells them apart.
-
-    Example:
-        >>> _names(["model.rank", "optimizer.name", "model.name"])
-        {'model.rank': 'rank', 'optimizer.name': 'optimizer.name', 'model.name': 'model.name'}
-    """
-    last = [key.rpartition(".")[2] for key in keys]
-    return {key: word if last.count(word) == 1 else key for key, word in zip(keys, last)}
-
-
 def _trials(study: StudyResult, shown: Sequence[Trial], key: str) -> Table:
-    names = _names(list(study.space))
+    names = short_names(list(study.space))
     finals = {trial.number: trial for trial in [*study.finals, *study.finals_failed]}
     reasons = {trial.number: trial.reason or finals.get(trial.number, trial).reason for trial in shown}
     judged = [study.metric, f"on other {study.unit}s"] if finals else [study.metric]

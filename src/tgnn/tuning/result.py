@@ -173,3 +173,14 @@ def in_words(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return "none" if value is None else str(value).lstrip("=")
+
+
+def short_names(keys: Sequence[str]) -> dict[str, str]:
+    """Without their sections, where that tells them apart.
+
+    Example:
+        >>> short_names(["model.rank", "optimizer.name", "model.name"])
+        {'model.rank': 'rank', 'optimizer.name': 'optimizer.name', 'model.name': 'model.name'}
+    """
+    last = [key.rpartition(".")[2] for key in keys]
+    return {key: word if last.count(word) == 1 else key for key, word in zip(keys, last)}

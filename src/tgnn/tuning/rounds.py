@@ -49,8 +49,8 @@ def is_final(place: int) -> bool:
 def finals_of(plan: Plan, higher_is_better: bool, ended: Mapping[int, FrozenTrial]) -> dict[int, int]:
     """Places of the finals, and the place of the trial that is judged once more there.
 
-    The settings that the search started from are among them, as somebody had reasons for these. They have numbers of
-    their own for each number of trials: a study that is continued has other finals.
+    The settings that the search started from are among them, as somebody had reasons for these. A study that goes on
+    with more trials, or with more finals, does not judge again what has been judged.
     """
     done = [(place, t) for place, t in ended.items() if place < plan.trials and t.state == TrialState.COMPLETE]
     done.sort(key=lambda one: ((-1 if higher_is_better else 1) * (one[1].value or 0.0), one[0]))
@@ -60,7 +60,7 @@ def finals_of(plan: Plan, higher_is_better: bool, ended: Mapping[int, FrozenTria
     best = list(unlike.values())[: plan.finals]
     start = unlike.get(str(sorted(ended[0].params.items()))) if plan.finals and 0 in ended else None
     best += [start] if start is not None and start not in best else []
-    return {_FINAL + 1000 * plan.trials + number: place for number, place in enumerate(best)}
+    return {_FINAL + place: place for place in best}
 
 
 def distributions(plan: Plan) -> dict[str, BaseDistribution]:

@@ -16,7 +16,7 @@ from tgnn.training.stop import Interrupted
 from tgnn.training.task import HIGHER_IS_BETTER
 from tgnn.tuning.outcome import finals_so_far, importance_of, trials_of, write_all
 from tgnn.tuning.plan import Plan
-from tgnn.tuning.result import StudyResult
+from tgnn.tuning.result import RESULT, StudyResult, WrongResult
 from tgnn.tuning.storage import LostStorage, Shared, WrongStudy, in_words
 from tgnn.tuning.workers import Opened, work_here, work_side_by_side
 
@@ -49,6 +49,7 @@ def tune(
     check_batches(prepared.data, start.train)
     find_device(start.train.device)
     name = name or f"{Path(plan.config.data.name).name}-{plan.config.model.name}"
+    _check_folder(folder, name)
     about = _about(plan, name, prepared, command)
     facts = {"data": prepared.data_hash, "metric": about.metric, **plan.facts}
     del prepared
@@ -100,6 +101,13 @@ def tune(
         reason = next((trial.reason for trial in result.trials if trial.reason), "all were pruned")
         raise WrongStudy(f"none of {len(result.trials)} trials could be finished; the first said: {reason}")
     return result
+
+
+def _check_folder(folder: Path, name: str) -> None:
+    """Refuses one that has what came out of another study."""
+    with contextlib.suppress(FileNotFoundError, WrongResult):
+        if (other := StudyResult.read(folder / RESULT).name) != name:
+            raise WrongStudy(f"{folder} has the study {other}: give another --out, or --study {other} to go on with it")
 
 
 def _about(plan: Plan, name: str, prepared: Prepared, command: str) -> StudyResult:

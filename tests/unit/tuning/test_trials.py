@@ -196,6 +196,32 @@ def test_a_final_that_fails(monkeypatch, tmp_path):
     assert [(trial.values["optimizer.lr"], trial.reason) for trial in failed] == [(0.2, "the loss became nan")]
 
 
+def test_more_finals_are_those_of_a_search_that_had_them_at_once(monkeypatch, tmp_path):
+    judged = []
+
+    def score(config):
+        judged.extend([config.optimizer.lr] if config.train.seed >= 1002 else [])
+        return lucky(config)
+
+    scored(monkeypatch, score)
+    space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
+    for finals in (1, 3):
+        result = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=finals), tmp_path)
+        assert all(trial.score == -trial.values["optimizer.lr"] for trial in result.finals)
+        assert result.best.values["optimizer.lr"] == 0.01
+        assert len(result.finals) == finals + 1
+    assert sorted(judged) == sorted(5 * [trial.values["optimizer.lr"] for trial in result.finals])  # each once
+
+
+def test_the_folder_of_another_study(monkeypatch, tmp_path):
+    scored(monkeypatch, lucky)
+    tune(small_plan(trials=2), tmp_path, name="first")
+    before = (tmp_path / RESULT).read_bytes()
+    with pytest.raises(WrongStudy, match="has the study first: give another --out"):
+        tune(small_plan(trials=2), tmp_path, name="second")
+    assert (tmp_path / RESULT).read_bytes() == before
+
+
 def test_a_study_that_goes_on_has_finals_of_its_own(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
     space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
