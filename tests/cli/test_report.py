@@ -16,7 +16,7 @@ def test_a_page(run, tmp_path):
     page = tmp_path / "new/page.html"
     code, out, err = run("report", str(tmp_path / "runs"), str(tmp_path / "results"), "-o", str(page))
     assert code == 0, err
-    assert "1 results, 1 runs" in out
+    assert "1 result, 1 run\n" in out
     assert "A table" in page.read_text()
     assert [path.name for path in page.parent.iterdir()] == ["page.html"]
     code, out, _ = run("report", str(tmp_path / "runs"), "-o", str(page), "--json")

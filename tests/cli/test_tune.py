@@ -60,7 +60,9 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     text = (folder / "best.yaml").read_text()
     said = f"# On validation accuracy {final['score']:.4f}, mean over 3 splits: the best there of "
     assert text.startswith(said)
-    assert f"the best on 1 split (where it has {best['score']:.4f}) and the start. Split: stratified." in text
+    assert (
+        f"the best of 5 trials on 1 split (where this one has {best['score']:.4f}) and the start. Split: stra" in text
+    )
     command = "tgnn tune karate --model gcn --trials 5 --splits 1 --together 3 --search model.hidden=4,8"
     assert f"# Study karate-gcn, seed 0, trial {best['number']}: {command} --set train.epochs=5" in text
 

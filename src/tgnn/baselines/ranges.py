@@ -58,6 +58,7 @@ OWN: Mapping[str, Mapping[str, Range]] = {
         "model.factors": ("plain", "weighted", "tempered"),
         "model.low_order": ("sum", "mean", "gcn"),
         "model.root_weight": (False, True),
+        "model.mix": ("sum", "scalar"),
     },
     "cp": _CP,
     **_OTHERS,

@@ -58,7 +58,9 @@ def _tell(contents: Contents, file: Path, json: bool) -> None:
         return
     for name, reason in _damage(contents):
         err.print(f"damaged: {name}: {reason}", markup=False, highlight=False, soft_wrap=True)
-    counts = ", ".join(f"{number} {name}" for name, number in contents.counts.items() if number)
+    one = {"results": "result", "studies": "study", "runs": "run"}
+    found = {name: number for name, number in contents.counts.items() if number}
+    counts = ", ".join(f"{number} {one.get(name, name) if number == 1 else name}" for name, number in found.items())
     out.print(f"{file}: {counts}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -63,9 +63,12 @@ def _so_far(study: StudyResult) -> list[str]:
     best = study.best
     if best is not None:
         words += f"; the best, trial {best.number}, has validation {study.metric} {metric(best.score)}"
-        if study.finals:
+        last = next((trial for trial in study.finals if trial.number == best.number), None)
+        if last is not None:
             failed = f"; {len(study.finals_failed)} failed there" if study.finals_failed else ""
-            words += f" ({len(study.finals)} were judged once more, on other {study.unit}s{failed})"
+            words += (
+                f", and {metric(last.score)} on other {study.unit}s ({len(study.finals)} were judged there{failed})"
+            )
     running = study.count("running")
     words += f"; {running} running when this was written." if running else "."
     later = "How much each setting matters is told when the search ends."

@@ -155,9 +155,9 @@ class StudyResult:
         if last is None:
             return f"Best of {tried} trials on validation: {self.metric} {best.score:.4f}, mean over {splits}"
         return (
-            f"On validation {self.metric} {last.score:.4f}, mean over {len(last.scores)} {self.unit}s: the best "
-            f"there of {len(self.finals)} of {tried} trials, the best on {splits} (where it has {best.score:.4f}) and "
-            f"the start"
+            f"On validation {self.metric} {last.score:.4f}, mean over {len(last.scores)} {self.unit}s: the best there "
+            f"of {len(self.finals)} finalists, which are the best of {tried} trials on {splits} (where this one has "
+            f"{best.score:.4f}) and the start"
         )
 
 

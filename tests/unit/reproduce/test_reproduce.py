@@ -483,6 +483,11 @@ def test_pages(result):
     assert f"| cora | accuracy | 6 | {ours} | 0.881 | 0.812 ± 0.026 |  |" in table
     assert "pubmed" not in table  # tgnn has no mean there
     assert "docs/results.md): Three theorems." in table
+    assert "by all models. [How" in table
+    shares = Result("table-shares", "t", [cell("tgnn as learned", "cora", [0.5, 0.7]), cell("gcn", "cora", [0.9])])
+    assert "by all models (as often as they were learned, with the same settings: tGNN 0.600 on cora). [How" in (
+        readme_table([result, shares])
+    )
     text = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", table)
     assert "old" not in text
     assert text.startswith("before")

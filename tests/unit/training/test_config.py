@@ -135,6 +135,7 @@ def test_every_recipe_of_the_package_is_valid():
             assert table.name == "default" or data.name in CATALOG
             for file in data.iterdir():
                 resolve(data.name, file.name.removesuffix(".yaml"), "node")
+                assert file.read_text().startswith("# "), f"{file} does not say where its settings come from"
                 count += 1
     assert count >= 10
 

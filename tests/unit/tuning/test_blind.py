@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.unit.tuning.small import small_plan, told
+from tgnn.data.convert import convert
 from tgnn.data.load import load
 from tgnn.training.prepare import prepare, prepare_blind
 from tgnn.training.recipes import resolve
@@ -38,6 +39,35 @@ def test_other_test_labels_change_no_score(tmp_path):
     assert right.data_hash != wrong_.data_hash
     assert told(right) == told(wrong_)
     assert len({trial.score for trial in right.trials}) > 1
+
+
+def write_targets(folder, columns) -> str:
+    rng = np.random.default_rng(0)
+    folder.mkdir()
+    targets = columns(rng)
+    pl.DataFrame({"id": range(60), "height": rng.normal(0, 1, 60), **targets}).write_csv(folder / "nodes.csv")
+    ends = rng.integers(0, 60, (2, 200))
+    pl.DataFrame({"source": ends[0], "target": ends[1]}).write_csv(folder / "edges.csv")
+    if len(targets) > 1:
+        (folder / "schema.yaml").write_text(f"nodes: {{label: [{', '.join(targets)}]}}\n")
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [lambda rng: {"label": rng.normal(0, 1, 60)}, lambda rng: {f"label_{n}": rng.integers(0, 2, 60) for n in "ab"}],
+    ids=["numbers", "several labels"],
+)
+@pytest.mark.parametrize("on_disk", [False, True], ids=["tables", "on disk"])
+def test_no_test_labels_of_any_kind(tmp_path, columns, on_disk):
+    source = write_targets(tmp_path / "tables", columns)
+    if on_disk:
+        convert(source, tmp_path / "graph")
+        source = str(tmp_path / "graph")
+    blind = prepare_blind(resolve(source, "tgnn", "node"))
+    hidden, seen = blind.data.y[blind.split.test], blind.data.y[blind.split.val]
+    assert (hidden.isnan() if hidden.is_floating_point() else hidden == -1).all()
+    assert not (seen.isnan() if seen.is_floating_point() else seen == -1).any()
 
 
 @pytest.mark.parametrize("data", ["karate", "digits-graphs"])

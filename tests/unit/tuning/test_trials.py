@@ -159,7 +159,8 @@ def test_the_best_are_judged_once_more_on_other_splits(monkeypatch, tmp_path):
     assert len(result.trials) == 20
     said = (tmp_path / RECIPE).read_text()
     assert said.startswith(
-        f"# On validation accuracy {-start:.4f}, mean over 5 splits: the best there of 4 of 20 trials, the best on 2"
+        f"# On validation accuracy {-start:.4f}, mean over 5 splits: the best there of 4 finalists, which are the "
+        "best of 20 trials on 2 splits (where this one has"
     )
     assert f"lr: {start:g}" in (tmp_path / RECIPE).read_text()
     again = StudyResult.read(tmp_path / RESULT)
