@@ -105,7 +105,7 @@ def tune(
 
 def _check_folder(folder: Path, name: str) -> None:
     """Refuses one that has what came out of another study."""
-    with contextlib.suppress(FileNotFoundError, WrongResult):
+    with contextlib.suppress(OSError, WrongResult):
         if (other := StudyResult.read(folder / RESULT).name) != name:
             raise WrongStudy(f"{folder} has the study {other}: give another --out, or --study {other} to go on with it")
 
