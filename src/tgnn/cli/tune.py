@@ -92,7 +92,7 @@ def tune(
     if dry_run:
         _show_space(plan, json)
         return
-    place = folder or Path("runs") / "tune" / (study or f"{Path(config.data.name).name}-{config.model.name}")
+    place = folder or Path("runs") / "tune" / (study or plan.name)
     command = _command(plan, recipe, study, search or [], settings or [])
     _run(plan, place, jobs or os.cpu_count() or 1, storage, study, command, json)
 
@@ -198,7 +198,7 @@ def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | 
             {"recipe": str(folder / RECIPE), "best": dataclasses.asdict(best), "study": dataclasses.asdict(result)}
         )
         return
-    for when, trials in (("", result.trials), (" when judged once more", result.finals_failed)):
+    for when, trials in (("", result.trials), (" when judged once more", result.finals)):
         if failed := [trial for trial in trials if trial.state == "failed"]:
             first = f"trial {failed[0].number}: {failed[0].reason}"
             err.print(f"{len(failed)} failed{when}, the first {first}", markup=False, highlight=False, soft_wrap=True)
@@ -251,9 +251,7 @@ def _watch(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
     def tell(result: StudyResult) -> None:
         nonlocal said
         ended = [f"trial {trial.number}: {_score(trial)}" for trial in result.trials if trial.state != "running"]
-        ended += [
-            f"trial {trial.number}, once more: {_score(trial)}" for trial in [*result.finals, *result.finals_failed]
-        ]
+        ended += [f"trial {trial.number}, once more: {_score(trial)}" for trial in result.finals]
         if said is None and ended:
             err.print(f"going on with a study: {_sum_up(result)}", highlight=False, soft_wrap=True)
             said = set(ended)
@@ -277,12 +275,12 @@ def _sum_up(result: StudyResult) -> str:
     if result.ranking:
         first = result.ranking[0]
         words += f", best validation {result.metric} {first.score:.4f} (trial {first.number})"
-    judged, others = len(result.finals), result.finals_left + len(result.finals_failed)
-    if judged or others:
-        of_all = f" of {judged + others}" if others else ""
+    judged, finals = len(result.judged), len(result.finals) + result.finals_left
+    if finals:
+        of_all = f" of {finals}" if judged < finals else ""
         words += f"; {judged}{of_all} judged once more on other {result.unit}s"
-    if result.finals:
-        first = result.finals[0]
+    if judged:
+        first = result.judged[0]
         words += f", the best {first.score:.4f} (trial {first.number})"
     return words
 
@@ -295,12 +293,13 @@ def _table(result: StudyResult, rows: int, width: int) -> Table:
 
     from tgnn.tuning.result import in_words, short_names
 
-    judged = {trial.number: trial for trial in [*result.finals, *result.finals_failed]}
+    finals = {trial.number: trial for trial in result.finals}
     trials = {trial.number: trial for trial in result.ranking}
-    shown = [trials[number] for number in dict.fromkeys([*judged, *trials])][:rows]
+    first = [*(trial.number for trial in result.judged), *finals, *trials]
+    shown = [trials[number] for number in dict.fromkeys(first)][:rows]
     columns = {"trial": [str(trial.number) for trial in shown], result.metric: list(map(_in_short, shown))}
-    if judged:
-        again = [judged.get(trial.number) for trial in shown]
+    if finals:
+        again = [finals.get(trial.number) for trial in shown]
         columns[f"on other {result.unit}s"] = [_in_short(trial) if trial else "" for trial in again]
     keys = [key for key in result.space if len({str(trial.values.get(key)) for trial in shown}) > 1]
     names = short_names(keys or list(result.space))

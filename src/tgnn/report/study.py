@@ -63,12 +63,11 @@ def _so_far(study: StudyResult) -> list[str]:
     best = study.best
     if best is not None:
         words += f"; the best, trial {best.number}, has validation {study.metric} {metric(best.score)}"
-        last = next((trial for trial in study.finals if trial.number == best.number), None)
+        last = next((trial for trial in study.judged if trial.number == best.number), None)
         if last is not None:
-            failed = f"; {len(study.finals_failed)} failed there" if study.finals_failed else ""
-            words += (
-                f", and {metric(last.score)} on other {study.unit}s ({len(study.finals)} were judged there{failed})"
-            )
+            count, failed = len(study.judged), len(study.finals) - len(study.judged)
+            there = f"{count} judged there" + (f", {failed} failed" if failed else "")
+            words += f", and {metric(last.score)} on other {study.unit}s ({there})"
     running = study.count("running")
     words += f"; {running} running when this was written." if running else "."
     later = "How much each setting matters is told when the search ends."
@@ -88,7 +87,7 @@ def _importance(study: StudyResult) -> Figure | None:
 
 def _trials(study: StudyResult, shown: Sequence[Trial], key: str) -> Table:
     names = short_names(list(study.space))
-    finals = {trial.number: trial for trial in [*study.finals, *study.finals_failed]}
+    finals = {trial.number: trial for trial in study.finals}
     reasons = {trial.number: trial.reason or finals.get(trial.number, trial).reason for trial in shown}
     judged = [study.metric, f"on other {study.unit}s"] if finals else [study.metric]
     headers = ["trial", "state", *judged, "seconds", *names.values(), *(["reason"] if any(reasons.values()) else [])]

@@ -23,9 +23,8 @@ def trials_of(shared: Shared) -> list[Trial]:
     return [trial for _, trial in sorted({**running, **ended}.items())]
 
 
-def finals_so_far(shared: Shared, plan: Plan, higher_is_better: bool) -> tuple[list[Trial], list[Trial], int]:
-    """The best trials as they were judged once more, under their own numbers, the best first; those that failed then;
-    and how many are left.
+def finals_so_far(shared: Shared, plan: Plan, higher_is_better: bool) -> tuple[list[Trial], int]:
+    """The best trials as they were judged once more, under their own numbers; and how many are left.
 
     Args:
         shared: The study.
@@ -35,9 +34,7 @@ def finals_so_far(shared: Shared, plan: Plan, higher_is_better: bool) -> tuple[l
     ended = by_place(shared.study)
     finals = finals_of(plan, higher_is_better, ended) if all(place in ended for place in range(plan.trials)) else {}
     found = [_trial(place, ended[final]) for final, place in finals.items() if final in ended]
-    done = [trial for trial in found if trial.score is not None]
-    best_first = sorted(done, key=lambda trial: (-1 if higher_is_better else 1) * (trial.score or 0.0))
-    return best_first, [trial for trial in found if trial.score is None], len(finals) - len(found)
+    return found, len(finals) - len(found)
 
 
 def _trial(place: int, trial: FrozenTrial) -> Trial:

@@ -53,6 +53,11 @@ class Plan:
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "space", space)
 
+    @property
+    def name(self) -> str:
+        """Of its study, where nobody names it: data set and model."""
+        return f"{Path(self.config.data.name).name}-{self.config.model.name}"
+
     def config_of(self, values: Mapping[str, Any], split: int = 0) -> Config:
         """Settings of a trial, on one of the splits."""
         changes = {key: json.loads(value[1:]) if _is_list(value) else value for key, value in values.items()}

@@ -60,8 +60,7 @@ class StudyResult:
         splits: How many of them.
         trials: By place.
         asked: Trials that were asked for.
-        finals: The best of them, judged once more on other splits; the best first.
-        finals_failed: Those of the best that failed when they were judged once more.
+        finals: The best of them, as they were judged once more on other splits, or failed there.
         finals_left: How many are still to be judged.
         space: What could be tried.
         config: What the search started from and, but for its space, left as it was.
@@ -89,20 +88,27 @@ class StudyResult:
     environment: Mapping[str, Any] = field(default_factory=dict)
     data_hash: str = ""
     finals: Sequence[Trial] = ()
-    finals_failed: Sequence[Trial] = ()
     finals_left: int = 0
 
     @property
     def ranking(self) -> list[Trial]:
         """Complete trials, the best first."""
-        done = [trial for trial in self.trials if trial.state == "complete" and trial.score is not None]
+        return self._rank(self.trials)
+
+    @property
+    def judged(self) -> list[Trial]:
+        """The finals that did not fail, the best there first."""
+        return self._rank(self.finals)
+
+    def _rank(self, trials: Sequence[Trial]) -> list[Trial]:
+        done = [trial for trial in trials if trial.state == "complete" and trial.score is not None]
         return sorted(done, key=lambda trial: (-1 if self.higher_is_better else 1) * (trial.score or 0.0))
 
     @property
     def best(self) -> Trial | None:
         """The best of the finals, once all have ended; else the best complete trial."""
-        if self.finals and not self.finals_left:
-            return next((trial for trial in self.trials if trial.number == self.finals[0].number), None)
+        if self.judged and not self.finals_left:
+            return next((trial for trial in self.trials if trial.number == self.judged[0].number), None)
         return next(iter(self.ranking), None)
 
     @property
@@ -125,10 +131,9 @@ class StudyResult:
                 raise WrongResult(f"{path} is not a study")
             trials = [Trial(**trial) for trial in found.pop("trials")]
             finals = [Trial(**trial) for trial in found.pop("finals", ())]
-            failed = [Trial(**trial) for trial in found.pop("finals_failed", ())]
-            if not all(isinstance(trial.score, float | int | None) for trial in [*trials, *finals, *failed]):
+            if not all(isinstance(trial.score, float | int | None) for trial in [*trials, *finals]):
                 raise TypeError("a score is not a number")
-            return cls(**found, trials=trials, finals=finals, finals_failed=failed)
+            return cls(**found, trials=trials, finals=finals)
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
             raise WrongResult(f"{path} is damaged: {error}") from error
 
@@ -151,12 +156,12 @@ class StudyResult:
 
     def _judged(self, best: Trial, tried: int) -> str:
         splits = f"{self.splits} {self.unit}{'s' * (self.splits > 1)}"
-        last = next((trial for trial in self.finals[:1] if trial.number == best.number), None)
+        last = next((trial for trial in self.judged[:1] if trial.number == best.number), None)
         if last is None:
             return f"Best of {tried} trials on validation: {self.metric} {best.score:.4f}, mean over {splits}"
         return (
             f"On validation {self.metric} {last.score:.4f}, mean over {len(last.scores)} {self.unit}s: the best there "
-            f"of {len(self.finals)} finalists, which are the best of {tried} trials on {splits} (where this one has "
+            f"of {len(self.judged)} finalists, which are the best of {tried} trials on {splits} (where this one has "
             f"{best.score:.4f}) and the start"
         )
 

@@ -48,7 +48,7 @@ def tune(
     prepared = prepare_blind(start)  # what is wrong is said before anything begins
     check_batches(prepared.data, start.train)
     find_device(start.train.device)
-    name = name or f"{Path(plan.config.data.name).name}-{plan.config.model.name}"
+    name = name or plan.name
     _check_folder(folder, name)
     about = _about(plan, name, prepared, command)
     facts = {"data": prepared.data_hash, "metric": about.metric, **plan.facts}
@@ -71,9 +71,9 @@ def tune(
     def now() -> None:
         nonlocal result, ended
         trials = trials_of(shared)
-        finals, failed, left = finals_so_far(shared, plan, about.higher_is_better)
+        finals, left = finals_so_far(shared, plan, about.higher_is_better)
         asked = max(plan.trials, len(trials))
-        result = replace(about, trials=trials, asked=asked, finals=finals, finals_failed=failed, finals_left=left)
+        result = replace(about, trials=trials, asked=asked, finals=finals, finals_left=left)
         done = (result.count("complete", "pruned", "failed"), left)
         if done != ended:  # for those who look on, and for a kill; shares take too long to be told each time
             write_all(result, plan, folder)

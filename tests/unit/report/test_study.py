@@ -83,7 +83,7 @@ def test_the_table_of_trials(tmp_path):
 def test_the_finals_beside_the_trials(tmp_path):
     finals = [Trial(5, "complete", {}, 0.81, (0.80, 0.82)), Trial(2, "complete", {}, 0.76, (0.75, 0.77))]
     page = page_of(study(tmp_path / "study", finals=finals))
-    assert "the best, trial 5, has validation accuracy 0.7900, and 0.8100 on other splits (2 were judged there)" in page
+    assert "the best, trial 5, has validation accuracy 0.7900, and 0.8100 on other splits (2 judged there)" in page
     assert re.findall(r'-sort-\d+">([^<]*)<', page)[2:5] == ["accuracy", "on other splits", "seconds"]
     rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2].partition("</tbody>")[0], flags=re.S)
     cells = [re.sub(r"<[^>]*>", " ", row).split() for row in rows]
@@ -92,10 +92,9 @@ def test_the_finals_beside_the_trials(tmp_path):
 
 
 def test_a_final_that_failed(tmp_path):
-    finals = [Trial(5, "complete", {}, 0.81, (0.80, 0.82))]
-    failed = [Trial(2, "failed", {}, reason="the loss became nan")]
-    page = page_of(study(tmp_path / "study", finals=finals, finals_failed=failed))
-    assert "on other splits (1 were judged there; 1 failed there)" in page
+    finals = [Trial(2, "failed", {}, reason="the loss became nan"), Trial(5, "complete", {}, 0.81, (0.80, 0.82))]
+    page = page_of(study(tmp_path / "study", finals=finals))
+    assert "on other splits (1 judged there, 1 failed)" in page
     row = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2].partition("</tbody>")[0], flags=re.S)[2]
     assert re.sub(r"<[^>]*>", " ", row).split()[2:6] == ["0.8300", "0.8200,", "0.8400", "failed"]
     assert "the loss became nan" in row

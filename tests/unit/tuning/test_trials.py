@@ -153,7 +153,7 @@ def test_the_best_are_judged_once_more_on_other_splits(monkeypatch, tmp_path):
     tried = sorted({trial.values["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
     start = plan.start["optimizer.lr"]
     assert start not in tried[-3:]
-    assert [trial.score for trial in result.finals] == [-lr for lr in (start, *tried[-3:])]
+    assert [trial.score for trial in result.judged] == [-lr for lr in (start, *tried[-3:])]
     assert all(len(trial.scores) == 5 for trial in result.finals)  # the splits 2 to 6
     assert result.best.values["optimizer.lr"] == start
     assert len(result.trials) == 20
@@ -164,7 +164,7 @@ def test_the_best_are_judged_once_more_on_other_splits(monkeypatch, tmp_path):
     )
     assert f"lr: {start:g}" in (tmp_path / RECIPE).read_text()
     again = StudyResult.read(tmp_path / RESULT)
-    assert [trial.number for trial in again.finals] == [trial.number for trial in result.finals]
+    assert [trial.number for trial in again.judged] == [trial.number for trial in result.judged]
     assert again.best.number == result.best.number
     assert max(len(one.finals) for one in told_so_far) == 4
 
@@ -190,10 +190,10 @@ def test_a_final_that_fails(monkeypatch, tmp_path):
     tried = sorted({trial.values["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
     assert 0.2 in tried[-3:]
     judged = [0.01, *(lr for lr in tried[-3:] if lr != 0.2)]  # the start is
-    assert [trial.values["optimizer.lr"] for trial in result.finals] == judged
+    assert [trial.values["optimizer.lr"] for trial in result.judged] == judged
     assert result.best.values["optimizer.lr"] == judged[0] != tried[-1]
     assert result.finals_left == 0
-    failed = StudyResult.read(tmp_path / RESULT).finals_failed
+    failed = [trial for trial in StudyResult.read(tmp_path / RESULT).finals if trial.state == "failed"]
     assert [(trial.values["optimizer.lr"], trial.reason) for trial in failed] == [(0.2, "the loss became nan")]
 
 
@@ -230,5 +230,5 @@ def test_a_study_that_goes_on_has_finals_of_its_own(monkeypatch, tmp_path):
     assert len(first.finals) <= 3
     second = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=2), tmp_path)
     whole = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=2), tmp_path / "at once")
-    assert [t.number for t in second.finals] == [t.number for t in whole.finals]
+    assert [t.number for t in second.judged] == [t.number for t in whole.judged]
     assert len(second.trials) == 20
