@@ -10,10 +10,10 @@ import torch
 
 from tgnn.training.config import Config
 from tgnn.training.loop import fit
-from tgnn.training.optimizer import make_optimizer
+from tgnn.training.optim import make_optimizer
 from tgnn.training.prepare import Prepared, prepare
 from tgnn.training.recipes import resolve
-from tgnn.training.run import make_model
+from tgnn.training.train import make_model
 
 EPOCHS = 60
 

@@ -14,9 +14,9 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from benchmarks.graphs import computers, named
 from benchmarks.layers import PyGProducts
-from tgnn.baselines import MODELS, build_model
-from tgnn.baselines.eigenvector import eigenvectors
-from tgnn.baselines.shape import Shape
+from tgnn.models import MODELS, build_model
+from tgnn.models.data_shape import DataShape
+from tgnn.models.eigenvector import eigenvectors
 
 HIDDEN, LAYERS, GRAPHS, ATOMS, RANK = 64, 2, 128, 28, 8
 ON_MANY_EDGES = ("tgnn", "gcn", "graphsage", "appnp", "gprgnn", "mixhop")
@@ -324,14 +324,14 @@ def contenders(folder: Path) -> dict[str, tuple[Callable[[], None] | None, Calla
             dense = Data(x=data.x.to_dense(), edge_index=data.edge_index, num_nodes=data.num_nodes)
             counts = torch.bincount(torch.bincount(data.edge_index[1], minlength=data.num_nodes))
             width, classes = data.x.size(1), int(data.y.max()) + 1
-            shape = Shape("node", width, None, classes, nodes=data.num_nodes, degrees=tuple(counts.tolist()))
+            shape = DataShape("node", width, None, classes, nodes=data.num_nodes, degrees=tuple(counts.tolist()))
             settings = {"rank": RANK} if name == "tgnn" else {}
             theirs = direct_node(name, width, classes, counts)
             ours = build_model(name, shape, HIDDEN, LAYERS, 0.0, settings)
             found[f"{name}, {place}"] = (None if theirs is None else step_of(theirs, dense), step_of(ours, data))
         if model.graph is not None:
-            shape = Shape("graph", (ATOMS,), None, 1, degrees=tuple(degrees.tolist()))
-            settings = {"towers": 4} if name.startswith("pna") else {"jump": False} if name.startswith("gin") else {}
+            shape = DataShape("graph", (ATOMS,), None, 1, degrees=tuple(degrees.tolist()))
+            settings = {"towers": 4} if name.startswith("pna") else {"jk": None} if name.startswith("gin") else {}
             theirs = direct_graph(name, degrees)
             ours = build_model(name, shape, HIDDEN, LAYERS, 0.0, settings)
             found[f"{name}, molecules"] = (None if theirs is None else step_of(theirs, batch), step_of(ours, batch))

@@ -23,7 +23,7 @@ from torch_geometric.sampler import NeighborSampler as OfPyG
 from benchmarks import graphs
 from benchmarks.measure import side_by_side
 from tgnn.data.sampler import NeighborSampler
-from tgnn.ops import native
+from tgnn.ops import cpp_build as native
 
 SEEDS, FAN_OUT = 1024, [5, 5]
 

@@ -35,11 +35,11 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 def measure(folder: str, rank: int) -> dict[str, Any]:
     """Epochs of training, then exact inferences over all nodes, in this process; medians."""
-    from tgnn.training.batches import make_batches
+    from tgnn.training.loaders import make_loader
     from tgnn.training.loop import fit
     from tgnn.training.prepare import prepare
     from tgnn.training.recipes import resolve
-    from tgnn.training.run import make_model
+    from tgnn.training.train import make_model
 
     config = resolve(
         folder, "tgnn", "node", changes={"model.rank": rank, "train.epochs": EPOCHS, "train.patience": EPOCHS}
@@ -49,7 +49,7 @@ def measure(folder: str, rank: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as run:
         fit(model, prepared, config, Path(run))
         lines = [json.loads(line) for line in (Path(run) / "history.jsonl").read_text().splitlines()]
-    pieces = make_batches(prepared.data, prepared.split.train, config.train, torch.device("cpu"), shuffle=True)(0)
+    pieces = make_loader(prepared.data, prepared.split.train, config.train, torch.device("cpu"), shuffle=True)(0)
     some = [(piece.size, piece.data.num_nodes) for piece in islice(pieces, 8)]
     training = [line["learning"] for line in lines]
     model.eval()
@@ -78,7 +78,7 @@ def seconds_of(run: Callable[[], object]) -> float:
 
 def graph(folder: Path, size: float) -> Path:
     """The graph of a size; made if it is not there."""
-    from tgnn.data.disk.generate import generate
+    from tgnn.data.on_disk.generate import generate
 
     path = folder / f"scale-{size:g}"
     if not path.exists():

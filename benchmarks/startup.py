@@ -17,7 +17,7 @@ print(time.perf_counter() - start)
 """
 LOAD = """
 import time
-from tgnn.ops import native
+from tgnn.ops import cpp_build as native
 start = time.perf_counter()
 assert native.load() is not None, native.why_unavailable()
 print(time.perf_counter() - start)

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from tgnn.reproduce.theorems import random_polynomial
+from tgnn.experiments.theorems import random_polynomial
 from tgnn.theory import cp_from_polynomial, cp_mean, cp_sum
 
 SIZES = [(2, 3), (3, 4), (4, 5), (4, 8), (10, 3), (50, 2), (1, 20)]

@@ -6,14 +6,14 @@ import sys
 
 from tgnn.cli.app import main
 from tgnn.data import load
-from tgnn.data.obtain import Unobtainable
+from tgnn.data.download.locate import DatasetUnavailableError
 
 
 def choose() -> str:
     """Cora, or what comes with the package where Cora cannot be had."""
     try:
         load("cora")
-    except Unobtainable:
+    except DatasetUnavailableError:
         print("Cora cannot be had here (tgnn data fetch cora says why): training on scikit-learn's digits instead.")
         return "digits"
     return "cora"

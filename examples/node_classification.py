@@ -20,7 +20,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn import TGNN
-from tgnn.data.embedded import digits
+from tgnn.data.build.embedded import digits
 from tgnn.ops import available_backends
 
 NETWORKS = {"sum (rank 0)": 0, "tGNN: sum and product (rank 32)": 32}

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.nn import GAT, MessagePassing
 
 from tgnn import CPAggregation, TGNNConv, with_cp
-from tgnn.data.embedded import digits
+from tgnn.data.build.embedded import digits
 
 
 class YourLayer(MessagePassing):

@@ -22,7 +22,7 @@ from pathlib import Path
 TGNN = "from tgnn.__main__ import main\nmain()"  # what the installed command does
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["tgnn.cli.app", "tgnn.training.many", "tgnn.training.predict", "pytest"])
+_forks.set_forkserver_preload(["tgnn.cli.app", "tgnn.training.repeated_runs", "tgnn.training.predict", "pytest"])
 
 
 class Process:

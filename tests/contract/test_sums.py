@@ -7,7 +7,7 @@ import torch
 from torch_geometric import EdgeIndex
 
 from tests.conftest import random_edges, random_factors, to_csr
-from tgnn.ops import closed_edges, degrees, neighbor_product, neighbor_sum, sparse_matmul, use_backend
+from tgnn.ops import degrees, edges_with_self_loops, neighbor_product, neighbor_sum, sparse_matmul, use_backend
 
 GRAPHS = {"ordinary": (30, 30, 120), "bipartite": (20, 7, 60), "no edges": (4, 4, 0), "no nodes": (0, 0, 0)}
 
@@ -71,7 +71,7 @@ def test_self_loops_are_added_where_there_are_none(backend, form):
 def test_closed_edges_give_the_same_with_weights(backend):
     edges = torch.tensor([[0, 1, 1, 2, 0], [1, 1, 2, 0, 1]])
     z = random_factors(3, 4, torch.float64)
-    closed, loop_weight = closed_edges(edges, 3)
+    closed, loop_weight = edges_with_self_loops(edges, 3)
     weight = torch.cat([torch.ones(5), loop_weight]).double()
     with use_backend(backend):
         torch.testing.assert_close(neighbor_sum(z, closed, edge_weight=weight), neighbor_sum(z, edges, self_loops=True))
@@ -100,9 +100,9 @@ def test_sparse_features_times_a_matrix(backend):
 
 def test_wrong_input_is_named():
     x, edges = torch.rand(3, 2), torch.tensor([[0, 1], [1, 2]])
-    with pytest.raises(ValueError, match="add the loops with closed_edges"):
+    with pytest.raises(ValueError, match="add the loops with edges_with_self_loops"):
         neighbor_sum(x, edges, edge_weight=torch.rand(2), self_loops=True)
-    with pytest.raises(ValueError, match="add the loops with closed_edges"):
+    with pytest.raises(ValueError, match="add the loops with edges_with_self_loops"):
         neighbor_product(x, edges, edge_weight=torch.rand(2), self_loops=True)
     with pytest.raises(ValueError, match="self_loops needs one set of nodes, but there are 3 sources, 5 destinations"):
         neighbor_sum(x, edges, size=(3, 5), self_loops=True)

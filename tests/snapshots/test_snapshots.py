@@ -9,9 +9,9 @@ import pytest
 
 from tests.snapshots.configs import current_configs
 from tests.snapshots.help import current_help
-from tgnn.reproduce.experiment import Ask
-from tgnn.reproduce.experiments import EXPERIMENTS
-from tgnn.reproduce.result import read_result
+from tgnn.experiments.definitions import EXPERIMENTS
+from tgnn.experiments.experiment import Selection
+from tgnn.experiments.results import read_result
 from tgnn.training.config import make_config
 
 HERE = Path(__file__).parent
@@ -52,7 +52,9 @@ def recognized_cells() -> dict[str, list[str]]:
         experiment = EXPERIMENTS[path.stem]
         hashes = {run.config_hash for cell in read_result(path).cells for run in cell.runs}
         if experiment.measure is None:
-            found[path.stem] = [f"{c.row} on {c.column}" for c in experiment.cells(Ask()) if c.config.hash in hashes]
+            found[path.stem] = [
+                f"{c.row} on {c.column}" for c in experiment.cells(Selection()) if c.config.hash in hashes
+            ]
     return found
 
 

@@ -44,9 +44,9 @@ def list_(json: Json = False) -> None:
 @app.command()
 def info(name: Name, json: Json = False) -> None:
     """Everything that is known of a data set, without loading it."""
-    from tgnn.data.load import find_entry
+    from tgnn.data.load import get_entry
 
-    entry = find_entry(name)
+    entry = get_entry(name)
     if json:
         print_json(_summary(entry))
         return
@@ -85,11 +85,11 @@ def fetch(
     json: Json = False,
 ) -> None:
     """Get data sets and check them, so that later commands need no network."""
-    from tgnn.data.about import statistics
-    from tgnn.data.load import find_entry, load
+    from tgnn.data.dataset_info import statistics
+    from tgnn.data.load import get_entry, load
 
     for name in names:
-        find_entry(name)  # all names before the first download
+        get_entry(name)  # all names before the first download
     found: dict[str, Any] = {}
     failed: dict[str, str] = {}
     for name in names:
@@ -98,7 +98,7 @@ def fetch(
         except (OSError, ValueError, ImportError) as error:  # the others may still be had
             failed[name] = str(error)
             continue
-        found[name] = {"statistics": statistics(data), "split": str(data.split), **data.about.to_dict()}
+        found[name] = {"statistics": statistics(data), "split": str(data.split), **data.info.to_dict()}
         if not json:
             _tell(name, data)
     if json:
@@ -110,13 +110,13 @@ def fetch(
 
 
 def _tell(name: str, data: Any) -> None:
-    from tgnn.data.about import statistics
+    from tgnn.data.dataset_info import statistics
 
     numbers = ", ".join(f"{value:,} {what}" for what, value in statistics(data).items())
     out.print(f"{name}: {numbers}", style="bold", markup=False, highlight=False, soft_wrap=True)
-    out.print(f"  source  {data.about.source}", markup=False, highlight=False, soft_wrap=True)
-    if data.about.differs:
-        out.print(f"  differs {data.about.differs}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"  source  {data.info.source}", markup=False, highlight=False, soft_wrap=True)
+    if data.info.differs:
+        out.print(f"  differs {data.info.differs}", markup=False, highlight=False, soft_wrap=True)
     out.print(
         f"  split   {getattr(data, 'split', 'none: it has no labels')}", markup=False, highlight=False, soft_wrap=True
     )
@@ -130,7 +130,7 @@ def check(
     json: Json = False,
 ) -> None:
     """What is in your data, and what is odd about it, with row numbers. Exit code 1 if it cannot be used."""
-    from tgnn.data.formats.detect import check_path
+    from tgnn.data.readers.detect import check_path
 
     report = check_path(path)
     if json:
@@ -183,7 +183,7 @@ def generate(
         raise typer.BadParameter(f"{target} must name a folder, not a .npz", param_hint="TARGET")
     _check_target(target, force)
     from tgnn.data import load
-    from tgnn.data.disk.generate import generate as write
+    from tgnn.data.on_disk.generate import generate as write
 
     write(target, nodes, edges, features, classes, seed, overwrite=force)
     _tell_size(target)
@@ -215,7 +215,7 @@ def splits(
 ) -> None:
     """The split protocols that a data set allows, with their sizes and hashes."""
     from tgnn.data import load
-    from tgnn.data.protocols import protocols
+    from tgnn.data.split_protocols import protocols
 
     data = load(source, root, offline, seed=seed)
     ways = protocols(data)

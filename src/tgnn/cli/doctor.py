@@ -41,10 +41,10 @@ def examine() -> dict[str, dict[str, Any]]:
     import torch
 
     from tgnn.ops import available_backends
-    from tgnn.ops.native import cache_folder
+    from tgnn.utils.cache_dir import cache_dir
 
     compiler = os.environ.get("CXX") or next((c for c in ("g++", "c++", "clang++") if shutil.which(c)), None)
-    cache = cache_folder()
+    cache = cache_dir()
     size = sum(f.stat().st_size for f in cache.rglob("*") if f.is_file()) if cache.exists() else 0
     gpus = (
         [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []

@@ -17,9 +17,9 @@ def models(
     json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object.")] = False,
 ) -> None:
     """All models that `tgnn train --model` takes, or all about one of them."""
-    from tgnn.baselines import MODELS, find_model
+    from tgnn.models import MODELS, get_model
 
-    rows = [_about(model.name) for model in ([find_model(name)] if name else MODELS.values())]
+    rows = [_about(model.name) for model in ([get_model(name)] if name else MODELS.values())]
     if json:
         print_json(rows[0] if name else rows)
     elif name:
@@ -29,10 +29,10 @@ def models(
 
 
 def _about(name: str) -> dict[str, Any]:
-    from tgnn.baselines import find_model
-    from tgnn.baselines.ranges import search_space
+    from tgnn.models import get_model
+    from tgnn.models.ranges import search_space
 
-    model = find_model(name)
+    model = get_model(name)
     levels = {level: build for level in ("node", "graph") if (build := model.builder(level)) is not None}
     return {
         "name": model.name,
@@ -50,12 +50,12 @@ def _about(name: str) -> dict[str, Any]:
 
 def _settings(name: str, level: str, build: Any) -> dict[str, Any]:
     """Of the default recipe: those of the model's own, and those that a search tries."""
-    from tgnn.baselines.ranges import search_space
-    from tgnn.baselines.registry import settings_of
+    from tgnn.models.ranges import search_space
+    from tgnn.models.registry import model_options
     from tgnn.training.recipes import resolve
 
     plain = resolve("", name, level).model_dump(mode="json")
-    found = {f"model.{key}": plain["model"].get(key, default) for key, (_, default) in settings_of(build).items()}
+    found = {f"model.{key}": plain["model"].get(key, default) for key, (_, default) in model_options(build).items()}
     for key in search_space(name, level):
         section, _, last = key.partition(".")
         found.setdefault(key, plain[section].get(last))
@@ -64,12 +64,12 @@ def _settings(name: str, level: str, build: Any) -> dict[str, Any]:
 
 def _count(name: str, level: str) -> int:
     """Parameters of the model as its default recipe has it, on Cora or ZINC with bonds."""
-    from tgnn.baselines.shape import Shape
-    from tgnn.training.check import build_quietly
+    from tgnn.models.data_shape import DataShape
+    from tgnn.training.model_check import build_silently
     from tgnn.training.recipes import resolve
 
-    shape = Shape("node", 1433, None, 7, nodes=2708) if level == "node" else Shape("graph", (28,), (4,), 1)
-    model = build_quietly(resolve("", name, level).model, shape)
+    shape = DataShape("node", 1433, None, 7, nodes=2708) if level == "node" else DataShape("graph", (28,), (4,), 1)
+    model = build_silently(resolve("", name, level).model, shape)
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -11,7 +11,7 @@ from tgnn.cli import console
 from tgnn.cli.console import err, out, print_json
 
 if TYPE_CHECKING:
-    from tgnn.report.contents import Contents
+    from tgnn.report.collect import Contents
 
 
 def report(
@@ -37,9 +37,9 @@ def report(
             )
         _serve(runs, port)
         return
-    from tgnn.report.contents import Reader
+    from tgnn.report.collect import Reader
     from tgnn.report.render import render
-    from tgnn.training.run import write_text
+    from tgnn.utils.io import write_text
 
     file = file or Path("report.html")
     if file.is_dir():

@@ -16,8 +16,8 @@ from tgnn.cli.console import err, out, print_json
 from tgnn.cli.train import check_place, key_and_value, public
 
 if TYPE_CHECKING:
-    from tgnn.reproduce.experiment import Ask, Experiment
-    from tgnn.reproduce.progress import Progress
+    from tgnn.experiments.experiment import Experiment, Selection
+    from tgnn.experiments.run_progress import Progress
 
 _OFTEN = 15.0
 """Seconds between two lines where there is no terminal."""
@@ -51,8 +51,8 @@ def reproduce(
     Examples: `tgnn reproduce theorems`,
     `tgnn reproduce table-1-citation --models tgnn,gcn --datasets cora --runs 3 --jobs 2`.
     """
-    from tgnn.reproduce.experiment import Ask
-    from tgnn.reproduce.experiments import EXPERIMENTS
+    from tgnn.experiments.definitions import EXPERIMENTS
+    from tgnn.experiments.experiment import Selection
 
     if name is None:
         _list(EXPERIMENTS.values(), json)
@@ -61,7 +61,7 @@ def reproduce(
     changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     changes = {key: value for key, value in changes.items() if value is not None}
     changes |= dict(key_and_value(text) for text in settings or [])
-    ask = Ask(_names(models), _names(datasets), largest, runs, changes, jobs or os.cpu_count() or 1)
+    ask = Selection(_names(models), _names(datasets), largest, runs, changes, jobs or os.cpu_count() or 1)
     if dry_run:
         _show_cells(experiment, ask, json)
         return
@@ -74,11 +74,11 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _find(name: str) -> Experiment:
-    from tgnn.data.nearest import nearest
-    from tgnn.reproduce.experiments import EXPERIMENTS
+    from tgnn.experiments.definitions import EXPERIMENTS
+    from tgnn.utils.suggest import closest_match
 
     if name not in EXPERIMENTS:
-        near = nearest(name, EXPERIMENTS)
+        near = closest_match(name, EXPERIMENTS)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(EXPERIMENTS)}"
         raise typer.BadParameter(f"there is no table or figure {name!r}: {hint}", param_hint="NAME")
     return EXPERIMENTS[name]
@@ -111,7 +111,7 @@ def _unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _show_cells(experiment: Experiment, ask: Ask, json: bool) -> None:
+def _show_cells(experiment: Experiment, ask: Selection, json: bool) -> None:
     if experiment.measure is not None:
         rows: list[dict[str, Any]] = [{"row": row, "column": column} for row, column in experiment.measured(ask)]
     else:
@@ -129,16 +129,16 @@ def _show_cells(experiment: Experiment, ask: Ask, json: bool) -> None:
         out.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
-def _run(experiment: Experiment, ask: Ask, folder: Path, command: str, json: bool) -> None:
-    from tgnn.reproduce.as_json import with_summaries
-    from tgnn.reproduce.as_markdown import markdown
-    from tgnn.reproduce.run import run_experiment
-    from tgnn.reproduce.write import write_texts
-    from tgnn.training.stop import killed_as_interrupted
+def _run(experiment: Experiment, ask: Selection, folder: Path, command: str, json: bool) -> None:
+    from tgnn.experiments.format_json import with_summaries
+    from tgnn.experiments.format_markdown import markdown
+    from tgnn.experiments.runner import run_experiment
+    from tgnn.experiments.write_formats import write_texts
+    from tgnn.training.interrupts import sigterm_as_interrupt
 
     view = _View(json)
     try:
-        with killed_as_interrupted(), view:
+        with sigterm_as_interrupt(), view:
             result = run_experiment(experiment, ask, folder, command, view.update)
     except KeyboardInterrupt:
         err.print("stopped; type the same line again to go on")
@@ -157,7 +157,7 @@ def _run(experiment: Experiment, ask: Ask, folder: Path, command: str, json: boo
         raise typer.Exit(1)
 
 
-def _command(experiment: Experiment, ask: Ask, settings: list[str]) -> str:
+def _command(experiment: Experiment, ask: Selection, settings: list[str]) -> str:
     """What a reader can type to have the same; without what is private to a machine."""
     words = ["tgnn", "reproduce", experiment.name]
     words += ["--models", ",".join(ask.models)] if ask.models else []

@@ -25,9 +25,9 @@ def resolve_config(name: str | None, model: str | None, recipe: Path | None, cha
     """
     if name is None and recipe is None and "data.name" not in changes:
         raise _no_data()  # before anything heavy is imported
-    from tgnn.baselines import find_model
-    from tgnn.data.level import level_of
-    from tgnn.training.check import check_model
+    from tgnn.data.task_level import task_level
+    from tgnn.models import get_model
+    from tgnn.training.model_check import check_model
     from tgnn.training.recipes import read_recipe, resolve
 
     own, changes = read_recipe(recipe) if recipe is not None else {}, dict(changes)
@@ -42,8 +42,8 @@ def resolve_config(name: str | None, model: str | None, recipe: Path | None, cha
     if model and named["model"] and model != named["model"]:
         logger.warning("the recipe is for the model %s; training %s as asked", named["model"], model)
     chosen = model or str(named["model"] or "tgnn")
-    find_model(chosen)
-    level = level_of(data)
+    get_model(chosen)
+    level = task_level(data)
     config = resolve(data, chosen, level, own, changes)
     check_model(config, level)
     return config

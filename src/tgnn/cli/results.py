@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from tgnn.cli.console import note, out
-from tgnn.paper import reported
+from tgnn.experiments.paper_figures import reported
 
 
 def show(result: dict[str, Any], folder: Path) -> None:

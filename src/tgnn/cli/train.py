@@ -110,14 +110,14 @@ def train(
         "data.offline": offline or None,
         "data.split": split,
         "model.rank": rank,
-        "model.hidden": hidden,
-        "model.layers": layers,
+        "model.hidden_channels": hidden,
+        "model.num_layers": layers,
         "model.dropout": dropout,
         "optimizer.lr": lr,
         "train.epochs": epochs,
         "train.patience": patience,
         "train.batch_size": batch_size,
-        "train.sample": sample,
+        "train.num_neighbors": sample,
         "train.seed": seed,
         "train.device": device,
         "train.precision": precision,
@@ -146,7 +146,7 @@ def check_place(folder: Path) -> None:
 
 
 def key_and_value(text: str) -> tuple[str, Any]:
-    from tgnn.data.parse_yaml import parse_yaml
+    from tgnn.utils.yaml import parse_yaml
 
     key, equals, value = text.partition("=")
     if not equals:
@@ -178,8 +178,8 @@ def _print_config(config: Config, json: bool) -> None:
 
 def _go_on(folder: Path, jobs: int | None, processes: int | None, json: bool, world: World | None) -> None:
     from tgnn.training.config import make_config
-    from tgnn.training.many import read_plan
-    from tgnn.training.run import read_config
+    from tgnn.training.repeated_runs import read_plan
+    from tgnn.training.train import read_config
 
     def found() -> tuple[dict[str, Any], int]:
         plan = read_plan(folder)
@@ -206,18 +206,18 @@ def _run(
         _start(processes or 1, folder, resume)
         return
     from tgnn.cli.progress import watch_many, watch_one
-    from tgnn.training.distributed.world import ALONE
-    from tgnn.training.many import train_many
-    from tgnn.training.run import train as train_one
-    from tgnn.training.stop import Interrupted
+    from tgnn.training.distributed.world import SINGLE_PROCESS
+    from tgnn.training.interrupts import Interrupted
+    from tgnn.training.repeated_runs import train_repeated
+    from tgnn.training.train import train as train_one
 
     try:
         if runs == 1:
             with watch_one(config, quiet=json or console.verbosity < 0) as tell:
-                result = train_one(config, folder, resume, tell, world or ALONE)
+                result = train_one(config, folder, resume, tell, world or SINGLE_PROCESS)
         else:
             with watch_many(config, runs, quiet=json or console.verbosity < 0) as tell_all:
-                result = train_many(config, runs, folder, jobs, resume, tell_all)
+                result = train_repeated(config, runs, folder, jobs, resume, tell_all)
     except Interrupted:
         err.print(f"stopped; go on with: tgnn train --resume {folder}", markup=False, highlight=False, soft_wrap=True)
         if world is not None:
@@ -274,8 +274,8 @@ def _among_others() -> Iterator[World | None]:
     if "RANK" not in os.environ:
         yield None
         return
-    from tgnn.training.distributed.join import joined
-    from tgnn.training.stop import Interrupted
+    from tgnn.training.distributed.rendezvous import joined
+    from tgnn.training.interrupts import Interrupted
 
     if os.environ.get("LOCAL_RANK", "0") != "0":
         err.quiet = out.quiet = logging.getLogger("tgnn").disabled = True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tgnn.training.config import Config
     from tgnn.tuning.plan import Plan
-    from tgnn.tuning.result import StudyResult, Trial
+    from tgnn.tuning.results import StudyResult, Trial
 
 
 def tune(
@@ -107,10 +107,10 @@ def _plan(
     finals: int,
     together: int,
 ) -> Plan:
-    from tgnn.training.prepare import prepare_blind
-    from tgnn.training.run import make_model
+    from tgnn.training.prepare import prepare_without_test
+    from tgnn.training.train import make_model
     from tgnn.tuning.plan import Plan
-    from tgnn.tuning.space import check_search, space_of, usual_splits, with_defaults
+    from tgnn.tuning.search_space import check_search, space_of, usual_splits, with_defaults
 
     own: dict[str, tuple[Any, ...]] = {}
     for key, values in map(_key_and_values, search):
@@ -119,7 +119,7 @@ def _plan(
         own[key] = values
     if both := sorted(key for key, values in own.items() if values and key in fixed):
         raise typer.BadParameter(f"{both[0]} is searched and set: leave out --search or --set", param_hint="--search")
-    prepared = prepare_blind(config)
+    prepared = prepare_without_test(config)
     make_model(config, prepared.shape)  # data that the model cannot take are told now, not by every trial
     space = space_of(config, prepared, own)
     check_search(config, prepared.shape.level, own)
@@ -142,7 +142,7 @@ def _plan(
 
 
 def _key_and_values(text: str) -> tuple[str, tuple[Any, ...]]:
-    from tgnn.data.parse_yaml import parse_yaml
+    from tgnn.utils.yaml import parse_yaml
 
     key, equals, values = text.partition("=")
     if not equals:
@@ -162,7 +162,7 @@ def _show_space(plan: Plan, json: bool) -> None:
         return
     from rich.table import Table
 
-    from tgnn.tuning.result import in_words
+    from tgnn.tuning.results import in_words
 
     table = Table("setting", "starts at", "is searched over", box=None, pad_edge=False)
     for key, values in plan.space.items():
@@ -177,11 +177,11 @@ def _show_space(plan: Plan, json: bool) -> None:
 
 def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | None, command: str, json: bool) -> None:
     try:
-        from tgnn.tuning.result import RECIPE
-        from tgnn.tuning.tune import tune as search
+        from tgnn.tuning.results import RECIPE
+        from tgnn.tuning.study import tune as search
     except ImportError as error:
         raise ImportError(f"tgnn tune needs {error.name}: pip install 'tgnn[tune]'") from error
-    from tgnn.training.stop import Interrupted
+    from tgnn.training.interrupts import Interrupted
 
     try:
         with _watch(quiet=json or console.verbosity < 0) as tell:
@@ -291,7 +291,7 @@ def _table(result: StudyResult, rows: int, width: int) -> Table:
     """
     from rich.table import Table
 
-    from tgnn.tuning.result import in_words, short_names
+    from tgnn.tuning.results import in_words, short_names
 
     finals = {trial.number: trial for trial in result.finals}
     trials = {trial.number: trial for trial in result.ranking}

@@ -7,14 +7,14 @@ import os
 from pathlib import Path
 
 from tgnn.data.catalog import CATALOG
-from tgnn.data.catalog.entry import Loaded
-from tgnn.data.disk.convert import write_disk
-from tgnn.data.disk.graph import DiskGraph
-from tgnn.data.disk.tables import stream_tables
-from tgnn.data.formats.detect import detect
-from tgnn.data.formats.packed import PackedGraphs, write_packed
-from tgnn.data.formats.single import write_graph
+from tgnn.data.catalog.entry import LoadedData
+from tgnn.data.graph_dataset import GraphDataset, write_packed
 from tgnn.data.load import find_path, load
+from tgnn.data.on_disk.convert import write_disk
+from tgnn.data.on_disk.graph import DiskGraph
+from tgnn.data.on_disk.tables import stream_tables
+from tgnn.data.readers.detect import detect
+from tgnn.data.readers.single import write_graph
 
 logger = logging.getLogger("tgnn")
 
@@ -27,7 +27,7 @@ def convert(
     *,
     leave_out: bool = False,
     overwrite: bool = False,
-) -> Loaded:
+) -> LoadedData:
     """Writes a data set as a ``.npz``, or else as a graph on disk, and gives it.
 
     Tables of one graph go to disk block by block, and are never in memory as a whole.
@@ -59,7 +59,7 @@ def _check_other(source: Path, target: Path) -> None:
         raise ValueError(f"{target} is what is to be read, or the folder that it is in: choose another to write")
 
 
-def write(data: Loaded, path: Path, *, leave_out: bool = False, overwrite: bool = False) -> None:
+def write(data: LoadedData, path: Path, *, leave_out: bool = False, overwrite: bool = False) -> None:
     """Packed graphs, or one graph, in a file or on disk. Whole or not at all.
 
     Args:
@@ -69,13 +69,13 @@ def write(data: Loaded, path: Path, *, leave_out: bool = False, overwrite: bool 
         overwrite: As above.
     """
     if path.suffix == ".npz":
-        if isinstance(data, PackedGraphs):
-            write_packed(data, path, data.about.differs)
+        if isinstance(data, GraphDataset):
+            write_packed(data, path, data.info.differs)
         else:
-            write_graph(data.to_memory() if isinstance(data, DiskGraph) else data, path, data.about.differs)
+            write_graph(data.to_memory() if isinstance(data, DiskGraph) else data, path, data.info.differs)
     elif isinstance(data, DiskGraph):
         raise ValueError(f"{data.folder} is a graph on disk already: copy the folder")
-    elif isinstance(data, PackedGraphs):
-        raise ValueError(f"{data.about.name} is many graphs, and {path} would be one on disk: write {path.name}.npz")
+    elif isinstance(data, GraphDataset):
+        raise ValueError(f"{data.info.name} is many graphs, and {path} would be one on disk: write {path.name}.npz")
     else:
         write_disk(data, path, leave_out=leave_out, overwrite=overwrite)

@@ -7,14 +7,14 @@ import logging
 import os
 from pathlib import Path
 
-from tgnn.data import about as telling
-from tgnn.data.about import About
+from tgnn.data import dataset_info as telling
 from tgnn.data.catalog import CATALOG
-from tgnn.data.catalog.entry import Entry, Loaded
-from tgnn.data.formats.detect import read_path
-from tgnn.data.formats.packed import PackedGraphs
-from tgnn.data.obtain import Found, obtain
-from tgnn.data.protocols import choose_split, labelled, protocols
+from tgnn.data.catalog.entry import Entry, LoadedData
+from tgnn.data.dataset_info import DatasetInfo
+from tgnn.data.download.locate import Found, obtain
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.detect import read_path
+from tgnn.data.split_protocols import choose_split, labelled, protocols
 
 logger = logging.getLogger("tgnn")
 
@@ -36,10 +36,10 @@ def load(
     *,
     split: str | None = None,
     seed: int = 0,
-) -> Loaded:
+) -> LoadedData:
     """A data set, ready to train: PyG's ``Data`` with labelled nodes, a graph that stays on disk, or a list of graphs.
 
-    ``data.split`` holds its :class:`~tgnn.data.splits.Split` (none without labels) and ``data.about`` what is to be
+    ``data.split`` holds its :class:`~tgnn.data.splits.Split` (none without labels) and ``data.info`` what is to be
     predicted, how that is scored, and which source served. Nothing ever prompts.
 
     Args:
@@ -52,7 +52,7 @@ def load(
 
     Example:
         >>> data = load("karate")
-        >>> data.num_nodes, data.about.metric
+        >>> data.num_nodes, data.info.metric
         (34, 'accuracy')
     """
     name = os.fspath(name_or_path)
@@ -63,7 +63,7 @@ def load(
     return data
 
 
-def find_entry(name: str) -> Entry:
+def get_entry(name: str) -> Entry:
     """The catalog's entry, or an error that names the nearest."""
     if name not in CATALOG:
         raise ValueError(f"there is no data set {name!r} in the catalog: {_hint(name)}")
@@ -75,13 +75,13 @@ def _hint(name: str) -> str:
     return f"did you mean {' or '.join(near)}?" if near else "tgnn data list shows all names"
 
 
-def _from_catalog(entry: Entry, root: str | os.PathLike[str] | None, offline: bool) -> Loaded:
+def _from_catalog(entry: Entry, root: str | os.PathLike[str] | None, offline: bool) -> LoadedData:
     if entry.embedded is not None:
         return _described(entry, entry.embedded(), "installed with the package", "", exact=True)
 
-    def read(found: Found) -> Loaded:
+    def read(found: Found) -> LoadedData:
         data, differs = found.form.read(found.folder), found.differs
-        if isinstance(data, PackedGraphs) and data.origin and not differs:
+        if isinstance(data, GraphDataset) and data.origin and not differs:
             differs = data.origin
         return _described(entry, data, found.source, differs, exact=found.form.exact or not differs)
 
@@ -91,15 +91,15 @@ def _from_catalog(entry: Entry, root: str | os.PathLike[str] | None, offline: bo
     return data
 
 
-def _described(entry: Entry, data: Loaded, source: str, differs: str, exact: bool) -> Loaded:
+def _described(entry: Entry, data: LoadedData, source: str, differs: str, exact: bool) -> LoadedData:
     _check_facts(entry, data, exact)
-    data.about = About(
+    data.info = DatasetInfo(
         entry.name, entry.level, entry.target, entry.metric, entry.facts["outputs"], source, differs, entry.stored_split
     )
     return data
 
 
-def _check_facts(entry: Entry, data: Loaded, exact: bool) -> None:
+def _check_facts(entry: Entry, data: LoadedData, exact: bool) -> None:
     """Statistics that do not agree mean other data. What is known to differ need only ask the same question."""
     found = telling.statistics(data)
     for what, wanted in entry.facts.items():
@@ -109,10 +109,10 @@ def _check_facts(entry: Entry, data: Loaded, exact: bool) -> None:
             )
 
 
-def _own_default(data: Loaded) -> str:
+def _own_default(data: LoadedData) -> str:
     """The split that comes with the user's own data, else a stratified one."""
     first = next(iter(protocols(data)))
-    return first if first == data.about.stored_split else "stratified"
+    return first if first == data.info.stored_split else "stratified"
 
 
 def find_path(name: str) -> Path:
@@ -124,12 +124,12 @@ def find_path(name: str) -> Path:
     return path
 
 
-def _from_path(name: str) -> Loaded:
+def _from_path(name: str) -> LoadedData:
     path = find_path(name)
     data, report = read_path(path)
     report.raise_for_errors()
     for finding in report.findings:
         if finding.level == "warning":
             logger.warning("%s: %s", path.name, finding)
-    data.about = telling.describe(data, path.resolve().name, f"files in {path}")
+    data.info = telling.describe(data, path.resolve().name, f"files in {path}")
     return data

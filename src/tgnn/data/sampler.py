@@ -15,10 +15,10 @@ from torch_geometric import EdgeIndex
 from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, NegativeSampling, NodeSamplerInput, SamplerOutput
 from torch_geometric.sampler.neighbor_sampler import edge_sample
 
-from ..ops import native
-from ..ops.checks import INTEGERS, describe
-from ..ops.graph import DOUBTFUL, Grouping, graph_of
-from ..ops.sample import check_fan_out, sample_neighbors
+from tgnn.ops import cpp_build
+from tgnn.ops.checks import INTEGERS, describe
+from tgnn.ops.graph import DOUBTFUL, Grouping, graph_of
+from tgnn.ops.sampling import check_num_neighbors, sample_neighbors
 
 
 class NeighborSampler(BaseSampler):
@@ -88,14 +88,14 @@ class NeighborSampler(BaseSampler):
         by_node: bool = False,
         seed: int = 0,
     ) -> None:
-        self.num_neighbors = check_fan_out(fan_out, replace, fill_up)  # PyG's inference() looks for this name
+        self.num_neighbors = check_num_neighbors(fan_out, replace, fill_up)  # PyG's inference() looks for this name
         self.replace, self.fill_up, self.edge_ids = replace, fill_up, edge_ids
         self.by_node, self.seed = by_node, seed
         self._files = [_File.of(part) for part in graph] if isinstance(graph, (tuple, list)) else []
-        self._in_edges = in_edges_of(graph, num_nodes)
+        self._in_edges = get_in_edges(graph, num_nodes)
         # Shared: workers that live through several epochs see it change.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        native.load()  # before there are workers: they inherit it
+        cpp_build.load()  # before there are workers: they inherit it
 
     @property
     def num_nodes(self) -> int:
@@ -152,7 +152,7 @@ class NeighborSampler(BaseSampler):
         self.__dict__.update(state)
         if isinstance(parts := state["_in_edges"], tuple):
             pair = tuple(part.open() if isinstance(part, _File) else part for part in parts)
-            self._in_edges = in_edges_of(pair, None)
+            self._in_edges = get_in_edges(pair, None)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.num_neighbors}, num_nodes={self.num_nodes}, num_edges={self.num_edges})"
@@ -168,7 +168,7 @@ def _refuse_types_and_times(index: NodeSamplerInput | EdgeSamplerInput) -> None:
 # ---- graphs ----------------------------------------------------------------------------------------------------
 
 
-def in_edges_of(graph: Any, num_nodes: int | None = None) -> Grouping:
+def get_in_edges(graph: Any, num_nodes: int | None = None) -> Grouping:
     """The edges into each node, from every form of graph.
 
     Args:

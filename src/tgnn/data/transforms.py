@@ -6,16 +6,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tgnn.data.formats.packed import PackedGraphs
-from tgnn.data.formats.sparse import csr
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.sparse import csr
 
 
-def with_degrees(graphs: PackedGraphs) -> PackedGraphs:
+def with_degrees(graphs: GraphDataset) -> GraphDataset:
     """The degree of each node as its only feature, a whole number: an embedding of it is one-hot times a matrix.
 
     Example:
         >>> arrays = {"num_nodes": [2, 1], "num_edges": [1, 0], "edge_index": [[0], [1]], "y": [0, 1]}
-        >>> with_degrees(PackedGraphs(arrays | {"directed": False})).x.tolist()
+        >>> with_degrees(GraphDataset(arrays | {"directed": False})).x.tolist()
         [[1], [1], [0]]
     """
     if graphs.edge_index is None:
@@ -26,7 +26,7 @@ def with_degrees(graphs: PackedGraphs) -> PackedGraphs:
     ends = graphs.edge_index + first.repeat_interleave(counts)
     into = ends[1] if graphs.directed else ends.flatten()
     degree = torch.bincount(into, minlength=int(graphs.num_nodes.sum()))
-    return PackedGraphs(arrays | {"x": degree.unsqueeze(1).numpy()})
+    return GraphDataset(arrays | {"x": degree.unsqueeze(1).numpy()})
 
 
 def identity(n: int) -> Tensor:

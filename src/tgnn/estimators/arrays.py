@@ -9,9 +9,9 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from tgnn.data.check_parts import check_weights
-from tgnn.data.formats.sparse import csr, torch_csr
-from tgnn.data.report import Places
+from tgnn.data.readers.sparse import csr, torch_csr
+from tgnn.data.validation.report import Places
+from tgnn.data.validation.value_checks import check_weights
 
 
 def as_features(x: Any, what: str = "X") -> Tensor:

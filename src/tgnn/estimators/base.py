@@ -17,21 +17,21 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.baselines import find_model
-from tgnn.baselines.shape import Shape
-from tgnn.data.formats.packed import PackedGraphs
-from tgnn.data.nearest import nearest
+from tgnn.data.graph_dataset import GraphDataset
 from tgnn.estimators.examples import Examples, columns, count, prepare_examples, ready
 from tgnn.estimators.from_networkx import Attributes
+from tgnn.estimators.options import make_options
 from tgnn.estimators.saving import read_estimator, write_estimator
-from tgnn.estimators.settings import make_settings
+from tgnn.models import get_model
+from tgnn.models.data_shape import DataShape
 from tgnn.training import loop
-from tgnn.training.batches import make_batches
-from tgnn.training.check import lacks
 from tgnn.training.config import Config
-from tgnn.training.prepare import complete, expect_shares, shape_of
-from tgnn.training.run import find_device, make_model, set_threads
-from tgnn.training.task import Task
+from tgnn.training.loaders import make_loader
+from tgnn.training.metrics import Task
+from tgnn.training.model_check import lacks
+from tgnn.training.prepare import apply_prior_correction, complete, infer_shape
+from tgnn.training.train import find_device, make_model, set_threads
+from tgnn.utils.suggest import closest_match
 
 Self = TypeVar("Self", bound="Estimator")
 
@@ -49,7 +49,7 @@ class Estimator(BaseEstimator, ABC):
         weight_decay: Decay of weights.
         epochs: At most so many.
         patience: Stop after so many epochs without a better validation score.
-        batch_size: Graphs in a batch; of nodes, with ``options={"train.sample": ...}``.
+        batch_size: Graphs in a batch; of nodes, with ``options={"train.num_neighbors": ...}``.
         validation_fraction: Share of the labelled examples that chooses the epoch; 0: none is held out.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
         random_state: Of weights, dropout, batches and the hold-out.
@@ -70,7 +70,7 @@ class Estimator(BaseEstimator, ABC):
     n_iter_: int
     best_epoch_: int
     config_: Config
-    shape_: Shape
+    shape_: DataShape
     task_: Task
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -84,7 +84,7 @@ class Estimator(BaseEstimator, ABC):
         known = cls._get_param_names()
         for name in parameters:
             if name not in known:
-                near = nearest(name, known)
+                near = closest_match(name, known)
                 hint = f"did you mean {near}?" if near else f"it has {', '.join(known)}"
                 raise TypeError(f"{cls.__name__} has no parameter {name!r}; {hint}")
         made: Self = super().__new__(cls)
@@ -138,7 +138,7 @@ class Estimator(BaseEstimator, ABC):
         """What to learn from: nodes or graphs."""
 
     @abstractmethod
-    def _data(self, X: Any) -> tuple[Data | PackedGraphs, np.ndarray]:
+    def _data(self, X: Any) -> tuple[Data | GraphDataset, np.ndarray]:
         """What to predict for, and which rows of the model's output are asked for."""
 
     @abstractmethod
@@ -159,11 +159,11 @@ class Estimator(BaseEstimator, ABC):
             y: Targets, one for each example; ``None``: those that come with ``X``.
             validation: Boolean, one for each example: those that choose the epoch; ``None``: a share is drawn.
         """
-        config = make_settings(self.get_params(deep=False), self._level)
+        config = make_options(self.get_params(deep=False), self._level)
         examples = self._examples(X, y, validation)
         codes, classes = self._encode(examples.y)
         prepared = prepare_examples(examples, codes, classes, self.validation_fraction, config.train.seed, config.data)
-        expect_shares(prepared, config.train.shares)
+        apply_prior_correction(prepared, config.train.prior_correction)
         complete(prepared.data, config.model.name)
         device = find_device(config.train.device)
         history: list[dict[str, Any]] = []
@@ -190,12 +190,12 @@ class Estimator(BaseEstimator, ABC):
         data, rows = self._data(X)
         config, device = self.config_, find_device(self.device or self.config_.train.device)
         data = ready(data, self.task_.target, self.shape_.outputs, config.data)
-        self._check_shape(shape_of(data))
+        self._check_shape(infer_shape(data))
         complete(data, config.model.name)
         data.y = torch.zeros(count(data))  # batches carry targets; nobody looks at these
-        batches = make_batches(data, torch.arange(count(data)), config.train, device, shuffle=False)
+        batches = make_loader(data, torch.arange(count(data)), config.train, device, shuffle=False)
         precision = loop.Precision(config.train.precision, device)
-        outputs = loop.outputs_of(self.model_.to(device), batches, precision)
+        outputs = loop.infer_outputs(self.model_.to(device), batches, precision)
         return outputs.cpu()[torch.from_numpy(rows)]
 
     def _say(self, epoch: loop.Epoch, epochs: int) -> None:
@@ -207,10 +207,10 @@ class Estimator(BaseEstimator, ABC):
             )
 
     def _names(self) -> Attributes:
-        needs_x = self._level == "graph" or "node features" in find_model(self.model).needs
+        needs_x = self._level == "graph" or "node features" in get_model(self.model).needs
         return Attributes(self.x_attribute, self.y_attribute, self.weight_attribute, self._level, needs_x)
 
-    def _check_shape(self, found: Shape) -> None:
+    def _check_shape(self, found: DataShape) -> None:
         """Whether data is as wide as what was learned from, and has all that the model reads."""
         name = type(self).__name__
         for what, wanted, given in (

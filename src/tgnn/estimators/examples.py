@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.about import METRIC_OF, About
-from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.dataset_info import METRIC_OF, DatasetInfo
+from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import Split
 from tgnn.estimators.holdout import draw_holdout
 from tgnn.training.config import DataConfig
-from tgnn.training.prepare import Prepared, SealedLabels, shape_of, with_features
-from tgnn.training.task import for_target
+from tgnn.training.metrics import for_target
+from tgnn.training.prepare import HeldOutLabels, Prepared, infer_shape, transform_features
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Examples:
         held: Which of them choose the epoch, if that is given; ``None``: they are to be drawn.
     """
 
-    data: Data | PackedGraphs
+    data: Data | GraphDataset
     places: np.ndarray
     y: np.ndarray
     held: np.ndarray | None
@@ -68,7 +68,7 @@ def prepare_examples(
         held = draw_holdout(codes.numpy() if classes is not None else np.zeros(len(codes)), fraction, seed)
     if held.all():
         raise ValueError("every labelled example is held out for validation: there is nothing to learn from")
-    if isinstance(examples.data, PackedGraphs) and (~held).sum() < 2:
+    if isinstance(examples.data, GraphDataset) and (~held).sum() < 2:
         raise ValueError("one graph is left to learn from, and batch normalization needs two: give more graphs")
     learned, places = torch.from_numpy(~held), torch.from_numpy(examples.places)
     data = ready(examples.data, target, outputs, settings)
@@ -77,23 +77,23 @@ def prepare_examples(
     none = torch.empty(0, dtype=torch.int64)
     split = Split("hold-out", seed, count(data), places[learned], places[~learned], none)
     task = for_target(target, METRIC_OF[target], codes[learned])
-    return Prepared(data, split, task, shape_of(data, split.train), SealedLabels(none), data_hash="")
+    return Prepared(data, split, task, infer_shape(data, split.train), HeldOutLabels(none), data_hash="")
 
 
-def ready(data: Data | PackedGraphs, target: str, outputs: int, settings: DataConfig) -> Data | PackedGraphs:
+def ready(data: Data | GraphDataset, target: str, outputs: int, settings: DataConfig) -> Data | GraphDataset:
     """Data with features as the settings want them, and with what the training code asks of data."""
-    level = "graph" if isinstance(data, PackedGraphs) else "node"
-    data.about = About("", level, target, METRIC_OF[target], outputs, "memory")
-    return with_features(data, settings)
+    level = "graph" if isinstance(data, GraphDataset) else "node"
+    data.info = DatasetInfo("", level, target, METRIC_OF[target], outputs, "memory")
+    return transform_features(data, settings)
 
 
-def count(data: Data | PackedGraphs) -> int:
+def count(data: Data | GraphDataset) -> int:
     """How many nodes or graphs."""
-    return len(data) if isinstance(data, PackedGraphs) else int(data.num_nodes)
+    return len(data) if isinstance(data, GraphDataset) else int(data.num_nodes)
 
 
 def columns(width: int | tuple[int, ...] | None) -> int:
-    """How many features are meant by a width as :class:`~tgnn.baselines.shape.Shape` has it.
+    """How many features are meant by a width as :class:`~tgnn.models.data_shape.DataShape` has it.
 
     Example:
         >>> columns(64), columns((28, 4)), columns(None)

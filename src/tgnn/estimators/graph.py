@@ -6,20 +6,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.graph_dataset import GraphDataset
 from tgnn.estimators.base import Estimator
 from tgnn.estimators.examples import Examples, as_mask
-from tgnn.estimators.kinds import Classifier, Regressor
-from tgnn.estimators.many import as_graphs
+from tgnn.estimators.graph_inputs import as_graphs
 from tgnn.estimators.targets import as_column, is_missing
+from tgnn.estimators.task_types import Classifier, Regressor
 
 
 class GraphEstimator(Estimator):
-    """Examples are graphs: a sequence of ``Data``, ``(X, edge_index)`` or NetworkX graphs, or ``PackedGraphs``."""
+    """Examples are graphs: a sequence of ``Data``, ``(X, edge_index)`` or NetworkX graphs, or ``GraphDataset``."""
 
     _level: ClassVar[str] = "graph"
 
-    def _data(self, X: Any) -> tuple[PackedGraphs, np.ndarray]:
+    def _data(self, X: Any) -> tuple[GraphDataset, np.ndarray]:
         graphs, _ = as_graphs(X, self._names())
         return graphs, np.arange(len(graphs))
 
@@ -56,7 +56,7 @@ class GraphClassifier(Classifier, GraphEstimator):
         parameters: As of :class:`~tgnn.estimators.base.Estimator`.
 
     Example:
-        >>> from tgnn.data.embedded import digits_graphs
+        >>> from tgnn.data.build.embedded import digits_graphs
         >>> graphs = list(digits_graphs())[:100]  # each with its y
         >>> model = GraphClassifier(hidden=16, layers=2, epochs=2, random_state=0).fit(graphs)
         >>> model.predict_proba(graphs[:5]).shape

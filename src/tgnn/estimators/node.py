@@ -13,8 +13,8 @@ from torch_geometric.data import Data
 from tgnn.estimators.base import Estimator
 from tgnn.estimators.examples import Examples, as_mask
 from tgnn.estimators.inputs import as_graph, is_graph, unweighted_if_whole
-from tgnn.estimators.kinds import Classifier, Regressor
 from tgnn.estimators.targets import as_column, is_missing
+from tgnn.estimators.task_types import Classifier, Regressor
 
 Self = TypeVar("Self", bound="NodeEstimator")
 
@@ -190,7 +190,7 @@ class NodeClassifier(Classifier, NodeEstimator):
         parameters: As of :class:`~tgnn.estimators.base.Estimator`.
 
     Example:
-        >>> from tgnn.data.embedded import karate
+        >>> from tgnn.data.build.embedded import karate
         >>> club = karate()
         >>> model = NodeClassifier(validation_fraction=0, epochs=5, random_state=0).fit(club)  # four labels in a mask
         >>> model.predict_proba(club).shape

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from tgnn import __version__
-from tgnn.baselines.shape import Shape
 from tgnn.estimators.examples import columns
-from tgnn.training.checkpoint import WrongCheckpoint, read_tensors, restore, write_tensors
+from tgnn.models.data_shape import DataShape
+from tgnn.training.checkpoint import CheckpointError, read_tensors, restore, write_tensors
 from tgnn.training.config import make_config
-from tgnn.training.run import make_model
-from tgnn.training.task import Task
+from tgnn.training.metrics import Task
+from tgnn.training.train import make_model
 
 T = TypeVar("T")
 
@@ -64,14 +64,14 @@ def read_estimator(kind: type[T], path: Path) -> T:
         raise FileNotFoundError(f"there is no file {path}")
     weights, about = read_tensors(path)
     if not isinstance(about, dict) or "estimator" not in about:
-        raise WrongCheckpoint(f"{path} is not of an estimator; the model of a run is read by `tgnn predict`")
+        raise CheckpointError(f"{path} is not of an estimator; the model of a run is read by `tgnn predict`")
     if about["estimator"] != kind.__name__:
         found = about["estimator"]
-        raise WrongCheckpoint(f"{path} is of a {found}, not of a {kind.__name__}: read it with {found}.load")
+        raise CheckpointError(f"{path} is of a {found}, not of a {kind.__name__}: read it with {found}.load")
     try:
         estimator: Any = kind(**about["parameters"])
         estimator.config_, estimator.task_ = make_config(about["config"]), Task(**about["task"])
-        estimator.shape_ = Shape.from_dict(about["shape"])
+        estimator.shape_ = DataShape.from_dict(about["shape"])
         estimator.n_features_in_ = columns(estimator.shape_.features)
         estimator.history_, estimator.n_iter_ = list(about["history"]), int(about["n_iter"])
         estimator.best_epoch_ = int(about["best_epoch"])
@@ -82,7 +82,7 @@ def read_estimator(kind: type[T], path: Path) -> T:
         with torch.random.fork_rng([]):
             model = make_model(estimator.config_, estimator.shape_)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WrongCheckpoint(f"{path} is damaged, or of another version of tgnn: {error}") from error
+        raise CheckpointError(f"{path} is damaged, or of another version of tgnn: {error}") from error
     restore(model, weights, path)
     estimator.model_ = model.eval()
     whole: T = estimator

@@ -1,8 +1,8 @@
 """Layers and models: PyG's contract, the paper's equations."""
 
-from .aggr import CPAggregation, HighOrderAggregation
-from .conv import TGNNConv
-from .models import TGNN, GraphTGNN
-from .surgery import with_cp
+from tgnn.nn.aggr import CPAggregation, HighOrderAggregation
+from tgnn.nn.conv import TGNNConv
+from tgnn.nn.models import TGNN, GraphTGNN
+from tgnn.nn.with_cp import with_cp
 
 __all__ = ["TGNN", "CPAggregation", "GraphTGNN", "HighOrderAggregation", "TGNNConv", "with_cp"]

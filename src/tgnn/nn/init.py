@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-SMALLEST = 1e-4
+SMALLEST_SCALE = 1e-4
 
 
-def many_scales_(weight: Tensor, smallest: float = SMALLEST) -> Tensor:
+def many_scales_(weight: Tensor, smallest: float = SMALLEST_SCALE) -> Tensor:
     r"""Fills the weight of a map to factors, ``[F, R]``, in place: normal numbers, of another size for each column.
 
     A factor starts as :math:`1 + \varepsilon`. A product of :math:`d` such factors is alive (neither 0 nor huge) while

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 from torch_geometric.typing import SparseTensor
 
-from tgnn.ops import closed_edges, degrees, neighbor_sum
-from tgnn.ops.cache import remembered
-from tgnn.ops.eager import nothing_watches
+from tgnn.ops import degrees, edges_with_self_loops, neighbor_sum
+from tgnn.ops.graph_cache import cached_on
+from tgnn.ops.tracing import is_plain_eager
 
 T = TypeVar("T")
 
@@ -156,14 +156,14 @@ def _closed_bipartite(
 
 
 def _closed(edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor | None]:
-    """As :func:`closed_edges`, but no weight where no node has a loop already, and one may look."""
-    closed, weight = closed_edges(edges, num_nodes)
-    return closed, None if nothing_watches(edges) and bool(weight.all()) else weight
+    """As :func:`edges_with_self_loops`, but no weight where no node has a loop already, and one may look."""
+    closed, weight = edges_with_self_loops(edges, num_nodes)
+    return closed, None if is_plain_eager(edges) and bool(weight.all()) else weight
 
 
 def _made_once(what: Hashable, edges: Tensor, make: Callable[[], T]) -> T:
     """Remembered while the edges live unchanged, unless someone watches what is computed."""
-    return remembered(what, [edges], make) if nothing_watches(edges) else make()
+    return cached_on(what, [edges], make) if is_plain_eager(edges) else make()
 
 
 def _check_lengths(edges: Tensor, weight: Tensor | None, edge_attr: Tensor | None) -> None:
@@ -196,7 +196,7 @@ def as_edge_index(graph: Any) -> Tensor:
         row = torch.arange(ptr.numel() - 1, dtype=col.dtype, device=col.device)
         return torch.stack([col, row.repeat_interleave(ptr.diff(), output_size=col.numel())])
 
-    return remembered("unfolded", [ptr, col], unfold) if nothing_watches(col) else unfold()
+    return cached_on("unfolded", [ptr, col], unfold) if is_plain_eager(col) else unfold()
 
 
 def _stored_values(graph: Any) -> Tensor | None:

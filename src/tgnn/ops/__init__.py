@@ -1,13 +1,13 @@
 """The neighbourhood product: what a node computes when it multiplies its neighbours instead of summing them."""
 
-from .dispatch import available_backends, use_backend
-from .product import neighbor_product, segment_product
-from .sum import closed_edges, degrees, neighbor_sum, sparse_matmul
+from tgnn.ops.dispatch import available_backends, use_backend
+from tgnn.ops.product import neighbor_product, segment_product
+from tgnn.ops.sum import degrees, edges_with_self_loops, neighbor_sum, sparse_matmul
 
 __all__ = [
     "available_backends",
-    "closed_edges",
     "degrees",
+    "edges_with_self_loops",
     "neighbor_product",
     "neighbor_sum",
     "segment_product",

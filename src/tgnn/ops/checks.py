@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch_geometric import EdgeIndex
 
-from .graph import CLOSED, DOUBTFUL, from_edge_index, graph_of
+from tgnn.ops.graph import CLOSED, DOUBTFUL, from_edge_index, graph_of
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 INTEGERS = (torch.int64, torch.int32)

@@ -15,12 +15,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from . import cpu, reference, sparse, triton
-from .eager import as_function, nothing_watches
-from .graph import graph_of
-from .problem import Gradients, Problem, Saved, Wanted
-from .reference import finite
-from .second import second_derivatives
+from tgnn.ops import backend_cpp, backend_reference, backend_torch, backend_triton
+from tgnn.ops.backend_reference import finite
+from tgnn.ops.graph import graph_of
+from tgnn.ops.problem import Gradients, Problem, Saved, Wanted
+from tgnn.ops.second_order import second_derivatives
+from tgnn.ops.tracing import as_function, is_plain_eager
 
 
 class Backend(Protocol):
@@ -44,7 +44,9 @@ class Backend(Protocol):
         """``sum w z`` over the edges into each destination; ``transposed``: over those out of each source."""
 
 
-_BACKENDS: dict[str, Backend] = {module.name: module for module in (cpu, triton, sparse, reference)}  # fastest first
+_BACKENDS: dict[str, Backend] = {
+    module.name: module for module in (backend_cpp, backend_triton, backend_torch, backend_reference)
+}  # fastest first
 _forced: ContextVar[str | None] = ContextVar("tgnn_backend", default=None)
 
 
@@ -205,7 +207,7 @@ def _differentiate(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[An
         return (None, None, None, *nothing)
     wanted = list(ctx.needs_input_grad[:3])
     with remembered_backend(ctx.backend):
-        backward = _backward if not torch.is_grad_enabled() and nothing_watches(grad) else _backward_op
+        backward = _backward if not torch.is_grad_enabled() and is_plain_eager(grad) else _backward_op
         gradients = backward(grad, z, addend, weight, index, columns, *ctx.rest, state, least, wanted)
     return (*(g if want else None for g, want in zip(gradients, wanted)), *nothing)
 
@@ -244,7 +246,7 @@ def product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Sequ
     """
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (z, addend, weight))
     compute: Callable[..., Any] = _forward_op
-    if nothing_watches(z):
+    if is_plain_eager(z):
         compute = _forward_function if save else _forward
     out: Tensor = compute(z, addend, weight, *graph, tanh, save)[0]
     return out

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 
-from . import native
-from .cache import remembered, remembered_by_content
+from tgnn.ops import cpp_build
+from tgnn.ops.graph_cache import cached_on, remembered_by_content
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _node_type(*counts: int) -> torch.dtype:
 def group(key: Tensor, other: Tensor | None, num_groups: int, node_type: torch.dtype) -> Grouping:
     """Groups edges by ``key``, stably. ``other=None``: the far end of edge ``e`` is ``e`` itself."""
     is_sorted = bool((key[1:] >= key[:-1]).all())
-    if not is_sorted and key.device.type == "cpu" and node_type == torch.int32 and (lib := native.load()):
+    if not is_sorted and key.device.type == "cpu" and node_type == torch.int32 and (lib := cpp_build.load()):
         return Grouping(*lib.group(key, other, num_groups))
     ptr = torch.zeros(num_groups + 1, dtype=torch.int64, device=key.device)
     torch.cumsum(torch.bincount(key, minlength=num_groups), 0, out=ptr[1:])
@@ -196,4 +196,4 @@ def graph_of(
         anew = partial(_build, sure, index, columns, num_src, num_dst)
         return remembered_by_content((sure, num_src, num_dst), tensors, anew)
     make = build or partial(_build, kind, index, columns, num_src, num_dst)
-    return remembered((kind, num_src, num_dst), tensors, make)
+    return cached_on((kind, num_src, num_dst), tensors, make)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .graph import Graph
+from tgnn.ops.graph import Graph
 
 
 @dataclass(frozen=True)

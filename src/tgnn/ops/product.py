@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .checks import INTEGERS, check_device, check_edges, check_mode, check_rows, describe, is_tanh, layout_of
-from .dispatch import product
-from .graph import DOUBTFUL
+from tgnn.ops.checks import INTEGERS, check_device, check_edges, check_mode, check_rows, describe, is_tanh, layout_of
+from tgnn.ops.dispatch import product
+from tgnn.ops.graph import DOUBTFUL
 
 
 def neighbor_product(
@@ -39,14 +39,14 @@ def neighbor_product(
         z: Factors of the source nodes.
         graph: An ``edge_index`` ``[2, E]`` (row 0: sources), a PyG :class:`~torch_geometric.EdgeIndex`, or a sparse
             ``adj_t`` (torch CSR, or a ``SparseTensor``) with destinations as rows. Its indices are checked and grouped
-            once and remembered while the tensor lives unchanged (a change through ``.numpy()``, ``.data`` or a
+            once and cached_on while the tensor lives unchanged (a change through ``.numpy()``, ``.data`` or a
             collective of ``torch.distributed`` is not seen).
         activation: ``None`` or ``"tanh"``, fused into the product.
         size: ``(N_src, N_dst)`` of a bipartite graph; by default the graph's own size, else ``(N, N)``.
         edge_addend: :math:`y`, one row per edge, added to the neighbour's factor (edge features).
         edge_weight: :math:`w`, one number in ``[0, 1]`` per edge; 0: as if the edge were not there, for finite factors.
         self_loops: Whether each node is its own neighbour as well; one that has a loop already gets no second. Not
-            together with edge terms, which would not know the loops: see :func:`closed_edges`.
+            together with edge terms, which would not know the loops: see :func:`edges_with_self_loops`.
 
     Shapes:
         - **input:** ``z`` ``[N_src, R]``, ``edge_addend`` ``[E, R]``, ``edge_weight`` ``[E]``
@@ -61,7 +61,9 @@ def neighbor_product(
     check_rows(z, "z")
     check_mode(z, edge_addend, edge_weight)
     if self_loops and (edge_addend is not None or edge_weight is not None):
-        raise ValueError("self_loops does not go with edge_addend or edge_weight; add the loops with closed_edges")
+        raise ValueError(
+            "self_loops does not go with edge_addend or edge_weight; add the loops with edges_with_self_loops"
+        )
     layout, num_edges = layout_of(graph, z, size, self_loops)
     check_edges(z, edge_addend, "edge_addend", (num_edges, z.size(1)))
     check_edges(z, edge_weight, "edge_weight", (num_edges,))

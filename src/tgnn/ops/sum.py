@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .checks import check_edges, check_mode, check_rows, describe, layout_of
-from .graph import DOUBTFUL
-from .linear import degrees_of, weighted_sum
+from tgnn.ops.checks import check_edges, check_mode, check_rows, describe, layout_of
+from tgnn.ops.graph import DOUBTFUL
+from tgnn.ops.weighted_sum import degrees_of, weighted_sum
 
 
 def neighbor_sum(
@@ -44,7 +44,7 @@ def neighbor_sum(
     check_rows(x, "x")
     check_mode(x, edge_weight)
     if self_loops and edge_weight is not None:
-        raise ValueError("self_loops does not go with edge_weight; add the loops with closed_edges")
+        raise ValueError("self_loops does not go with edge_weight; add the loops with edges_with_self_loops")
     layout, num_edges = layout_of(graph, x, size, self_loops)
     check_edges(x, edge_weight, "edge_weight", (num_edges,))
     return weighted_sum(x, edge_weight, layout)
@@ -68,7 +68,7 @@ def degrees(graph: Any, num_nodes: int | tuple[int, int], *, self_loops: bool = 
     return degrees_of(layout)
 
 
-def closed_edges(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+def edges_with_self_loops(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
     """All edges, then a loop at every node; and a weight for each loop: 0 where the node has one already, else 1.
 
     With that weight every operator here takes the loops of nodes that have one for absent, so that the number of edges
@@ -79,7 +79,7 @@ def closed_edges(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
         - **output:** ``[2, E + N]`` and ``[N]``
 
     Example:
-        >>> edges, weight = closed_edges(torch.tensor([[0, 1], [1, 1]]), 2)
+        >>> edges, weight = edges_with_self_loops(torch.tensor([[0, 1], [1, 1]]), 2)
         >>> edges.tolist(), weight.tolist()
         ([[0, 1, 0, 1], [1, 1, 0, 1]], [1.0, 0.0])
     """

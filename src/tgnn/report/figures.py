@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
+from tgnn.experiments.results import CellResult, Result
+from tgnn.experiments.statistics import ranking
 from tgnn.report.bars import bar_chart
 from tgnn.report.critical import critical_difference
 from tgnn.report.dots import Dot, dot_legend, dot_plot
@@ -14,8 +16,6 @@ from tgnn.report.interactions import interaction_figure, parameters_figure
 from tgnn.report.lines import Curve, legend, line_chart
 from tgnn.report.numbers import number
 from tgnn.report.scores import base_row, differs, milliseconds, speed, summary
-from tgnn.reproduce.result import CellResult, Result
-from tgnn.reproduce.statistics import ranking
 
 
 def paper_figure(result: Result) -> Figure | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tgnn.report.figure import Figure
 from tgnn.report.lines import Curve, Mark, legend, line_chart
 from tgnn.report.numbers import metric, number
-from tgnn.tuning.result import StudyResult, Trial
+from tgnn.tuning.results import StudyResult, Trial
 
 _BEST = 1
 _SIGNS = {"complete": (0, ""), "pruned": (0, "hollow"), "failed": (7, "bad")}

@@ -6,12 +6,12 @@ import re
 
 from markupsafe import Markup
 
+from tgnn.experiments.results import CellResult, Result
+from tgnn.experiments.statistics import costs
 from tgnn.report.figure import Figure
 from tgnn.report.lines import Curve, legend, line_chart
 from tgnn.report.scores import summary
 from tgnn.report.svg import bounds
-from tgnn.reproduce.result import CellResult, Result
-from tgnn.reproduce.statistics import costs
 
 _APART = 0.07
 """Between the curves at one order, so that their intervals do not hide each other."""

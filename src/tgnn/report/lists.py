@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tgnn.paper import reported
+from tgnn.experiments.paper_figures import reported
 from tgnn.report.numbers import count, metric, rate, signed
 from tgnn.report.runs import Run
 from tgnn.report.tables import Cell, Table
-from tgnn.training.many import summarise
+from tgnn.training.repeated_runs import summarize
 
 _TONES = {"running": "running", "unfinished": "running", "damaged": "damaged"}
 
@@ -72,7 +72,7 @@ def _means(done: Sequence[Run], data: str, model: str) -> list[Cell]:
     paper = Cell("") if figure is None else Cell(f"{metric(figure.value)} ± {metric(figure.spread)}", figure.value)
     if not done:
         return [Cell(""), Cell(""), paper]
-    found = summarise(
+    found = summarize(
         [{"test": r.test, "data": r.data, "model": r.model, "metric": r.metric, "split": ""} for r in done]
     )
     mean, (low, high) = found["mean"], found["interval"]

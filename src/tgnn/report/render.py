@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from tgnn import __version__
-from tgnn.report.contents import Contents
+from tgnn.report.collect import Contents
 from tgnn.report.numbers import count
 
 _PARTS = files("tgnn.report") / "page"

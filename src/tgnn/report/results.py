@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from tgnn.reproduce.result import CellResult, Result, WrongResult, read_result
+from tgnn.experiments.results import CellResult, Result, ResultError, read_result
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ def read_checked(path: Path) -> Result:
     try:
         plain = asdict(read_result(path))
     except (RecursionError, UnicodeDecodeError) as error:
-        raise WrongResult(f"{path} is not a result of `tgnn reproduce`: {error}") from error
+        raise ResultError(f"{path} is not a result of `tgnn reproduce`: {error}") from error
     for cell in plain["cells"]:
         cell["series"] = {key: _numbers(values) for key, values in dict(cell["series"] or {}).items()}
         for run in cell["runs"]:
@@ -37,7 +37,7 @@ def typed(kind: type[T], plain: Mapping[str, Any], path: Path) -> T:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise WrongResult(f"{path} is damaged: {where}: {first['msg']}") from error
+        raise ResultError(f"{path} is damaged: {where}: {first['msg']}") from error
 
 
 def _numbers(values: Any) -> Any:

@@ -12,8 +12,8 @@ import yaml
 
 from tgnn.report.numbers import number
 from tgnn.training.history import NAME as HISTORY
-from tgnn.training.run import CONFIG, DATA, ENVIRONMENT, METRICS, at_work
-from tgnn.training.task import HIGHER_IS_BETTER
+from tgnn.training.metrics import HIGHER_IS_BETTER
+from tgnn.training.train import CONFIG, DATA, ENVIRONMENT, METRICS, is_running
 
 FILES = (CONFIG, ENVIRONMENT, DATA, METRICS, HISTORY)
 
@@ -63,7 +63,7 @@ class Run:
     history: Sequence[Mapping[str, Any]] = ()
 
 
-class Damaged(ValueError):
+class DamagedRunError(ValueError):
     """A file that cannot be read; the text says why."""
 
 
@@ -76,7 +76,7 @@ def read_run(folder: Path, name: str) -> Run:
     finished = (folder / METRICS).exists()
     metrics = _part(folder, METRICS, reasons) if finished else {}
     history = _history(folder, reasons)
-    about, task, split = (_dict(facts.get(key)) for key in ("about", "task", "split"))
+    about, task, split = (_dict(facts.get(key)) for key in ("info", "task", "split"))
     settings, training = _dict(config.get("model")), _dict(config.get("train"))
     metric = _text(metrics.get("metric") or task.get("metric"))
     best_epoch, val = _best(history, metric)
@@ -89,7 +89,7 @@ def read_run(folder: Path, name: str) -> Run:
         reasons.append(f"{METRICS} has no test score")
     return Run(
         name=name,
-        state="damaged" if reasons else "finished" if finished else "running" if at_work(folder) else "unfinished",
+        state="damaged" if reasons else "finished" if finished else "running" if is_running(folder) else "unfinished",
         reason="; ".join(reasons),
         data=_text(metrics.get("data") or about.get("name") or _dict(config.get("data")).get("name")),
         model=_text(metrics.get("model") or settings.get("name")),
@@ -115,19 +115,19 @@ def read_mapping(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         found = yaml.safe_load(text) if path.suffix == ".yaml" else json.loads(text)
     except FileNotFoundError:
-        raise Damaged(f"there is no {path.name}") from None
+        raise DamagedRunError(f"there is no {path.name}") from None
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         words = str(error).splitlines() or [type(error).__name__]
-        raise Damaged(f"{path.name} cannot be read: {words[0]}") from error
+        raise DamagedRunError(f"{path.name} cannot be read: {words[0]}") from error
     if not isinstance(found, dict):
-        raise Damaged(f"{path.name} holds no settings and values")
+        raise DamagedRunError(f"{path.name} holds no settings and values")
     return found
 
 
 def _part(folder: Path, name: str, reasons: list[str]) -> dict[str, Any]:
     try:
         return read_mapping(folder / name)
-    except Damaged as error:
+    except DamagedRunError as error:
         reasons.append(str(error))
         return {}
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from tgnn.paper import find_figure
+from tgnn.experiments.failure_messages import in_short
+from tgnn.experiments.paper_figures import find_paper_figure
+from tgnn.experiments.results import CellResult, Result
+from tgnn.experiments.statistics import SIGNIFICANT, Summary, against, best_rows, costs, differs_from_paper, reference
+from tgnn.experiments.statistics import summary as summarize
 from tgnn.report.numbers import count, metric, p_value, rate, signed
 from tgnn.report.tables import Cell, Table
-from tgnn.reproduce.failures import in_short
-from tgnn.reproduce.result import CellResult, Result
-from tgnn.reproduce.statistics import SIGNIFICANT, Summary, against, best_rows, costs, differs_from_paper, reference
-from tgnn.reproduce.statistics import summary as summarise
-from tgnn.training.task import HIGHER_IS_BETTER
+from tgnn.training.metrics import HIGHER_IS_BETTER
 
 _COMPARED = "≠ differs from the paper, ≈ does not (Welch's t test, p < 0.05; at least three runs)."
 
 
 @lru_cache(maxsize=4096)
 def _summary(values: tuple[float, ...]) -> Summary | None:
-    return summarise(values)
+    return summarize(values)
 
 
 def summary(cell: CellResult | None) -> Summary | None:
@@ -138,7 +138,7 @@ def _costs(result: Result, cell: CellResult) -> list[Cell]:
 
 
 def _paper_line(result: Result, cell: CellResult, what: str, show: Callable[[float | None], str]) -> tuple[str, ...]:
-    figure = find_figure(f"{result.name}/{what}", cell.row, cell.column)
+    figure = find_paper_figure(f"{result.name}/{what}", cell.row, cell.column)
     return () if figure is None else (f"paper {show(figure.value)}",)
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tgnn.experiments.failure_messages import in_full
+from tgnn.experiments.results import CellResult, Result
+from tgnn.experiments.statistics import reference
 from tgnn.report.figure import Figure
 from tgnn.report.figures import MAKERS
 from tgnn.report.scores import against_table, efficiency_table, score_table
 from tgnn.report.tables import Cell, Table
-from tgnn.reproduce.failures import in_full
-from tgnn.reproduce.result import CellResult, Result
-from tgnn.reproduce.statistics import reference
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tgnn.report.contents import Reader
-from tgnn.report.find import NothingFound
+from tgnn.report.collect import Reader
+from tgnn.report.discover import NoRunsFoundError
 from tgnn.report.render import render
 
 HOST = "127.0.0.1"
 _NAMES = {HOST, "localhost"}
 
 
-class PortTaken(OSError):
+class PortInUseError(OSError):
     """Another program listens there."""
 
 
@@ -42,7 +42,9 @@ class Server(ThreadingHTTPServer):
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise PortTaken(f"port {port} is taken by another program; choose another: --port {port + 1}") from error
+            raise PortInUseError(
+                f"port {port} is taken by another program; choose another: --port {port + 1}"
+            ) from error
 
     @property
     def address(self) -> str:
@@ -75,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             stamp, text = self.server.page()
-        except NothingFound as error:
+        except NoRunsFoundError as error:
             self._answer(503, "", str(error).encode(), "text/plain; charset=utf-8")
             return
         tag = f'"{stamp}"'

@@ -14,7 +14,7 @@ from tgnn.report.numbers import metric, number, rate
 from tgnn.report.results import typed
 from tgnn.report.section import Section, slug
 from tgnn.report.tables import Cell, Table
-from tgnn.tuning.result import RECIPE, StudyResult, Trial, in_words, short_names
+from tgnn.tuning.results import RECIPE, StudyResult, Trial, in_words, short_names
 
 _WIDTH = 400.0
 _TONES = {"complete": "finished", "pruned": "running", "failed": "failed", "running": "running"}

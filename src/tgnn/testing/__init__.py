@@ -1,7 +1,7 @@
 """Correctness as assertions that ship with the library: for layers of your own, too."""
 
-from .assertions import assert_gradients, assert_permutation_equivariant, assert_permutation_invariant
-from .oracle import assert_matches_oracle, cp_oracle, tgnn_conv_oracle
+from tgnn.testing.assertions import assert_gradients, assert_permutation_equivariant, assert_permutation_invariant
+from tgnn.testing.oracle import assert_matches_oracle, cp_oracle, tgnn_conv_oracle
 
 __all__ = [
     "assert_gradients",

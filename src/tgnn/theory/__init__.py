@@ -1,10 +1,10 @@
 """The paper's Theorems 1-3 as functions: polynomials, sums and means become CP layers that work."""
 
-from .dense import dense_tensor
-from .derivatives import hessian_blocks, hessian_gap, mixed_derivative
-from .polynomial import cp_from_polynomial
-from .sums import cp_mean, cp_sum
-from .witness import EqualSums, equal_sums_differ
+from tgnn.theory.dense import dense_tensor
+from tgnn.theory.derivatives import hessian_blocks, hessian_gap, mixed_derivative
+from tgnn.theory.polynomial import cp_from_polynomial
+from tgnn.theory.sums import cp_mean, cp_sum
+from tgnn.theory.witness import EqualSums, equal_sums_differ
 
 __all__ = [
     "EqualSums",

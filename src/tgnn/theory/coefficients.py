@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .directions import indices
+from tgnn.theory.directions import indices
 
 Terms = Mapping[tuple[int, ...], "float | Sequence[float] | Tensor"]
 

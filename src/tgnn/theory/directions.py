@@ -79,5 +79,5 @@ def spanning_directions(variables: int, order: int) -> tuple[Array, float]:
     candidates /= np.linalg.norm(candidates, axis=1, keepdims=True)
     pivots = qr(powers(candidates, order), mode="r", pivoting=True)[1]
     chosen = candidates[pivots[:count]]
-    chosen.flags.writeable = False  # it is remembered, and shared
+    chosen.flags.writeable = False  # it is cached_on, and shared
     return chosen, float(np.linalg.svd(powers(chosen, order), compute_uv=False)[-1])

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from tgnn.nn import CPAggregation
-
-from .coefficients import Terms, from_tensor, from_terms
-from .directions import multiplicities, powers, spanning_directions
-from .layer import linear_layer
+from tgnn.theory.coefficients import Terms, from_tensor, from_terms
+from tgnn.theory.directions import multiplicities, powers, spanning_directions
+from tgnn.theory.layer import linear_layer
 
 LARGEST_RANK = 1500
 """A larger rank takes too long to find."""

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from tgnn.nn import CPAggregation
-
-from .layer import linear_layer
+from tgnn.theory.layer import linear_layer
 
 LARGEST_K = 3000
 """Up to here the error is proved to be below 1e-6 for every set whose entries have root mean square ``scale`` = 1."""

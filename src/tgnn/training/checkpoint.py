@@ -13,12 +13,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save_file
 from torch import Tensor
 
-from tgnn.training.distributed.world import ALONE, World
+from tgnn.training.distributed.world import SINGLE_PROCESS, World
 
 CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 
 
-class WrongCheckpoint(ValueError):
+class CheckpointError(ValueError):
     """A file of weights that does not fit; the text says how."""
 
 
@@ -68,7 +68,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["about"])  # noqa: SIM118
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise WrongCheckpoint(f"{path} is damaged, or not a file of tgnn: {error}") from error
+        raise CheckpointError(f"{path} is damaged, or not a file of tgnn: {error}") from error
 
 
 def _read_for_all(path: Path, world: World) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -80,7 +80,7 @@ def _read_for_all(path: Path, world: World) -> tuple[dict[str, Tensor], dict[str
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         return load(data), json.loads(header["__metadata__"]["about"])
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise WrongCheckpoint(f"{path} is damaged, or not a file of tgnn: {error}") from error
+        raise CheckpointError(f"{path} is damaged, or not a file of tgnn: {error}") from error
 
 
 def save_checkpoint(
@@ -96,7 +96,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, world: World = ALONE
+    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, world: World = SINGLE_PROCESS
 ) -> tuple[dict[str, Tensor], Progress]:
     """Puts a checkpoint back: into the model, the optimizer, and what is returned (best weights and progress).
 
@@ -125,10 +125,10 @@ def restore(model: torch.nn.Module, weights: dict[str, Tensor], where: Path) -> 
     wanted = model.state_dict()
     for name, tensor in wanted.items():
         if name not in weights:
-            raise WrongCheckpoint(f"{where} is of another model: it has no weight {name}")
+            raise CheckpointError(f"{where} is of another model: it has no weight {name}")
         if weights[name].shape != tensor.shape:
             found, needed = list(weights[name].shape), list(tensor.shape)
-            raise WrongCheckpoint(f"{where} is of another model: {name} has shape {found}, and {needed} is needed")
+            raise CheckpointError(f"{where} is of another model: {name} has shape {found}, and {needed} is needed")
     if more := sorted(set(weights) - set(wanted)):
-        raise WrongCheckpoint(f"{where} is of another model: there is no place for its weight {more[0]}")
+        raise CheckpointError(f"{where} is of another model: there is no place for its weight {more[0]}")
     model.load_state_dict(weights)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from tgnn.data.nearest import nearest
+from tgnn.utils.suggest import closest_match
 
 
 class _Base(BaseModel):
@@ -46,8 +46,8 @@ class ModelConfig(_Base):
     model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
 
     name: str = Field(default="tgnn", description="A name of `tgnn models`.")
-    hidden: int = Field(default=32, ge=1, description="Width of hidden layers.")
-    layers: int = Field(default=2, ge=1, description="Number of layers.")
+    hidden_channels: int = Field(default=32, ge=1, description="Width of hidden layers.")
+    num_layers: int = Field(default=2, ge=1, description="Number of layers.")
     dropout: float = Field(default=0.5, ge=0, lt=1, description="Share of hidden entries dropped in training.")
 
     @property
@@ -68,7 +68,7 @@ class OptimizerConfig(_Section):
         default="constant", description="How the step size changes."
     )
     warmup: int = Field(default=0, ge=0, description="Epochs over which the step size rises from 0 at the start.")
-    clip: float | None = Field(default=None, gt=0, description="Largest norm of a gradient.")
+    grad_clip: float | None = Field(default=None, gt=0, description="Largest norm of a gradient.")
 
 
 class TrainConfig(_Section):
@@ -77,21 +77,21 @@ class TrainConfig(_Section):
     seed: int = Field(default=0, ge=0, le=2**31, description="Of weights, dropout, batches and the split.")
     epochs: int = Field(default=500, ge=1, description="At most so many.")
     patience: int = Field(default=100, ge=1, description="Stop after so many epochs without a better one.")
-    choose: Literal["metric", "loss"] = Field(
+    select_by: Literal["metric", "loss"] = Field(
         default="metric", description="By which figure of validation the best epoch is chosen."
     )
-    shares: Literal["learned", "validation"] = Field(
-        default="learned",
+    prior_correction: Literal["none", "validation"] = Field(
+        default="none",
         description="Shares of classes that are expected: as in what is learned from, or as in validation.",
     )
     batch_size: int | None = Field(
         default=None, ge=1, description="Graphs, or seed nodes, in a batch. Nodes: all if not set."
     )
-    sample: tuple[int, ...] | None = Field(
+    num_neighbors: tuple[int, ...] | None = Field(
         default=None, description="Neighbours sampled at each step away, -1 for all; not set: full neighbourhoods."
     )
 
-    @field_validator("sample", mode="before")
+    @field_validator("num_neighbors", mode="before")
     @classmethod
     def _one_or_with_commas(cls, value: Any) -> Any:
         """``5`` and ``5,5``, as a command line gives them."""
@@ -133,13 +133,10 @@ class Config(_Section):
             del plain["data"][key]
         for key in ("threads", "save_every", "track", "workers"):
             del plain["train"][key]
-        for key, usual in (("choose", "metric"), ("shares", "learned")):  # older runs do not say it
-            if plain["train"][key] == usual:
-                del plain["train"][key]
         return plain
 
 
-class WrongConfig(ValueError):
+class ConfigError(ValueError):
     """A setting that does not exist or cannot be; the text names it."""
 
 
@@ -154,36 +151,36 @@ def make_config(settings: Mapping[str, Any]) -> Config:
         0.1
         >>> make_config({"optimizer": {"learning": 0.1}})
         Traceback (most recent call last):
-        tgnn.training.config.WrongConfig: there is no setting optimizer.learning; optimizer has name, lr, ...
+        tgnn.training.config.ConfigError: there is no setting optimizer.learning; optimizer has name, lr, ...
     """
     try:
         config = Config.model_validate(settings)
     except ValidationError as error:
-        raise WrongConfig("; ".join(_plain(problem) for problem in error.errors())) from None
+        raise ConfigError("; ".join(_plain(problem) for problem in error.errors())) from None
     _check_sample(config)
     return config
 
 
 def _check_sample(config: Config) -> None:
     """Neighbours are sampled as far as the model sees."""
-    model, sample = config.model, config.train.sample
+    model, sample = config.model, config.train.num_neighbors
     if sample is None:
         return
-    from tgnn.baselines.registry import count_hops  # not needed to look at settings
+    from tgnn.models.registry import count_hops  # not needed to look at settings
 
-    hops = count_hops(model.name, model.layers, model.arguments)
+    hops = count_hops(model.name, model.num_layers, model.arguments)
     if hops == 0:
-        raise WrongConfig(f"{model.name} learns from the whole graph: leave train.sample out")
+        raise ConfigError(f"{model.name} learns from the whole graph: leave train.num_neighbors out")
     if len(sample) != hops:
         such = ",".join(str(max(10 // 2**hop, 2)) for hop in range(hops))
         many = "1 number" if hops == 1 else f"{hops} numbers"
-        layers = f"{model.layers} layer{'s' * (model.layers > 1)}"
+        layers = f"{model.num_layers} layer{'s' * (model.num_layers > 1)}"
         why = (
             f"{layers} need{'s' * (hops == 1)}"
-            if hops == model.layers
+            if hops == model.num_layers
             else f"{model.name} looks {hops} steps far and needs"
         )
-        raise WrongConfig(f"train.sample is {','.join(map(str, sample))}: {why} {many}, such as --sample {such}")
+        raise ConfigError(f"train.num_neighbors is {','.join(map(str, sample))}: {why} {many}, such as --sample {such}")
 
 
 def with_changes(settings: Mapping[str, Any], changes: Mapping[str, Any], more: Iterable[str] = ()) -> dict[str, Any]:
@@ -203,7 +200,7 @@ def with_changes(settings: Mapping[str, Any], changes: Mapping[str, Any], more: 
         section, dot, field = key.partition(".")
         if not dot or section not in Config.model_fields:
             near = _nearest(key, [*all_keys(), *more])
-            raise WrongConfig(f"there is no setting {key!r}: settings are written section.key, such as {near}")
+            raise ConfigError(f"there is no setting {key!r}: settings are written section.key, such as {near}")
         result.setdefault(section, {})[field] = value
     return result
 
@@ -213,8 +210,8 @@ def _nearest(key: str, known: list[str]) -> str:
     last = key.rpartition(".")[2]
     ends = {name.rpartition(".")[2]: name for name in reversed(known)}
     if last not in ends:
-        last = nearest(last, ends, cutoff=0.7) or ""
-    return ends.get(last) or nearest(key, known, cutoff=0.3) or "optimizer.lr"
+        last = closest_match(last, ends, cutoff=0.7) or ""
+    return ends.get(last) or closest_match(key, known, cutoff=0.3) or "optimizer.lr"
 
 
 def all_keys() -> list[str]:
@@ -229,7 +226,7 @@ def _plain(problem: Any) -> str:
         section, _, field = where.partition(".")
         if section in Config.model_fields and field:
             fields = [key.partition(".")[2] for key in all_keys() if key.startswith(f"{section}.")]
-            meant = nearest(field, fields)
+            meant = closest_match(field, fields)
             near = [f"{section}.{meant}"] if meant else [key for key in all_keys() if key.endswith(f".{field}")]
             hint = f"did you mean {near[0]}?" if near else f"{section} has {', '.join(fields)}"
             return f"there is no setting {where}; {hint}"

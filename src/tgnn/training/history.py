@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from pathlib import Path
 from typing import IO, Any
 
+from tgnn.utils.io import without_nan
+
 NAME = "history.jsonl"
-
-
-def without_nan(value: Any) -> Any:
-    """The same with ``None`` for what is not a finite number, which JSON cannot say.
-
-    Example:
-        >>> without_nan({"a": [1.0, float("nan")]})
-        {'a': [1.0, None]}
-    """
-    if isinstance(value, dict):
-        return {key: without_nan(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [without_nan(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class History:

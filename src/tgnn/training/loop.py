@@ -15,24 +15,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tgnn.training.batches import Batches, Piece, make_batches
 from tgnn.training.checkpoint import CHECKPOINT, Progress, load_checkpoint, save_checkpoint
 from tgnn.training.config import Config
-from tgnn.training.distributed.world import ALONE, World
+from tgnn.training.diagnostics import advice, branch_weights, gradient_norms, shares, watching
+from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.history import History
-from tgnn.training.optimizer import Schedule, make_optimizer
+from tgnn.training.interrupts import Interrupted, catch_interrupts
+from tgnn.training.loaders import BatchIterator, TrainingBatch, make_loader
+from tgnn.training.metrics import Task
+from tgnn.training.optim import Schedule, make_optimizer
 from tgnn.training.prefetch import Timed
 from tgnn.training.prepare import Prepared
-from tgnn.training.stop import Interrupted, asked_to_stop
-from tgnn.training.task import Task
-from tgnn.training.vitals import advice, gradient_norms, mixing_weights, shares, watching
 
 logger = logging.getLogger("tgnn")
 
 _VITALS_EVERY = 20  # epochs; they cost a little
 
 
-class Diverged(ValueError):
+class DivergedError(ValueError):
     """The loss is no longer a number."""
 
     exit_code = 1  # of the command line: nothing is wrong with what was typed
@@ -58,7 +58,7 @@ def fit(
     folder: Path | None,
     resume: bool = False,
     tell: Callable[[Epoch], None] = lambda epoch: None,
-    world: World = ALONE,
+    world: World = SINGLE_PROCESS,
 ) -> tuple[dict[str, Tensor], Progress]:
     """Trains a model, and gives the weights of the epoch that was best on validation (in the first process).
 
@@ -73,11 +73,11 @@ def fit(
         world: The processes that train together; each calls this.
     """
     task, split, device = prepared.task, prepared.split, next(model.parameters()).device
-    learn = make_batches(prepared.data, split.train, config.train, device, shuffle=True, world=world)
+    learn = make_loader(prepared.data, split.train, config.train, device, shuffle=True, world=world)
     judges = split.val if len(split.val) else split.train
     assert prepared.data.y is not None
     truth = prepared.data.y[judges].to(device)
-    choose = make_batches(prepared.data, judges, config.train, device, shuffle=False, world=world)
+    choose = make_loader(prepared.data, judges, config.train, device, shuffle=False, world=world)
     outputs = world.replica(model)
     optimizer = make_optimizer(model, config.optimizer)
     schedule = Schedule(optimizer, config.optimizer, config.train.epochs)
@@ -92,11 +92,11 @@ def fit(
     folder = folder if world.first else None
     history = History(folder, progress.epoch)
     started, saved = time.monotonic() - progress.seconds, time.monotonic()
-    mixes = bool(mixing_weights(model))
+    mixes = bool(branch_weights(model))
     nothing_seen = contextlib.nullcontext[dict[str, Tensor]]({})
     warned, every = False, min(_VITALS_EVERY, max(1, config.train.epochs // 10))
 
-    with asked_to_stop() as stop, contextlib.closing(history):
+    with catch_interrupts() as stop, contextlib.closing(history):
         if world.any(stop.is_set()):  # before it has begun
             raise Interrupted
         while progress.epoch < config.train.epochs and progress.epoch - progress.best_epoch <= config.train.patience:
@@ -108,23 +108,23 @@ def fit(
             schedule.before(epoch)
             model.train()
             pieces, began = Timed(learn(epoch)), time.monotonic()
-            loss = one_epoch(model, outputs, task, pieces, optimizer, precision, config.optimizer.clip, world)
+            loss = one_epoch(model, outputs, task, pieces, optimizer, precision, config.optimizer.grad_clip, world)
             line: dict[str, Any] = {"epoch": epoch, "loss": loss, "learning": round(time.monotonic() - began, 4)}
             if look:
                 line |= gradient_norms(model)
             watch: contextlib.AbstractContextManager[dict[str, Tensor]] = watching(model) if look else nothing_seen
             with watch as products:
-                said = world.gather(outputs_of(model, choose, precision))
+                said = world.gather(infer_outputs(model, choose, precision))
                 score, val_loss = world.same(partial(judge, task, said, truth))
             schedule.after(val_loss)
 
-            if is_better(task, config.train.choose, (score, val_loss), (progress.best_score, progress.best_loss)):
+            if is_better(task, config.train.select_by, (score, val_loss), (progress.best_score, progress.best_loss)):
                 progress.best_epoch, progress.best_score, progress.best_loss = epoch, score, val_loss
                 best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
             line |= {
                 "val_loss": val_loss,
                 f"val_{task.metric}": score,
-                **(mixing_weights(model) if mixes else {}),
+                **(branch_weights(model) if mixes else {}),
                 **shares(products),
             }
             line |= {"waiting": pieces.share_waited(), "seconds": round(time.monotonic() - started, 4)}
@@ -158,13 +158,13 @@ def _seed(number: int, device: torch.device) -> None:
 
 def one_epoch(
     model: torch.nn.Module,
-    outputs: Callable[[Piece], Tensor],
+    outputs: Callable[[TrainingBatch], Tensor],
     task: Task,
-    pieces: Iterable[Piece],
+    pieces: Iterable[TrainingBatch],
     optimizer: torch.optim.Optimizer,
     precision: Precision,
     clip: float | None,
-    world: World = ALONE,
+    world: World = SINGLE_PROCESS,
 ) -> float:
     """One pass over what is learned from; gives the mean loss."""
     total, count = 0.0, 0
@@ -182,7 +182,7 @@ def one_epoch(
         precision.step(loss, optimizer, model, clip)
     total = world.total(total)
     if not math.isfinite(total):
-        raise Diverged(f"the loss became {total}: try a smaller optimizer.lr, or optimizer.clip=1")
+        raise DivergedError(f"the loss became {total}: try a smaller optimizer.lr, or optimizer.grad_clip=1")
     return total / count
 
 
@@ -192,7 +192,7 @@ def judge(task: Task, outputs: Tensor, truth: Tensor) -> tuple[float, float]:
 
 
 @torch.no_grad()
-def outputs_of(model: torch.nn.Module, batches: Batches, precision: Precision) -> Tensor:
+def infer_outputs(model: torch.nn.Module, batches: BatchIterator, precision: Precision) -> Tensor:
     """What the model says."""
     model.eval()
     outputs = []

@@ -15,30 +15,30 @@ import polars
 import torch
 from torch import Tensor
 
-from tgnn.baselines.shape import Shape
-from tgnn.data.about import About
 from tgnn.data.catalog import CATALOG
-from tgnn.data.catalog.entry import Loaded
-from tgnn.data.disk import DiskGraph
-from tgnn.data.formats.detect import detect, read_path
-from tgnn.data.formats.packed import PackedGraphs
-from tgnn.data.formats.table.compare import first_difference
-from tgnn.data.formats.table.standard import to_scale
+from tgnn.data.catalog.entry import LoadedData
+from tgnn.data.dataset_info import DatasetInfo
+from tgnn.data.feature_scaling import scale_columns
+from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import find_path, load
-from tgnn.data.scale import scale_columns
-from tgnn.training.batches import GRAPHS_AT_ONCE
-from tgnn.training.check import lacks
+from tgnn.data.on_disk import DiskGraph
+from tgnn.data.readers.detect import detect, read_path
+from tgnn.data.tables.compare import first_difference
+from tgnn.data.tables.standard import to_scale
+from tgnn.models.data_shape import DataShape
 from tgnn.training.config import Config, ModelConfig
+from tgnn.training.loaders import GRAPHS_AT_ONCE
 from tgnn.training.loop import Precision
-from tgnn.training.prepare import complete, shape_of, with_features
-from tgnn.training.run import at_its_place, find_device, load_model, read_config, read_facts
-from tgnn.training.task import Task
+from tgnn.training.metrics import Task
+from tgnn.training.model_check import lacks
+from tgnn.training.prepare import complete, infer_shape, transform_features
+from tgnn.training.train import find_device, load_model, read_config, read_data_facts, with_data_path
 
 ROWS_AT_ONCE = 2**17
 logger = logging.getLogger("tgnn")
 
 
-class WrongData(ValueError):
+class IncompatibleDataError(ValueError):
     """Data that a model cannot be asked about; the text says why."""
 
 
@@ -130,22 +130,22 @@ def predict(folder: Path, path: str | None = None, device: str = "auto") -> Pred
         device: To compute on.
     """
     config = read_config(folder)
-    shape, task, facts = read_facts(folder)
+    shape, task, facts = read_data_facts(folder)
     place = find_device(device)
     model = load_model(folder).to(place)
-    config = at_its_place(config, folder, path)
+    config = with_data_path(config, folder, path)
     data = _load(config, path, facts)
     _encode_alike(facts.get("encoding"), data, path or config.data.name)
-    data = with_features(data, config.data)
+    data = transform_features(data, config.data)
     _check_shape(shape, data, path or config.data.name, config.model)
     complete(data, config.model.name)
     values, probabilities = _said(task, _outputs(model, data, config, place).cpu())
     return Predictions(_ids(data), values, probabilities, _names(facts, shape.outputs))
 
 
-def _load(config: Config, path: str | None, facts: dict[str, Any]) -> Loaded:
+def _load(config: Config, path: str | None, facts: dict[str, Any]) -> LoadedData:
     name = path or config.data.name
-    about = About(**facts["about"])
+    info = DatasetInfo(**facts["info"])
     if name in CATALOG:
         return load(name, config.data.root, config.data.offline)
     _check_kind(name, facts["encoding"])
@@ -154,9 +154,9 @@ def _load(config: Config, path: str | None, facts: dict[str, Any]) -> Loaded:
     for finding in report.findings:
         if finding.level == "warning":
             logger.warning("%s: %s", Path(name).name, finding)
-    if (about.level == "graph") != isinstance(data, PackedGraphs):
-        raise WrongData(f"the model predicts {about.level}s, and {name} is not a set of such")
-    data.about = about
+    if (info.level == "graph") != isinstance(data, GraphDataset):
+        raise IncompatibleDataError(f"the model predicts {info.level}s, and {name} is not a set of such")
+    data.info = info
     return data
 
 
@@ -172,30 +172,30 @@ def _check_kind(name: str, encoding: Mapping[str, Any] | None) -> None:
     kind = detect(find_path(name))
     learned = (encoding or {}).get("kind")
     if learned != kind and learned in _KINDS and kind in _KINDS:
-        raise WrongData(f"the model was trained on {_KINDS[learned]}; {name} is {_KINDS[kind]}")
+        raise IncompatibleDataError(f"the model was trained on {_KINDS[learned]}; {name} is {_KINDS[kind]}")
 
 
-def _encode_alike(known: Mapping[str, Any] | None, data: Loaded, name: str) -> None:
+def _encode_alike(known: Mapping[str, Any] | None, data: LoadedData, name: str) -> None:
     """Makes numbers mean what they meant, or raises. Tables are read as the run's were; what was converted has its own
     encoding, of which only the scale of columns can be changed, and only in one graph.
 
     Where one of the two does not say how it was encoded, nothing can be said.
     """
-    found = data.encoding if isinstance(data, PackedGraphs) else data.get("encoding")
+    found = data.encoding if isinstance(data, GraphDataset) else data.get("encoding")
     if not known or not found:
         return
     learned, kind = (str(encoding.get("kind")) for encoding in (known, found))
     if learned != kind:
-        raise WrongData(
+        raise IncompatibleDataError(
             f"the model was trained on {_KINDS.get(learned, learned)}; {name} was made of {_KINDS.get(kind, kind)}"
         )
-    different = first_difference(known, found, scales=isinstance(data, PackedGraphs))
+    different = first_difference(known, found, scales=isinstance(data, GraphDataset))
     if different is not None:
-        raise WrongData(
+        raise IncompatibleDataError(
             f"{name} is not encoded as what the model was trained on: {different}; give the tables that it was made "
             "of, which are read as the run's were"
         )
-    if isinstance(data, PackedGraphs):
+    if isinstance(data, GraphDataset):
         return
     for part, matrix in (("nodes", "x"), ("edges", "edge_attr")):
         scale = to_scale(known.get(part) or [], found.get(part) or [])
@@ -208,26 +208,28 @@ def _encode_alike(known: Mapping[str, Any] | None, data: Loaded, name: str) -> N
             data[matrix] = scale_columns(data[matrix], factor, shift)
 
 
-def _check_shape(wanted: Shape, data: Loaded, name: str, model: ModelConfig) -> None:
-    found = shape_of(data)
+def _check_shape(wanted: DataShape, data: LoadedData, name: str, model: ModelConfig) -> None:
+    found = infer_shape(data)
     for what in ("features", "edge_features"):
         one, other = getattr(wanted, what), getattr(found, what)
         fits = one == other
         if isinstance(one, tuple) and isinstance(other, tuple):  # categories: fewer of them do no harm
             fits = len(one) == len(other) and all(a >= b for a, b in zip(one, other))
         if not fits:
-            raise WrongData(f"the model was trained with {what.replace('_', ' ')} {one}, and {name} has {other}")
+            raise IncompatibleDataError(
+                f"the model was trained with {what.replace('_', ' ')} {one}, and {name} has {other}"
+            )
     lacking = lacks(model, wanted, found)
     if lacking is not None:
-        raise WrongData(f"the model was trained with {lacking}, and {name} has none such")
+        raise IncompatibleDataError(f"the model was trained with {lacking}, and {name} has none such")
 
 
 @torch.no_grad()
-def _outputs(model: torch.nn.Module, data: Loaded, config: Config, device: torch.device) -> Tensor:
+def _outputs(model: torch.nn.Module, data: LoadedData, config: Config, device: torch.device) -> Tensor:
     model.eval()
     precision = Precision(config.train.precision, device)
     with precision.lowered():
-        if not isinstance(data, PackedGraphs):
+        if not isinstance(data, GraphDataset):
             out: Tensor = model(data if isinstance(data, DiskGraph) else data.to(device))
             return out.float()
         size = config.train.batch_size or GRAPHS_AT_ONCE
@@ -248,9 +250,9 @@ def _said(task: Task, outputs: Tensor) -> tuple[Tensor, Tensor | None]:
     return torch.cat(values), None if probabilities is None else outputs
 
 
-def _ids(data: Loaded) -> Any:
-    count = len(data) if isinstance(data, PackedGraphs) else data.num_nodes
-    ids = getattr(data, "graph_id", None) if isinstance(data, PackedGraphs) else data.get("node_id")
+def _ids(data: LoadedData) -> Any:
+    count = len(data) if isinstance(data, GraphDataset) else data.num_nodes
+    ids = getattr(data, "graph_id", None) if isinstance(data, GraphDataset) else data.get("node_id")
     if ids is None:
         return range(count)
     return ids if isinstance(data, DiskGraph) else ids.tolist()  # those of a graph on disk are read as they are written

@@ -1,1 +1,1 @@
-"""Search for settings: Optuna over the ranges of :mod:`tgnn.baselines.ranges`, judged on validation only."""
+"""Search for settings: Optuna over the ranges of :mod:`tgnn.models.ranges`, judged on validation only."""

@@ -10,7 +10,7 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tgnn.tuning.plan import Plan
-from tgnn.tuning.result import RECIPE, RESULT, StudyResult, Trial
+from tgnn.tuning.results import RECIPE, RESULT, StudyResult, Trial
 from tgnn.tuning.rounds import as_study, by_place, distributions, finals_of, is_final
 from tgnn.tuning.storage import Shared
 from tgnn.tuning.work import REASON, SCORES, SECONDS

@@ -79,7 +79,10 @@ class Plan:
         """
         sections = self.config.what_counts
         sections["data"]["name"] = Path(self.config.data.name).name
-        sections["train"] |= {"choose": self.config.train.choose, "shares": self.config.train.shares}
+        sections["train"] |= {
+            "select_by": self.config.train.select_by,
+            "prior_correction": self.config.train.prior_correction,
+        }
         return {
             **{key: getattr(self, key) for key in ("splits", "seed", "together")},
             **{f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()},

@@ -22,11 +22,11 @@ _PATIENCE = 30
 """Seconds to wait for others who write to the same file, or for a machine that does not answer."""
 
 
-class WrongStudy(ValueError):
+class StudyError(ValueError):
     """A study that cannot be used, or a place where none can be kept; the text says why."""
 
 
-class LostStorage(WrongStudy):
+class LostStorage(StudyError):
     """The database went away in the middle."""
 
     exit_code = 1  # of the command line: nothing is wrong with what was typed
@@ -48,10 +48,10 @@ class Shared:
         self._storage, self.claims = _open(url, name)
         how: dict[str, Any] = {"study_name": name, "direction": direction, "load_if_exists": True}
         try:
-            with in_words(url, WrongStudy, "cannot be used"):
+            with in_words(url, StudyError, "cannot be used"):
                 self.study = optuna.create_study(storage=self._storage, **how)
                 self.check()
-        except WrongStudy:
+        except StudyError:
             self.close()
             raise
 
@@ -65,19 +65,19 @@ class Shared:
         found = self.study.user_attrs.get(_FACTS)
         if found is None:
             if self.study.get_trials(deepcopy=False):
-                raise WrongStudy(f"the study {self.name} there is not of tgnn: begin another with --study")
+                raise StudyError(f"the study {self.name} there is not of tgnn: begin another with --study")
             self.study.set_user_attr(_FACTS, dict(self._facts))
             return
         for what in (*self._facts, *found):
             if (then := found.get(what, "none")) != (now := self._facts.get(what, "none")):
-                raise WrongStudy(
+                raise StudyError(
                     f"the study {self.name} was begun with other {what} ({then} then, {now} now): continue it with "
                     "what it had, or begin another with --out or --study"
                 )
 
 
 @contextlib.contextmanager
-def in_words(url: str, kind: type[WrongStudy] = LostStorage, what: str = "does not answer") -> Iterator[None]:
+def in_words(url: str, kind: type[StudyError] = LostStorage, what: str = "does not answer") -> Iterator[None]:
     """Around what uses the database: errors of it say what happened, and no password."""
     try:
         yield
@@ -100,7 +100,7 @@ def _open(url: str, name: str) -> tuple[optuna.storages.RDBStorage, Claims]:
     except (ArgumentError, NoSuchModuleError, ValueError):  # their texts may have the password
         known = False
     if not known:
-        raise WrongStudy(
+        raise StudyError(
             "the storage cannot be read: give sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME, "
             "with %40 for an @ in the password"
         ) from None
@@ -117,7 +117,7 @@ def _open(url: str, name: str) -> tuple[optuna.storages.RDBStorage, Claims]:
             reason = _reason(error)
             both = "exists" in reason or "duplicate" in reason or "UNIQUE" in reason  # two make the tables at once
             if not both or attempt == 5:
-                raise WrongStudy(f"the storage {_shown(parsed)} cannot be opened: {reason}") from error
+                raise StudyError(f"the storage {_shown(parsed)} cannot be opened: {reason}") from error
             time.sleep(random.random())
     raise AssertionError
 

@@ -11,9 +11,9 @@ from typing import Any
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from tgnn.tuning.objective import validation_score
 from tgnn.tuning.plan import Plan
 from tgnn.tuning.rounds import PLACE, Final, Round, by_place, distributions, finals_of, is_final, left_of_round
-from tgnn.tuning.score import validation_score
 from tgnn.tuning.storage import Shared
 
 REASON, SCORES, SECONDS = "reason", "scores", "seconds"

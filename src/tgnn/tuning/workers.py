@@ -11,11 +11,11 @@ from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from tgnn.training.hearing import listening
-from tgnn.training.stop import Interrupted, asked_to_stop, ctrl_c_held
-from tgnn.training.worker import begin_worker
+from tgnn.training.interrupts import Interrupted, catch_interrupts, delay_interrupts
+from tgnn.training.log_forwarding import listening
+from tgnn.training.worker_process import begin_worker
 from tgnn.tuning.plan import Plan
-from tgnn.tuning.storage import Direction, LostStorage, Shared, WrongStudy, in_words
+from tgnn.tuning.storage import Direction, LostStorage, Shared, StudyError, in_words
 from tgnn.tuning.work import work
 
 logger = logging.getLogger("tgnn")
@@ -34,7 +34,7 @@ def work_here(shared: Shared, plan: Plan, now: Callable[[], None]) -> None:
         plan: The search.
         now: Called between trials.
     """
-    with asked_to_stop() as stop:  # where the loop does not listen
+    with catch_interrupts() as stop:  # where the loop does not listen
         work(shared, plan, _check(stop.is_set), now)
 
 
@@ -56,11 +56,11 @@ def work_side_by_side(opened: Opened, plan: Plan, jobs: int, now: Callable[[], N
         now: Called every second.
     """
     spawn = get_context("spawn")
-    with asked_to_stop() as stop, listening(spawn) as said:
+    with catch_interrupts() as stop, listening(spawn) as said:
         about = (opened, plan.to_dict(), said)
         workers = [spawn.Process(target=_work_in_process, args=about, daemon=True) for _ in range(jobs)]
         try:
-            with ctrl_c_held():
+            with delay_interrupts():
                 for worker in workers:
                     worker.start()
             while any(worker.is_alive() for worker in workers) and not stop.is_set():
@@ -76,7 +76,7 @@ def work_side_by_side(opened: Opened, plan: Plan, jobs: int, now: Callable[[], N
         raise Interrupted
     early = sum(bool(worker.exitcode) for worker in workers)
     if early == jobs:
-        raise WrongStudy("all workers ended before their time; type the same line again to go on")
+        raise StudyError("all workers ended before their time; type the same line again to go on")
     if early:
         logger.warning("%d of %d workers ended before their time", early, jobs)
 
@@ -89,7 +89,7 @@ def _wait(workers: Sequence[BaseProcess], asked: Callable[[], bool]) -> None:
 
 def _work_in_process(opened: Opened, plan: dict[str, Any], said: Any) -> None:
     begin_worker(said)
-    with asked_to_stop() as stop:
+    with catch_interrupts() as stop:
         try:
             with in_words(opened[0]), contextlib.closing(Shared(*opened)) as shared:
                 work(shared, Plan.from_dict(plan), _check(stop.is_set))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tgnn.data.builders.blogcatalog import read_blogcatalog, read_blogcatalog_csv
+from tgnn.data.build.blogcatalog import read_blogcatalog, read_blogcatalog_csv
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 TABLES = {"nodes": "1\n2\n3\n", "groups": "1\n2\n", "edges": "1,2\n2,3\n", "group-edges": "1,2\n3,1\n3,2\n"}

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from tgnn.data.builders.linqs import CLASSES, read_linqs_cora
-from tgnn.data.formats.planetoid import read_planetoid
+from tgnn.data.build.linqs import CLASSES, read_linqs_cora
+from tgnn.data.readers.planetoid import read_planetoid
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 
 def order() -> np.ndarray:
-    with (files("tgnn.data.builders") / "cora_order.npz").open("rb") as file, np.load(file) as stored:
+    with (files("tgnn.data.build") / "cora_order.npz").open("rb") as file, np.load(file) as stored:
         return stored["order"]
 
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from tgnn.data.builders.molecules import featurise
-from tgnn.data.formats.packed import PackedGraphs, read_packed
+from tgnn.data.build.molecules import featurize
+from tgnn.data.graph_dataset import GraphDataset, read_packed
 
 pytest.importorskip("rdkit")
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 
 def test_features_by_hand():
-    arrays, unreadable = featurise(["C/C=C/[O-]", "[Na+]", "C1=CC=CN1"])
+    arrays, unreadable = featurize(["C/C=C/[O-]", "[Na+]", "C1=CC=CN1"])
     assert unreadable == []
-    first, salt, ring = PackedGraphs(arrays | {"y": np.zeros(3)})
+    first, salt, ring = GraphDataset(arrays | {"y": np.zeros(3)})
     # element, chirality, degree, charge, hydrogens, radicals, hybridisation, aromatic, ring
     assert first.x[0].tolist() == [5, 0, 4, 5, 3, 0, 2, 0, 0]
     assert first.x[3].tolist() == [7, 0, 1, 4, 0, 0, 1, 0, 0]  # charge -1 stands at 4; conjugated, so sp2
@@ -34,18 +34,18 @@ def test_features_by_hand():
 
 
 def test_an_unreadable_molecule_keeps_its_place_and_prints_nothing(capfd):
-    arrays, unreadable = featurise(["C", "oops", "C(C)(C)(C)(C)C", "", "O"])
+    arrays, unreadable = featurize(["C", "oops", "C(C)(C)(C)(C)C", "", "O"])
     assert unreadable == [1, 2, 3]
     assert arrays["num_nodes"].tolist() == [1, 0, 0, 0, 1]
     assert arrays["x"][:, 0].tolist() == [5, 7]
-    arrays, unreadable = featurise(["C", "oops", "C(C)(C)(C)(C)C"], valence=False)
+    arrays, unreadable = featurize(["C", "oops", "C(C)(C)(C)(C)C"], valence=False)
     assert unreadable == [1]
     assert arrays["num_nodes"].tolist() == [1, 0, 6]
     assert capfd.readouterr() == ("", "")
 
 
 def test_nothing_in_nothing_out():
-    arrays, unreadable = featurise([])
+    arrays, unreadable = featurize([])
     assert unreadable == []
     assert {name: array.shape for name, array in arrays.items()} == {
         "num_nodes": (0,),
@@ -59,20 +59,20 @@ def test_nothing_in_nothing_out():
 
 def test_ticks_add_up():
     ticks: list[int] = []
-    featurise(["C"] * 600 + ["oops"], tick=ticks.append)
+    featurize(["C"] * 600 + ["oops"], tick=ticks.append)
     assert sum(ticks) == 601
     assert len(ticks) == 3
 
 
 def test_a_number_is_no_molecule():
     with pytest.raises(TypeError, match="a molecule must be text"):
-        featurise([float("nan")])
+        featurize([float("nan")])
 
 
 def test_without_rdkit_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
     with pytest.raises(ModuleNotFoundError, match=r"rdkit.* is not installed: pip install tgnn\[molecules\]"):
-        featurise(["C"])
+        featurize(["C"])
 
 
 def test_the_real_molhiv_graphs():
@@ -85,10 +85,10 @@ def test_the_real_molhiv_graphs():
     refused = [137, 987, 12882, 18293, 30784, 30785, 35728]
     places = sorted({*range(0, len(smiles), 29), *refused})
     chosen = [smiles[place] for place in places]
-    assert [places[i] for i in featurise(chosen)[1]] == refused
-    arrays, unreadable = featurise(chosen, valence=False)
+    assert [places[i] for i in featurize(chosen)[1]] == refused
+    arrays, unreadable = featurize(chosen, valence=False)
     assert unreadable == []
     theirs = read_packed(folder / "graphs.npz")
-    for place, ours in zip(places, PackedGraphs(arrays | {"y": np.zeros(len(places))})):
+    for place, ours in zip(places, GraphDataset(arrays | {"y": np.zeros(len(places))})):
         for part in ("x", "edge_index", "edge_attr"):
             assert torch.equal(ours[part], theirs[place][part]), (place, part)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from tgnn.data.builders.compact import one_way, smallest
-from tgnn.data.builders.molhiv import build_molhiv, read_hiv
-from tgnn.data.builders.scaffold import scaffold_split, scaffolds
-from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.build.compact import one_way, smallest
+from tgnn.data.build.molhiv import build_molhiv, read_hiv
+from tgnn.data.build.scaffold import scaffold_split, scaffolds
+from tgnn.data.graph_dataset import GraphDataset
 
 pytest.importorskip("rdkit")
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -47,7 +47,7 @@ def test_one_way_halves_what_is_stored():
     }
     one = one_way(both)
     assert one["edge_attr"].tolist() == [[5], [6], [7]]
-    for ours, theirs in zip(PackedGraphs(one), PackedGraphs(both | {"directed": True})):
+    for ours, theirs in zip(GraphDataset(one), GraphDataset(both | {"directed": True})):
         assert torch.equal(ours.edge_index, theirs.edge_index)
         assert torch.equal(ours.edge_attr, theirs.edge_attr)
     with pytest.raises(ValueError, match="forward, then the same edges backward"):
@@ -67,7 +67,7 @@ def test_a_small_table(tmp_path):
     ticks: list[int] = []
     arrays = build_molhiv(path, ticks.append)
     assert sum(ticks) == 40
-    graphs = PackedGraphs(arrays)
+    graphs = GraphDataset(arrays)
     assert graphs[1].edge_index.tolist() == [[0, 1], [1, 0]]
     assert graphs[1].y.tolist() == [[1]]
     assert np.bincount(arrays["split"]).tolist() == [15, 0, 5]  # one group of 15 and one of 5

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from tgnn.data.builders import images as images_module
-from tgnn.data.builders import superpixels as superpixels_module
-from tgnn.data.builders.images import read_cifar10, read_idx, read_mnist, read_rows
-from tgnn.data.builders.superpixel_edges import superpixel_edges
-from tgnn.data.builders.superpixels import CIFAR10, MNIST, Recipe, build_cifar10, build_mnist, superpixels
-from tgnn.data.formats.packed import PackedGraphs, read_packed
+from tgnn.data.build import images as images_module
+from tgnn.data.build import superpixels as superpixels_module
+from tgnn.data.build.images import read_cifar10, read_idx, read_mnist, read_rows
+from tgnn.data.build.superpixel_edges import superpixel_edges
+from tgnn.data.build.superpixels import CIFAR10, MNIST, Recipe, build_cifar10, build_mnist, superpixels
+from tgnn.data.graph_dataset import GraphDataset, read_packed
 
 pytest.importorskip("skimage")
 Image = pytest.importorskip("PIL.Image")
@@ -88,7 +88,7 @@ def test_two_halves_are_two_colours():
     image = np.zeros((1, 8, 8), np.uint8)
     image[:, :, 4:] = 255
     arrays = superpixels(image, Recipe(4, 4, 0.01))
-    graph = PackedGraphs(arrays | {"y": np.zeros(1)})[0]
+    graph = GraphDataset(arrays | {"y": np.zeros(1)})[0]
     assert sorted(set(graph.x.flatten().tolist())) == [0.0, 1.0]
     left = graph.x[:, 0] == 0
     torch.testing.assert_close(graph.pos[left, 1].mean(), torch.tensor(1.5 / 8), atol=0.01, rtol=0)  # row, column
@@ -142,7 +142,7 @@ def test_builders(tmp_path, monkeypatch):
     write_mnist(tmp_path)
     write_cifar10(tmp_path)
     for build, graphs, colours in ((build_mnist, 7, 1), (build_cifar10, 12, 3)):
-        built = PackedGraphs(superpixel_edges(build(tmp_path)))
+        built = GraphDataset(superpixel_edges(build(tmp_path)))
         assert len(built) == graphs
         assert built[0].x.size(1) == colours + 2
         assert built[0].num_edges == 8 * built[0].num_nodes
@@ -177,7 +177,7 @@ def one_graph(colour: Tensor, position: Tensor, k: int) -> tuple[Tensor, Tensor]
     return similarity, similarity.topk(k, dim=1).values
 
 
-def check_edges(before: PackedGraphs, after: PackedGraphs, number: int, k: int = 8) -> None:
+def check_edges(before: GraphDataset, after: GraphDataset, number: int, k: int = 8) -> None:
     graph, made = before[number], after[number]
     n = graph.num_nodes
     assert torch.equal(made.x, torch.cat([graph.x, graph.pos], dim=1))
@@ -208,7 +208,7 @@ def random_superpixels(sizes: list[int], colours: int) -> dict[str, np.ndarray]:
 def test_edges_are_those_of_the_definition(colours):
     arrays = random_superpixels([20, 9, 31, 20, 12], colours)
     ticks: list[int] = []
-    before, after = PackedGraphs(arrays), PackedGraphs(superpixel_edges(arrays, tick=ticks.append))
+    before, after = GraphDataset(arrays), GraphDataset(superpixel_edges(arrays, tick=ticks.append))
     for number in range(5):
         check_edges(before, after, number)
     assert sum(ticks) == 5
@@ -218,14 +218,14 @@ def test_edges_are_those_of_the_definition(colours):
 
 def test_of_equals_the_first_is_chosen():
     arrays = {"num_nodes": np.array([5]), "x": np.zeros((5, 1)), "pos": np.zeros((5, 2)), "y": np.zeros(1)}
-    graph = PackedGraphs(superpixel_edges(arrays, k=2))[0]
+    graph = GraphDataset(superpixel_edges(arrays, k=2))[0]
     assert graph.edge_index[1].tolist() == [1, 2, 0, 2, 0, 1, 0, 1, 0, 1]
     assert graph.edge_attr.flatten().tolist() == [1.0] * 10
 
 
 def test_small_graphs_have_all_their_edges():
     arrays = random_superpixels([0, 1, 2, 4], 1)
-    graphs = PackedGraphs(superpixel_edges(arrays))
+    graphs = GraphDataset(superpixel_edges(arrays))
     assert [graph.num_edges for graph in graphs] == [0, 0, 2, 12]
     assert graphs[2].edge_index.tolist() == [[0, 1], [1, 0]]
 
@@ -240,6 +240,6 @@ def test_edges_of_the_real_superpixels(name):
         some = {part: file[part][: count.sum()] for part in ("x", "pos")}
         scales = {part: file[part] for part in ("x_scale", "pos_scale")}
         arrays = {"num_nodes": count, **some, **scales, "y": file["y"][:200]}
-    before, after = PackedGraphs(arrays), PackedGraphs(superpixel_edges(arrays))
+    before, after = GraphDataset(arrays), GraphDataset(superpixel_edges(arrays))
     for number in range(0, 200, 10):
         check_edges(before, after, number)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tgnn.data.builders import zinc
-from tgnn.data.builders.zinc import ATOMS, build_zinc, featurise_zinc, zinc_index
-from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.build import zinc
+from tgnn.data.build.zinc import ATOMS, build_zinc, featurize_zinc, zinc_index
+from tgnn.data.graph_dataset import GraphDataset
 
 pytest.importorskip("rdkit")
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -21,7 +21,7 @@ def test_the_vocabulary_has_28_atoms():
 
 
 def test_graphs_by_hand():
-    benzoate, chiral = PackedGraphs(featurise_zinc(["c1ccccc1C(=O)[O-]", "N[C@@H](C#N)Cl"]))
+    benzoate, chiral = GraphDataset(featurize_zinc(["c1ccccc1C(=O)[O-]", "N[C@@H](C#N)Cl"]))
     # canonical: O=C([O-])c1ccccc1; the ring alternates
     assert benzoate.x.flatten().tolist() == [1, 0, 7, 0, 0, 0, 0, 0, 0]
     half = benzoate.num_edges // 2
@@ -32,16 +32,16 @@ def test_graphs_by_hand():
 
 
 def test_targets_punish_long_cycles():
-    six, eight, bridged = featurise_zinc(["C1CCCCC1", "C1CCCCCCC1", "CCCCCCCC"])["y"]
+    six, eight, bridged = featurize_zinc(["C1CCCCC1", "C1CCCCCCC1", "CCCCCCCC"])["y"]
     assert six > eight
     assert bridged > eight
 
 
 def test_an_atom_outside_of_the_vocabulary_is_named():
     with pytest.raises(ValueError, match=r"'C\[Si\]' has an atom that is none of ZINC's 28 kinds: Si, charge 0"):
-        featurise_zinc(["CC", "C[Si]"])
+        featurize_zinc(["CC", "C[Si]"])
     with pytest.raises(ValueError, match="RDKit cannot read molecule 1, 'oops'"):
-        featurise_zinc(["CC", "oops"])
+        featurize_zinc(["CC", "oops"])
 
 
 def test_the_index_has_no_molecule_twice():
@@ -76,7 +76,7 @@ def test_the_real_graphs(number, part):
         pytest.skip("no zinc beside the project")
     with gzip.open(folder / f"{part}.smi.gz", "rt") as file:
         smiles = file.read().split()[:500]
-    ours = featurise_zinc(smiles)
+    ours = featurize_zinc(smiles)
     with np.load(folder / "graphs.npz") as theirs:
         first = int(np.flatnonzero(theirs["split"] == number)[0])
         for count, names in (("num_nodes", ("x",)), ("num_edges", ("edge_index", "edge_attr"))):

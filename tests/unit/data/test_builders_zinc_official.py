@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch_geometric.datasets import ZINC
 
-from tgnn.data.formats.unpickle import read_tensors
-from tgnn.data.formats.zinc_official import read_zinc
+from tgnn.data.readers.unpickle import read_tensors
+from tgnn.data.readers.zinc_official import read_zinc
 
 COUNTS = {"train": 7, "val": 4, "test": 3}
 CHOSEN = {"train": "5,0,3\n", "val": "1,2\n", "test": "2\r\n"}

@@ -13,15 +13,15 @@ import torch
 from tests.unit.data.test_formats import write_planetoid
 from torch_geometric.data import Data
 
-from tgnn.data.about import content_hash, describe, statistics
 from tgnn.data.catalog import CATALOG
 from tgnn.data.catalog.entry import Source
 from tgnn.data.convert import write
-from tgnn.data.formats.packed import PackedGraphs, read_packed
-from tgnn.data.formats.single import read_graph
+from tgnn.data.dataset_info import content_hash, describe, statistics
+from tgnn.data.download.locate import DatasetUnavailableError
+from tgnn.data.graph_dataset import GraphDataset, read_packed
 from tgnn.data.load import _check_facts, list_datasets, load
-from tgnn.data.obtain import Unobtainable
-from tgnn.data.protocols import choose_split, protocols
+from tgnn.data.readers.single import read_graph
+from tgnn.data.split_protocols import choose_split, protocols
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(
@@ -75,7 +75,7 @@ def test_an_entry_says_everything(name):
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_embedded_sets_need_nothing(name):
     data = load(name, offline=True)
-    assert data.about.source == "installed with the package"
+    assert data.info.source == "installed with the package"
     assert statistics(data).items() >= CATALOG[name].facts.items()
 
 
@@ -83,11 +83,11 @@ def test_embedded_sets_need_nothing(name):
 @pytest.mark.parametrize("name", [*QUICK, "amazon-computers", "blogcatalog"])
 def test_real_files(name):
     data = load(name, root=SHARED, offline=True)
-    assert str(SHARED) in data.about.source
-    assert data.about.level == ("graph" if isinstance(data, PackedGraphs) else "node")
+    assert str(SHARED) in data.info.source
+    assert data.info.level == ("graph" if isinstance(data, GraphDataset) else "node")
     seen = torch.cat([data.split.train, data.split.val, data.split.test])
     assert len(seen.unique()) == len(seen)
-    assert (data.about.differs != "") == (name in ("zinc", "ogbg-molhiv", "mutag"))
+    assert (data.info.differs != "") == (name in ("zinc", "ogbg-molhiv", "mutag"))
 
 
 @needs_shared
@@ -113,9 +113,9 @@ def test_the_public_split_of_cora():
 @needs_shared
 def test_the_two_orders_of_mutag_are_told_apart(tmp_path):
     ours, official = (load("mutag", root=SHARED / place, offline=True) for place in ("tu", "tu_original"))
-    assert "without edge labels" in ours.about.differs
+    assert "without edge labels" in ours.info.differs
     assert ours.edge_attr is None
-    assert official.about.differs == ""
+    assert official.info.differs == ""
     assert official.edge_attr is not None
 
 
@@ -147,17 +147,17 @@ def test_what_was_fetched_is_checked_before_it_is_kept(tmp_path, monkeypatch):
 
     changed = dataclasses.replace(entry, sources=(source(bad), source(good)))
     monkeypatch.setitem(CATALOG, "mutag", changed)
-    assert load("mutag").about.source == "raw"
-    assert load("mutag", offline=True).about.source == "raw"
+    assert load("mutag").info.source == "raw"
+    assert load("mutag", offline=True).info.source == "raw"
     monkeypatch.setitem(CATALOG, "mutag", dataclasses.replace(entry, sources=(source(bad),)))
-    with pytest.raises(Unobtainable, match="bad: this is not mutag: it has 1,000 graphs"):
+    with pytest.raises(DatasetUnavailableError, match="bad: this is not mutag: it has 1,000 graphs"):
         load("mutag")
 
 
 def test_graphs_of_another_set_at_the_top_of_a_root_are_passed_over(tmp_path):
     write(load("digits-graphs"), tmp_path / "graphs.npz")
     for name in ("mutag", "zinc", "mnist"):
-        with pytest.raises(Unobtainable, match="not there"):
+        with pytest.raises(DatasetUnavailableError, match="not there"):
             load(name, root=tmp_path, offline=True)
 
 
@@ -168,7 +168,7 @@ def test_root_may_come_from_the_environment(tmp_path, monkeypatch):
     ):
         load("cora", offline=True)
     monkeypatch.setenv("TGNN_DATA", str(tmp_path))
-    with pytest.raises(Unobtainable, match=r"files under .*not there: ind\.cora"):
+    with pytest.raises(DatasetUnavailableError, match=r"files under .*not there: ind\.cora"):
         load("cora", offline=True)
 
 
@@ -238,9 +238,9 @@ def test_examples_without_a_label_are_in_no_part():
 
 def test_molecules_of_the_user_have_a_scaffold_split():
     arrays = {"num_nodes": [1] * 20, "num_edges": [0] * 20, "edge_index": np.zeros((2, 0)), "y": np.zeros(20)}
-    graphs = PackedGraphs(arrays)
+    graphs = GraphDataset(arrays)
     rings = ["C1CC1", "c1ccccc1", "C1CCC1", "C1CCCC1", "CCO", "C1CCCCC1", "c1ccncc1", "c1ccoc1", "c1ccsc1", "C1CCNC1"]
-    graphs.about, graphs.smiles = describe(graphs, "mine", ""), rings * 2
+    graphs.info, graphs.smiles = describe(graphs, "mine", ""), rings * 2
     split = choose_split(graphs, "scaffold")
     assert [len(part) for part in (split.train, split.val, split.test)] == [16, 2, 2]
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from tgnn.data.embedded import karate
-from tgnn.data.formats.detect import CONVERT, check_path, detect, read_path
-from tgnn.data.formats.single import write_graph
+from tgnn.data.build.embedded import karate
+from tgnn.data.readers.detect import CONVERT, check_path, detect, read_path
+from tgnn.data.readers.single import write_graph
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 EDGES = "source,target\n1,2\n"

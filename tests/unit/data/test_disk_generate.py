@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tgnn.data import load
-from tgnn.data.disk import DiskGraph
-from tgnn.data.disk import generate as generating
-from tgnn.data.disk.generate import _Plan, generate
+from tgnn.data.on_disk import DiskGraph
+from tgnn.data.on_disk import generate as generating
+from tgnn.data.on_disk.generate import _Plan, generate
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def graph(tmp_path_factory) -> DiskGraph:
 
 
 def test_sizes_and_split(graph):
-    assert (graph.num_nodes, graph.x.shape, graph.about.outputs) == (20_000, (20_000, 12), 10)
+    assert (graph.num_nodes, graph.x.shape, graph.info.outputs) == (20_000, (20_000, 12), 10)
     assert 0.9 * 400_000 < graph.num_edges <= 400_000
     assert [len(part) for part in (graph.split.train, graph.split.val, graph.split.test)] == [1600, 400, 18_000]
     assert graph.split.name == "generated"

@@ -13,15 +13,15 @@ from tests.unit.data.disks import by_destination, random_graph, same
 from torch_geometric.data import Data
 
 from tgnn.data import load
-from tgnn.data.about import content_hash, statistics
-from tgnn.data.disk import DiskGraph, GraphWriter, contents
-from tgnn.data.disk.convert import write_disk
-from tgnn.data.formats.detect import check_path, detect
-from tgnn.data.formats.word_ids import keep_ids
-from tgnn.data.level import level_of
-from tgnn.data.protocols import protocols
+from tgnn.data.dataset_info import content_hash, statistics
+from tgnn.data.feature_scaling import scale_rows
+from tgnn.data.on_disk import DiskGraph, GraphWriter, contents
+from tgnn.data.on_disk.convert import write_disk
+from tgnn.data.readers.detect import check_path, detect
+from tgnn.data.readers.word_ids import keep_ids
 from tgnn.data.sampler import NeighborSampler
-from tgnn.data.scale import scale_rows
+from tgnn.data.split_protocols import protocols
+from tgnn.data.task_level import task_level
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_data_sets_of_the_catalog(tmp_path, name):
     write_disk(data, tmp_path / "graph")
     again = load(tmp_path / "graph", seed=3)
     assert again.split.hash == data.split.hash
-    assert (again.about.name, again.about.metric, again.about.outputs) == (name, "accuracy", data.about.outputs)
+    assert (again.info.name, again.info.metric, again.info.outputs) == (name, "accuracy", data.info.outputs)
     assert statistics(again) == statistics(data)
     data.edge_index = by_destination(data.edge_index)
     data.train_mask = None
@@ -63,7 +63,7 @@ def test_sparse_features_ids_and_encoding(tmp_path, ids):
     graph = DiskGraph(tmp_path / "graph")
     same(graph.to_memory(), data)
     assert graph.encoding == data.encoding
-    assert graph.about.outputs == 2
+    assert graph.info.outputs == 2
     assert graph.node_id[torch.tensor([2, 0])].tolist() == [ids[2], ids[0]]
     assert graph.node_id[1] == ids[1]
 
@@ -94,7 +94,7 @@ def test_several_labels_and_numbers(tmp_path):
         data.y[3] = float("nan")
         write_disk(data, tmp_path / name)
         graph = load(tmp_path / name, split="stratified")
-        assert graph.about.target == target
+        assert graph.info.target == target
         assert torch.equal(graph.y.nan_to_num(9), y.nan_to_num(9))
         assert not (torch.cat([graph.split.train, graph.split.val, graph.split.test]) == 3).any()
 
@@ -103,7 +103,7 @@ def test_load_and_its_splits(folder):
     data = random_graph()
     graph = load(folder)
     assert detect(folder) == "graph on disk"
-    assert level_of(str(folder)) == "node"
+    assert task_level(str(folder)) == "node"
     assert graph.split.name == "column"
     labelled = data.y >= 0
     assert torch.equal(graph.split.train, (data.train_mask & labelled).nonzero().squeeze(1))
@@ -128,7 +128,7 @@ def test_rows_are_scaled_as_they_are_read(folder):
 
 
 def test_rows_of_what_does_not_fit_in_memory(folder, monkeypatch):
-    monkeypatch.setattr("tgnn.data.disk.graph._memory", lambda: 100)
+    monkeypatch.setattr("tgnn.data.on_disk.graph._memory", lambda: 100)
     graph, x = DiskGraph(folder), random_graph().x
     assert graph.x.data_ptr() != graph._in_order.data_ptr()  # one map for rows here and there, one for rows in order
     assert torch.equal(graph.rows(torch.tensor([299, 3])), x[[299, 3]])
@@ -240,12 +240,12 @@ def test_check_finds_every_byte_that_was_changed(folder):
 
 def told(folder, **arrays):
     """Writes arrays over those of a graph, as if they had been written so."""
-    from tgnn.data.disk import layout
+    from tgnn.data.on_disk import layout
 
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     facts = json.loads((folder / "graph.json").read_text())
-    facts = {key: facts[key] for key in ("nodes", "edges", "features", "about", "encoding")}
+    facts = {key: facts[key] for key in ("nodes", "edges", "features", "info", "encoding")}
     layout.write_facts(folder, facts)
 
 
@@ -349,15 +349,15 @@ NOTHING = object()
         (("nodes",), -1, "its nodes is -1"),
         (("edges",), 1.5, "its edges is 1.5"),
         (("encoding",), [1], r"its encoding is \[1\]"),
-        (("about",), [1], r"its about is \[1\]"),
-        (("about", "new"), 1, "unexpected keyword argument 'new'"),
-        (("about", "name"), NOTHING, "missing 1 required positional argument: 'name'"),
-        (("about", "name"), 3, "has 3 as name, which is no text"),
-        (("about", "target"), "zzz", "has 'zzz' as target, which is none of classes, labels, number"),
-        (("about", "metric"), ["mae"], r"has \['mae'\] as metric, which is none of"),
-        (("about", "level"), "graph", "has 'graph' as level, which is none of node"),
-        (("about", "outputs"), "x", "has 'x' as outputs, which is no number of them"),
-        (("about", "outputs"), 2, r"y.npy has the class 3, but there are 2 \(0 to 1\)"),
+        (("info",), [1], r"its info is \[1\]"),
+        (("info", "new"), 1, "unexpected keyword argument 'new'"),
+        (("info", "name"), NOTHING, "missing 1 required positional argument: 'name'"),
+        (("info", "name"), 3, "has 3 as name, which is no text"),
+        (("info", "target"), "zzz", "has 'zzz' as target, which is none of classes, labels, number"),
+        (("info", "metric"), ["mae"], r"has \['mae'\] as metric, which is none of"),
+        (("info", "level"), "graph", "has 'graph' as level, which is none of node"),
+        (("info", "outputs"), "x", "has 'x' as outputs, which is no number of them"),
+        (("info", "outputs"), 2, r"y.npy has the class 3, but there are 2 \(0 to 1\)"),
     ],
 )
 def test_a_graph_json_with_other_facts(folder, names, value, said):

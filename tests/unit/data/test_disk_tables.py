@@ -14,11 +14,11 @@ from tests.unit.data.disks import same
 from tests.unit.data.tables import write
 
 from tgnn.data.convert import convert
-from tgnn.data.disk import DiskGraph
-from tgnn.data.disk.tables import stream_tables
-from tgnn.data.formats.detect import read_path
-from tgnn.data.formats.table.graph import read_table
-from tgnn.data.report import DataError
+from tgnn.data.on_disk import DiskGraph
+from tgnn.data.on_disk.tables import stream_tables
+from tgnn.data.readers.detect import read_path
+from tgnn.data.tables.graph import read_table
+from tgnn.data.validation.report import DataError
 
 NODES = "id,age,height,label,split\nann,31,1.5,red,train\nbob,27.5,1e2,blue,val\ncarol,45,-3,red,test\ndan,8,0,,\n"
 EDGES = "source,target\nann,bob\nbob,carol\nann,bob\ncarol,carol\nbob,ann\n"

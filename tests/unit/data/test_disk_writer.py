@@ -15,13 +15,13 @@ import torch
 from tests import warm
 from tests.unit.data.disks import by_destination, random_graph
 
-from tgnn.data.about import About
 from tgnn.data.convert import convert
-from tgnn.data.disk import DiskGraph, GraphWriter, layout
-from tgnn.data.disk.buckets import Buckets
-from tgnn.data.disk.convert import write_disk
-from tgnn.data.disk.words import MappedWords, to_arrays
-from tgnn.ops.mapped import as_tensor, new_mapped, open_mapped, shorten
+from tgnn.data.dataset_info import DatasetInfo
+from tgnn.data.on_disk import DiskGraph, GraphWriter, layout
+from tgnn.data.on_disk.buckets import Buckets
+from tgnn.data.on_disk.convert import write_disk
+from tgnn.data.on_disk.words import MappedWords, to_arrays
+from tgnn.utils.memory_map import as_tensor, create_memmap, open_memmap, shorten
 
 
 def write(folder, data, pieces=1, **options):
@@ -85,8 +85,8 @@ def test_memory_is_bounded(tmp_path):
     program = """if True:
         import resource, sys
         import numpy as np
-        from tgnn.data.disk import GraphWriter
-        from tgnn.ops import native
+        from tgnn.data.on_disk import GraphWriter
+        from tgnn.ops import cpp_build as native
         native.load()
         def most():
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -218,7 +218,7 @@ def test_too_little_space_is_told_before_anything_is_written(tmp_path, monkeypat
     assert told.value.filename == str(tmp_path / "graph")
     assert not list(tmp_path.iterdir())
     with pytest.raises(OSError, match="graph.npy"):
-        new_mapped(tmp_path / "graph.npy", "float32", (1000, 3))
+        create_memmap(tmp_path / "graph.npy", "float32", (1000, 3))
     assert not list(tmp_path.iterdir())
 
 
@@ -228,7 +228,7 @@ def test_a_disk_that_fills_up_is_an_error_and_not_the_end(tmp_path, monkeypatch)
 
     monkeypatch.setattr("os.posix_fallocate", full, raising=False)  # not every system has it
     with pytest.raises(OSError, match="a.npy") as told:
-        new_mapped(tmp_path / "a.npy", "float32", (1000, 3))
+        create_memmap(tmp_path / "a.npy", "float32", (1000, 3))
     assert told.value.errno == errno.ENOSPC
     assert "0.01 MiB are needed" in str(told.value)
     assert not list(tmp_path.iterdir())
@@ -375,23 +375,23 @@ def test_what_is_told_must_be_of_the_targets(tmp_path):
         ({"target": "number", "outputs": 3}, "y.npy has 1 for each node, but 3 are to be predicted"),
     ):
         data = random_graph()
-        data.about = replace(About("a", "node", "classes", "accuracy", 4, ""), **change)
+        data.info = replace(DatasetInfo("a", "node", "classes", "accuracy", 4, ""), **change)
         with pytest.raises(ValueError, match=said):
             write_disk(data, tmp_path / "graph")
     assert not list(tmp_path.iterdir())
 
 
 def test_mapped_arrays(tmp_path):
-    array = new_mapped(tmp_path / "a.npy", "int64", (1000, 2))
+    array = create_memmap(tmp_path / "a.npy", "int64", (1000, 2))
     assert not array.any()
     array[:] = np.arange(2000).reshape(1000, 2)
     array.flush()
     assert (tmp_path / "a.npy").stat().st_blocks * 512 >= 16_000  # it takes its space
-    again = open_mapped(tmp_path / "a.npy")
+    again = open_memmap(tmp_path / "a.npy")
     assert np.array_equal(again, np.load(tmp_path / "a.npy"))
     with pytest.raises(ValueError, match="read-only"):
         again[0] = 1
     assert as_tensor(again).data_ptr() == again.ctypes.data
     shorten(tmp_path / "a.npy", 7)
     assert np.array_equal(np.load(tmp_path / "a.npy"), np.arange(14).reshape(7, 2))
-    assert new_mapped(tmp_path / "b.npy", "float16", (0, 5)).shape == (0, 5)
+    assert create_memmap(tmp_path / "b.npy", "float16", (0, 5)).shape == (0, 5)

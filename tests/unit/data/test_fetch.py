@@ -20,13 +20,13 @@ from tests.unit.data.servers import Server
 
 from tgnn.data.catalog.entry import Entry, Form
 from tgnn.data.catalog.sources import web, web_archive
-from tgnn.data.fetch.archive import extract
-from tgnn.data.fetch.checksum import WrongFile, verify
-from tgnn.data.fetch.download import NotDownloaded, Patience, download
-from tgnn.data.fetch.package import Package, _reason, fetch_package
-from tgnn.data.obtain import Unobtainable
-from tgnn.data.obtain import obtain as obtain_and_read
-from tgnn.ops.native import make_cache_folder
+from tgnn.data.download.archive import extract
+from tgnn.data.download.checksum import ChecksumError, verify
+from tgnn.data.download.http import DownloadError, Patience, download
+from tgnn.data.download.locate import DatasetUnavailableError
+from tgnn.data.download.locate import obtain as obtain_and_read
+from tgnn.data.download.package_index import Package, _reason, fetch_package
+from tgnn.utils.cache_dir import make_cache_dir
 
 CONTENT = bytes(range(256)) * 2_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -70,7 +70,7 @@ def test_a_server_that_dies_is_asked_for_the_rest_only(tmp_path):
 
 
 def test_a_later_call_continues_what_an_earlier_one_left(tmp_path):
-    with pytest.raises(NotDownloaded, match="promised"):
+    with pytest.raises(DownloadError, match="promised"):
         get(Server(CONTENT, "dies"), tmp_path)
     assert left_behind(tmp_path) == ["data.bin.part"]
     server = Server(CONTENT)
@@ -91,50 +91,50 @@ def test_a_part_of_something_else_is_thrown_away(tmp_path, part):
 
 def test_wrong_bytes_are_refused_and_named(tmp_path):
     server = Server(b"x" + CONTENT[1:])
-    with pytest.raises(NotDownloaded, match=f"data.bin.*SHA-256 is .*expected {DIGEST}"):
+    with pytest.raises(DownloadError, match=f"data.bin.*SHA-256 is .*expected {DIGEST}"):
         get(server, tmp_path)
     assert left_behind(tmp_path) == []
     assert len(server.asked) == 1
 
 
 def test_a_server_that_promises_too_much(tmp_path):
-    with pytest.raises(NotDownloaded, match="promised 512,100 bytes and sent 512,000|416"):
+    with pytest.raises(DownloadError, match="promised 512,100 bytes and sent 512,000|416"):
         get(Server(CONTENT, "long"), tmp_path, sha256=None)
     assert "data.bin" not in left_behind(tmp_path)
 
 
 def test_a_server_that_promises_too_little(tmp_path):
-    with pytest.raises(NotDownloaded, match="SHA-256"):
+    with pytest.raises(DownloadError, match="SHA-256"):
         get(Server(CONTENT, "short"), tmp_path)
     assert "data.bin" not in left_behind(tmp_path)
 
 
 def test_a_slow_server_is_given_up(tmp_path):
-    with pytest.raises(NotDownloaded, match="too slow"):
+    with pytest.raises(DownloadError, match="too slow"):
         get(Server(CONTENT, "slow"), tmp_path)
 
 
 def test_a_silent_server_is_given_up(tmp_path):
-    with pytest.raises(NotDownloaded, match="no answer in time"):
+    with pytest.raises(DownloadError, match="no answer in time"):
         get(Server(CONTENT, "silent"), tmp_path)
 
 
 def test_a_status_is_told_and_asked_again_only_if_that_may_help(tmp_path):
     for status, times in ((404, 1), (503, 3)):
         server = Server(CONTENT, status)
-        with pytest.raises(NotDownloaded, match=f"answers {status}"):
+        with pytest.raises(DownloadError, match=f"answers {status}"):
             get(server, tmp_path)
         assert len(server.asked) == times
 
 
 def test_nobody_listens(tmp_path):
-    with pytest.raises(NotDownloaded, match="refused"):
+    with pytest.raises(DownloadError, match="refused"):
         download("http://127.0.0.1:9/data.bin", tmp_path / "data.bin", patience=QUICK)
 
 
 @pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://127.0.0.1/x"])
 def test_only_the_web(tmp_path, url):
-    with pytest.raises(NotDownloaded, match="neither http nor https"):
+    with pytest.raises(DownloadError, match="neither http nor https"):
         download(url, tmp_path / "data.bin")
 
 
@@ -301,7 +301,7 @@ def test_a_missing_member_is_named(tmp_path):
 
 def test_a_package_that_does_not_exist_says_so(tmp_path):
     package = Package("pip", "tgnn-no-such-package", "1", "x.whl", "0" * 64, 1, ("--no-index",))
-    with pytest.raises(NotDownloaded, match="tgnn-no-such-package 1: pip failed: .*Could not find"):
+    with pytest.raises(DownloadError, match="tgnn-no-such-package 1: pip failed: .*Could not find"):
         fetch_package(package, tmp_path)
     assert left_behind(tmp_path) == []
 
@@ -338,7 +338,7 @@ def test_pip_downloads_a_package_and_it_is_verified(tmp_path):
 
 def test_a_package_with_other_bytes_is_refused(tmp_path):
     path = wheel(tmp_path / "index")
-    with pytest.raises(NotDownloaded, match="pip failed"):
+    with pytest.raises(DownloadError, match="pip failed"):
         fetch_package(toy(path, "0" * 64), tmp_path / "shelf")
     assert left_behind(tmp_path / "shelf") == []
 
@@ -401,7 +401,7 @@ def test_the_line_that_tells_most(said, reason):
 
 def test_npm_says_why(tmp_path, monkeypatch):
     does = 'case "$*" in *--silent*) ;; *) echo "npm error nospc No space left" >&2;; esac; exit 1'
-    with pytest.raises(NotDownloaded, match="npm failed: npm error nospc No space left"):
+    with pytest.raises(DownloadError, match="npm failed: npm error nospc No space left"):
         fetch_package(npm_that(tmp_path / "bin", monkeypatch, does), tmp_path / "shelf")
 
 
@@ -421,7 +421,7 @@ def wait_until(holds) -> None:
 
 def test_all_that_was_started_ends_when_it_takes_too_long(tmp_path, monkeypatch):
     package = npm_that(tmp_path / "bin", monkeypatch, f"sleep 60 & echo $! > '{tmp_path}/pid'; wait")
-    with pytest.raises(NotDownloaded, match="no archive within 1 seconds"):
+    with pytest.raises(DownloadError, match="no archive within 1 seconds"):
         fetch_package(package, tmp_path / "shelf", seconds=1)
     wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
     assert left_behind(tmp_path / "shelf") == []
@@ -436,7 +436,7 @@ def test_the_program_ends_with_us(tmp_path, monkeypatch, how):
         f"echo $$ > '{tmp_path}/new'; mv '{tmp_path}/new' '{tmp_path}/pid'; exec sleep 60",
     )
     script = (
-        "import signal; from pathlib import Path; from tgnn.data.fetch.package import Package, fetch_package; "
+        "import signal; from pathlib import Path; from tgnn.data.download.package_index import Package, fetch_package; "
         "signal.signal(signal.SIGINT, signal.default_int_handler); "
         f"fetch_package({package!r}, Path({str(tmp_path / 'shelf')!r}))"
     )
@@ -495,7 +495,7 @@ def test_files_under_the_root_come_first(tmp_path, cache):
 
 def test_a_wrong_file_under_the_root_is_refused_not_passed_over(tmp_path, cache):
     (tmp_path / "data.bin").write_bytes(b"something else")
-    with pytest.raises(WrongFile, match=r"data\.bin is not the published file"):
+    with pytest.raises(ChecksumError, match=r"data\.bin is not the published file"):
         obtain(entry(), tmp_path, offline=False)
 
 
@@ -539,7 +539,9 @@ def test_offline_the_damage_is_told(cache, impatient, caplog):
         toy = entry(web(FORM, {"data.bin": server.url}))
         found = obtain(toy, None, offline=False)
         (found.folder / "data.bin").write_bytes(b"damaged")
-        with pytest.raises(Unobtainable, match="the cache .*: it was damaged: .*data.bin is not the published file"):
+        with pytest.raises(
+            DatasetUnavailableError, match="the cache .*: it was damaged: .*data.bin is not the published file"
+        ):
             obtain(toy, None, offline=True)
     assert "fetched again" not in caplog.text
 
@@ -549,7 +551,7 @@ def test_a_cache_that_is_a_file_is_named(tmp_path, cache, impatient, below):
     (cache / below).parent.mkdir(parents=True, exist_ok=True)
     (cache / below).write_text("")
     server = Server(CONTENT)
-    with server.running(), pytest.raises(Unobtainable, match=r"cannot be made: .*\(set TGNN_CACHE_DIR\)"):
+    with server.running(), pytest.raises(DatasetUnavailableError, match=r"cannot be made: .*\(set TGNN_CACHE_DIR\)"):
         obtain(entry(web(FORM, {"data.bin": server.url})), None, offline=False)
 
 
@@ -577,7 +579,7 @@ def test_the_cache_is_the_users_alone_whatever_the_umask(tmp_path, monkeypatch):
         server = Server(CONTENT)
         with server.running():
             obtain(entry(web(FORM, {"data.bin": server.url})), None, offline=False)
-        assert make_cache_folder() == tmp_path / "above" / "cache"
+        assert make_cache_dir() == tmp_path / "above" / "cache"
     finally:
         os.umask(before)
     for folder in ("above", "above/cache"):
@@ -593,7 +595,7 @@ def test_the_next_source_serves_when_one_fails(cache, impatient):
 
 def test_when_all_fail_each_is_listed_with_three_ways_out(cache, impatient):
     one, other = Server(CONTENT, 404), Server(b"wrong")
-    with one.running(), other.running(), pytest.raises(Unobtainable) as error:
+    with one.running(), other.running(), pytest.raises(DatasetUnavailableError) as error:
         obtain(entry(web(FORM, {"data.bin": one.url}), web(FORM, {"data.bin": other.url})), None, offline=False)
     text = str(error.value)
     assert "answers 404" in text
@@ -604,7 +606,7 @@ def test_when_all_fail_each_is_listed_with_three_ways_out(cache, impatient):
 
 def test_offline_never_asks(cache):
     server = Server(CONTENT)
-    with server.running(), pytest.raises(Unobtainable, match="not asked: offline"):
+    with server.running(), pytest.raises(DatasetUnavailableError, match="not asked: offline"):
         obtain(entry(web(FORM, {"data.bin": server.url})), None, offline=True)
     assert server.asked == []
 
@@ -638,9 +640,9 @@ def test_a_bad_archive_of_the_web_is_not_kept(tmp_path, cache, impatient, served
     )
     with server.running():
         toy = open_entry(web_archive(OPEN, server.url, {"toy/": ""}))
-        with pytest.raises(Unobtainable, match="not a whole archive|not the data set"):
+        with pytest.raises(DatasetUnavailableError, match="not a whole archive|not the data set"):
             obtain(toy, None, offline=False, read=only_content)
-        with pytest.raises(Unobtainable, match="nothing there"):
+        with pytest.raises(DatasetUnavailableError, match="nothing there"):
             obtain(toy, None, offline=True, read=only_content)
         server.content = good
         found = obtain(toy, None, offline=False, read=only_content)
@@ -662,7 +664,7 @@ def test_what_arrived_is_kept_when_another_file_does_not(cache, impatient):
     with one.running(), two.running():
         toy = open_entry(web(form, {"one.bin": one.url, "two.bin": two.url}))
         for _ in range(2):
-            with pytest.raises(Unobtainable, match="404"):
+            with pytest.raises(DatasetUnavailableError, match="404"):
                 obtain(toy, None, offline=False)
     assert len(one.asked) == 1
 
@@ -674,7 +676,7 @@ def test_all_files_are_digested_not_only_those_needed(tmp_path, cache, impatient
         toy = open_entry(web_archive(OPEN, server.url, {"toy/": ""}))
         found = obtain(toy, None, offline=False)
         (found.folder / "deep" / "optional.txt").write_bytes(b"other")
-        with pytest.raises(Unobtainable, match="optional.txt is not the published file"):
+        with pytest.raises(DatasetUnavailableError, match="optional.txt is not the published file"):
             obtain(toy, None, offline=True)
 
 
@@ -694,5 +696,5 @@ def test_two_processes_fetch_once(cache):
 
 def test_verify_says_both_checksums(tmp_path):
     (tmp_path / "x").write_bytes(b"")
-    with pytest.raises(WrongFile, match="SHA-256 is e3b0c442.*expected 00"):
+    with pytest.raises(ChecksumError, match="SHA-256 is e3b0c442.*expected 00"):
         verify(tmp_path / "x", "00")

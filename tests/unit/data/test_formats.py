@@ -16,14 +16,14 @@ import torch
 from torch_geometric.data import Batch
 from torch_geometric.datasets import Planetoid
 
-from tgnn.data.about import content_hash, describe
-from tgnn.data.checks import check_graphs
-from tgnn.data.embedded import digits, digits_graphs, karate
-from tgnn.data.formats.detect import read_path
-from tgnn.data.formats.named_graphs import NamedGraphs
-from tgnn.data.formats.packed import PackedGraphs, read_packed, write_packed
-from tgnn.data.formats.planetoid import read_arrays, read_planetoid
-from tgnn.data.formats.word_ids import keep_ids
+from tgnn.data.build.embedded import digits, digits_graphs, karate
+from tgnn.data.dataset_info import content_hash, describe
+from tgnn.data.graph_dataset import GraphDataset, read_packed, write_packed
+from tgnn.data.readers.detect import read_path
+from tgnn.data.readers.named_graphs import NamedGraphs
+from tgnn.data.readers.planetoid import read_arrays, read_planetoid
+from tgnn.data.readers.word_ids import keep_ids
+from tgnn.data.validation.checks import check_graphs
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
@@ -85,7 +85,7 @@ def test_packed_graphs(tmp_path):
 )
 def test_packed_graphs_that_do_not_fit_together(change, message):
     with pytest.raises(ValueError, match=message):
-        PackedGraphs({name: array for name, array in (ARRAYS | change).items() if array is not None})
+        GraphDataset({name: array for name, array in (ARRAYS | change).items() if array is not None})
 
 
 def test_packed_graphs_unpickle_nothing(tmp_path):
@@ -96,7 +96,7 @@ def test_packed_graphs_unpickle_nothing(tmp_path):
     with pytest.raises(ValueError, match="is not a file of packed graphs"):
         read_packed(tmp_path / "other.npz")
     with pytest.raises(ValueError, match="need the array 'num_nodes'"):
-        PackedGraphs({"y": np.array([1])})
+        GraphDataset({"y": np.array([1])})
 
 
 @pytest.mark.parametrize("directed", [True, False])
@@ -114,7 +114,7 @@ def test_a_batch_is_what_pyg_makes_of_the_same_graphs(directed):
         "edge_attr": rng.integers(0, 4, (11, 1)),
         "y": np.arange(4),
     }
-    graphs = PackedGraphs(arrays)
+    graphs = GraphDataset(arrays)
     numbers = torch.tensor([3, 0, 2, 3, 1])
     ours, theirs = graphs.batch(numbers), Batch.from_data_list([graphs[int(i)] for i in numbers])
     for name in ("x", "pos", "y", "batch", "ptr"):
@@ -129,20 +129,20 @@ def test_a_batch_is_what_pyg_makes_of_the_same_graphs(directed):
 
 
 def test_lists_and_slices():
-    graphs = PackedGraphs({"num_nodes": [2, 1], "num_edges": [1, 0], "edge_index": [[0], [1]], "y": [0, 1]})
+    graphs = GraphDataset({"num_nodes": [2, 1], "num_edges": [1, 0], "edge_index": [[0], [1]], "y": [0, 1]})
     assert graphs.batch([1, 0]).y.tolist() == [1, 0]
     assert [graph.num_nodes for graph in graphs[0:2]] == [2, 1]
     assert graphs.batch([]).num_nodes == 0
 
 
 def test_an_empty_batch():
-    graphs = PackedGraphs({"num_nodes": [2], "num_edges": [1], "edge_index": [[0], [1]], "y": [0]})
+    graphs = GraphDataset({"num_nodes": [2], "num_edges": [1], "edge_index": [[0], [1]], "y": [0]})
     assert graphs.batch(torch.empty(0, dtype=torch.int64)).num_nodes == 0
 
 
 @pytest.mark.parametrize("number", [-3, -2, -1, 0, 2])
 def test_a_batch_counts_from_the_end_as_a_list_does(number):
-    graphs = PackedGraphs(ARRAYS)
+    graphs = GraphDataset(ARRAYS)
     batch = graphs.batch(torch.tensor([number]))
     for name, value in graphs[number].to_dict().items():
         assert torch.equal(torch.as_tensor(batch[name]), torch.as_tensor(value)), name
@@ -151,11 +151,11 @@ def test_a_batch_counts_from_the_end_as_a_list_does(number):
 @pytest.mark.parametrize("number", [-4, 3])
 def test_a_batch_of_graphs_that_are_not_there(number):
     with pytest.raises(IndexError, match=f"graph {number} is not one of 3"):
-        PackedGraphs(ARRAYS).batch(torch.tensor([0, number]))
+        GraphDataset(ARRAYS).batch(torch.tensor([0, number]))
 
 
 def test_graphs_without_targets():
-    graphs = PackedGraphs({name: array for name, array in ARRAYS.items() if name != "y"})
+    graphs = GraphDataset({name: array for name, array in ARRAYS.items() if name != "y"})
     assert graphs.y is None
     assert graphs[0].y is None
     assert graphs.batch(torch.tensor([0, 2])).y is None
@@ -164,12 +164,12 @@ def test_graphs_without_targets():
 
 
 def test_weights_stay_where_features_of_edges_go():
-    graphs = PackedGraphs(ARRAYS | {"edge_weight": np.array([1, 0, 1])})
+    graphs = GraphDataset(ARRAYS | {"edge_weight": np.array([1, 0, 1])})
     assert graphs[2].edge_weight.tolist() == [0, 1, 0, 1]
     slim = graphs.without_edge_features()
     assert slim.edge_attr is None
     assert slim.edge_weight.dtype == torch.float32
-    heavy = PackedGraphs(ARRAYS | {"edge_weight": np.array([1, 0, 2])})
+    heavy = GraphDataset(ARRAYS | {"edge_weight": np.array([1, 0, 2])})
     assert [(f.code, f.places) for f in check_graphs(heavy) if f.level == "error"] == [("weight-outside", (2,))]
 
 
@@ -189,25 +189,25 @@ def test_all_that_is_known_of_graphs_is_written(tmp_path, ids):
     assert (again.encoding, again.smiles, again.test_folds) == (encoding, graphs.smiles, graphs.test_folds)
     assert torch.equal(again.edge_weight, graphs.edge_weight)
     assert describe(again, "", "").differs == "made here"
-    assert content_hash(again) == content_hash(graphs) != content_hash(PackedGraphs(ARRAYS))
+    assert content_hash(again) == content_hash(graphs) != content_hash(GraphDataset(ARRAYS))
 
 
 @pytest.mark.parametrize("values", [[-1, 2**33 + 1], [-200, 100], [0, 2**40], [-5, -3], [255, 256]])
 def test_numbers_are_stored_small_and_stay_what_they_are(tmp_path, values):
-    graphs = PackedGraphs({"num_nodes": [2], "x": np.array([values]).T, "y": [0]})
+    graphs = GraphDataset({"num_nodes": [2], "x": np.array([values]).T, "y": [0]})
     write_packed(graphs, tmp_path / "graphs.npz")
     assert read_packed(tmp_path / "graphs.npz").x.flatten().tolist() == values
 
 
 def test_codes_above_255_are_checked(tmp_path):
-    write_packed(PackedGraphs(ARRAYS | {"edge_attr": np.array([[300], [1], [2]])}), tmp_path / "graphs.npz")
+    write_packed(GraphDataset(ARRAYS | {"edge_attr": np.array([[300], [1], [2]])}), tmp_path / "graphs.npz")
     assert read_path(tmp_path / "graphs.npz")[1].ok
 
 
 def test_a_damaged_file_is_named_or_read_right(tmp_path):
     path = tmp_path / "graphs.npz"
-    write_packed(PackedGraphs(ARRAYS), path)
-    whole, expected, told = path.read_bytes(), content_hash(PackedGraphs(ARRAYS)), 0
+    write_packed(GraphDataset(ARRAYS), path)
+    whole, expected, told = path.read_bytes(), content_hash(GraphDataset(ARRAYS)), 0
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         with contextlib.suppress(ValueError):

@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from tgnn.data.convert import write as write_converted
-from tgnn.data.formats.table.graphs import read_graph_tables
 from tgnn.data.load import load
-from tgnn.data.report import DataError, Report
+from tgnn.data.tables.graphs import read_graph_tables
+from tgnn.data.validation.report import DataError, Report
 from tgnn.training.config import make_config
 from tgnn.training.predict import predict
 from tgnn.training.prepare import seal
-from tgnn.training.run import train
+from tgnn.training.train import train
 
 FILES = {
     "graphs": "id,label,split\nwater,good,train\nvoid,bad,val\nsalt,good,test\n",

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from tgnn.data import PackedGraphs, load
-from tgnn.data.about import describe
-from tgnn.data.protocols import choose_split, protocols
+from tgnn.data import GraphDataset, load
+from tgnn.data.dataset_info import describe
+from tgnn.data.split_protocols import choose_split, protocols
 
 
-def graphs(y, **more) -> PackedGraphs:
+def graphs(y, **more) -> GraphDataset:
     count = len(y)
     arrays = {"num_nodes": [1] * count, "num_edges": [0] * count, "edge_index": np.zeros((2, 0), int), "y": y}
-    found = PackedGraphs(arrays | more)
-    found.about = describe(found, "mine", "")
+    found = GraphDataset(arrays | more)
+    found.info = describe(found, "mine", "")
     return found
 
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from tgnn.data.check_parts import check_features
-from tgnn.data.checks import check_graph, check_graphs
-from tgnn.data.embedded import digits, digits_graphs, karate
-from tgnn.data.formats.packed import PackedGraphs
-from tgnn.data.report import DataError, Finding, Places, Report
+from tgnn.data.build.embedded import digits, digits_graphs, karate
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.validation.checks import check_graph, check_graphs
+from tgnn.data.validation.report import DataError, Finding, Places, Report
+from tgnn.data.validation.value_checks import check_features
 
 
 def test_a_finding_lists_ten_places_and_counts_them_all():
@@ -127,10 +127,10 @@ def test_check_graphs_names_graphs():
         "x": [[1.0], [2.0], [float("nan")], [1.0], [2.0], [3.0]],
         "y": [0, 1, 1, 0],
     }
-    found = {f.code: (f.unit, f.places) for f in check_graphs(PackedGraphs(arrays | {"directed": True}))}
+    found = {f.code: (f.unit, f.places) for f in check_graphs(GraphDataset(arrays | {"directed": True}))}
     expected = {"empty-graph": (1,), "self-loop": (2,), "duplicate-edge": (2,), "isolated-node": (2, 3)}
     assert found == {code: ("graph", places) for code, places in (expected | {"missing-feature": (2,)}).items()}
-    both = {f.code: f.places for f in check_graphs(PackedGraphs(arrays | {"directed": False}))}
+    both = {f.code: f.places for f in check_graphs(GraphDataset(arrays | {"directed": False}))}
     assert both["duplicate-edge"] == (0, 2)  # there an edge and its reverse are one
 
 

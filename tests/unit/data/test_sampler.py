@@ -22,9 +22,9 @@ from torch_geometric.utils import k_hop_subgraph, trim_to_layer
 
 from tgnn import TGNN
 from tgnn.data.sampler import NeighborSampler
-from tgnn.ops import native
+from tgnn.ops import cpp_build as native
 from tgnn.ops.graph import Grouping
-from tgnn.ops.sample import sample_neighbors
+from tgnn.ops.sampling import sample_neighbors
 
 WAYS = [{}, {"replace": True}, {"fill_up": True}]
 BY_NODE = [way | {"by_node": True} for way in WAYS]

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from tgnn.data.about import content_hash, describe
-from tgnn.data.disk.convert import write_disk
-from tgnn.data.formats.detect import read_path
-from tgnn.data.formats.single import read_graph, write_graph
-from tgnn.data.formats.word_ids import keep_ids
+from tgnn.data.dataset_info import content_hash, describe
+from tgnn.data.on_disk.convert import write_disk
+from tgnn.data.readers.detect import read_path
+from tgnn.data.readers.single import read_graph, write_graph
+from tgnn.data.readers.word_ids import keep_ids
 
 
 def example(sparse: bool) -> Data:

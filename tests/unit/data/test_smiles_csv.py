@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 import torch
 
-from tgnn.data.builders.molecules import featurise
-from tgnn.data.formats.smiles import read_smiles_csv
-from tgnn.data.report import DataError
+from tgnn.data.build.molecules import featurize
+from tgnn.data.readers.smiles import read_smiles_csv
+from tgnn.data.validation.report import DataError
 from tgnn.training.config import make_config
 from tgnn.training.predict import predict
-from tgnn.training.run import train
+from tgnn.training.train import train
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
@@ -32,7 +32,7 @@ def test_molecules_with_ids_targets_and_a_split(tmp_path):
     assert graphs.smiles == ["CO", "c1ccccc1", "O"]
     assert graphs.y.tolist() == [1, 0, -1]
     assert graphs.encoding["target"]["classes"] == ["no", "yes"]
-    arrays, _ = featurise(["c1ccccc1"])
+    arrays, _ = featurize(["c1ccccc1"])
     assert torch.equal(graphs[1].x, torch.from_numpy(arrays["x"]))
     assert torch.equal(graphs[1].edge_attr, torch.from_numpy(arrays["edge_attr"]))
     split = graphs.published_split()

@@ -10,8 +10,8 @@ import pytest
 import torch
 from tests.unit.data.tables import NODES, codes, errors, finding, write
 
-from tgnn.data.formats.table.graph import read_table
-from tgnn.data.report import DataError
+from tgnn.data.tables.graph import read_table
+from tgnn.data.validation.report import DataError
 
 # ---- what is odd in files --------------------------------------------------------------------------------------
 

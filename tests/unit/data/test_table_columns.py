@@ -13,11 +13,11 @@ import pytest
 import torch
 from tests.unit.data.tables import codes, errors, finding, nodes_of, write
 
-from tgnn.data.about import describe
-from tgnn.data.formats.table.graph import read_table
-from tgnn.data.formats.table.graphs import read_graph_tables
-from tgnn.data.formats.table.standard import Moments
-from tgnn.data.report import DataError
+from tgnn.data.dataset_info import describe
+from tgnn.data.tables.graph import read_table
+from tgnn.data.tables.graphs import read_graph_tables
+from tgnn.data.tables.standard import Moments
+from tgnn.data.validation.report import DataError
 
 # ---- features --------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tgnn.data.formats import table
-from tgnn.data.formats.table.scan import scan
-from tgnn.data.report import DataError, Report
+from tgnn.data import tables as table
+from tgnn.data.tables.scan import scan
+from tgnn.data.validation.report import DataError, Report
 
 CELLS = st.text(st.sampled_from('ab1 ,;"\né'), max_size=6)
 

@@ -11,8 +11,8 @@ import torch
 from torch_geometric.datasets import TUDataset
 
 from tgnn.data.catalog import CATALOG
-from tgnn.data.formats.detect import read_path
-from tgnn.data.formats.tu import read_tu
+from tgnn.data.readers.detect import read_path
+from tgnn.data.readers.tu import read_tu
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 FILES = {

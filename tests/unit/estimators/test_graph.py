@@ -11,8 +11,8 @@ from torch_geometric.data import Batch, Data
 
 from tests.unit.estimators.conftest import as_networkx, rings
 from tgnn import GraphClassifier, GraphRegressor
-from tgnn.data.embedded import digits_graphs
-from tgnn.data.formats.packed import pack
+from tgnn.data.build.embedded import digits_graphs
+from tgnn.data.graph_dataset import pack
 
 QUICK = {"epochs": 4, "hidden": 8, "layers": 2, "rank": 4, "random_state": 0}
 
@@ -122,4 +122,4 @@ def test_the_graphs_are_not_changed():
     before = packed.y.clone()
     GraphClassifier(**QUICK).fit(packed, ["ab"[int(y)] for y in packed.y]).predict(packed)
     assert torch.equal(packed.y, before)
-    assert not hasattr(packed, "about")
+    assert not hasattr(packed, "info")

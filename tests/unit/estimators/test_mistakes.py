@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from tests.unit.estimators.conftest import as_networkx, rings
 from tgnn import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
-from tgnn.data.formats.packed import PackedGraphs, pack
+from tgnn.data.graph_dataset import GraphDataset, pack
 
 QUICK = {"epochs": 2, "hidden": 4, "rank": 2, "random_state": 0}
 X, EDGES, Y = np.eye(6), np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]), [0, 1, 0, 1, 0, 1]
@@ -196,8 +196,8 @@ def test_another_width():
             ValueError,
             "graph 0 of X: its y has 2 values",
         ),
-        (PackedGraphs({"num_nodes": [1, 1], "y": [0, 1]}), ValueError, "no node features x"),
-        (PackedGraphs({"num_nodes": [1], "y": [0], "x": [[1.0]]}), ValueError, "no edges"),
+        (GraphDataset({"num_nodes": [1, 1], "y": [0, 1]}), ValueError, "no node features x"),
+        (GraphDataset({"num_nodes": [1], "y": [0], "x": [[1.0]]}), ValueError, "no edges"),
     ],
 )
 def test_lists_of_graphs_that_are_none(graphs, kind, text):
@@ -231,11 +231,11 @@ def test_targets_of_graphs():
         ({"random_state": "a"}, "cannot be used to seed"),
         ({"random_state": -1}, "train.seed is -1"),
         ({"validation_fraction": 1.0}, "validation_fraction is 1.0"),
-        ({"batch_size": 2}, "train.batch_size needs train.sample"),
+        ({"batch_size": 2}, "train.batch_size needs train.num_neighbors"),
         ({"options": {"optimizer.lr": 0.1}}, "has a parameter of its own: set lr=..."),
         ({"options": {"train.seed": 0}}, "has a parameter of its own: set random_state=..."),
         ({"options": {"data.split": "public"}}, "is for runs from files"),
-        ({"options": {"optimizer.clp": 1.0}}, "did you mean optimizer.clip"),
+        ({"options": {"optimizer.clp": 1.0}}, "did you mean optimizer.grad_clip"),
         ({"options": {"model.mixx": "sum"}}, "did you mean model.mix"),
         ({"options": {"clip": 1.0}}, "settings are written section.key"),
     ],

@@ -12,7 +12,7 @@ from torch_geometric.utils import degree
 
 from tests.unit.estimators.conftest import rings
 from tgnn import GraphClassifier, NodeClassifier
-from tgnn.data.formats.packed import pack
+from tgnn.data.graph_dataset import pack
 
 QUICK = {"epochs": 1, "hidden": 10, "layers": 2, "random_state": 0}
 
@@ -55,7 +55,7 @@ def test_node2vec_needs_no_features(club):
     with pytest.raises(ValueError, match="no node features x; .*node2vec"):
         NodeClassifier(model="gcn", **QUICK).fit(bare, club.y)
     with pytest.raises(ValueError, match=r"node2vec learns from the whole graph: leave train\.sample out"):
-        NodeClassifier(model="node2vec", **QUICK, options={"train.sample": (5, 5)}).fit(bare, club.y)
+        NodeClassifier(model="node2vec", **QUICK, options={"train.num_neighbors": (5, 5)}).fit(bare, club.y)
 
 
 def test_weights_that_were_learned_from_must_be_there(club):

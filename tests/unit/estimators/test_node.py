@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from tests.unit.estimators.conftest import as_networkx
 from tgnn import NodeClassifier, NodeRegressor
-from tgnn.data.embedded import digits, karate
+from tgnn.data.build.embedded import digits, karate
 
 QUICK = {"epochs": 8, "hidden": 8, "rank": 4, "random_state": 0}
 
@@ -33,15 +33,15 @@ def test_shares_of_classes_that_are_held_out_are_expected(club):
     held = np.arange(34) % 3 == 0
     y = np.where(held, 0, club.y)
     said = {}
-    for shares in ("learned", "validation"):
-        model = NodeClassifier(**QUICK, options={"train.shares": shares}).fit(club, y, validation=held)
+    for shares in ("none", "validation"):
+        model = NodeClassifier(**QUICK, options={"train.prior_correction": shares}).fit(club, y, validation=held)
         said[shares] = model.predict_proba(club), model.task_.shift
-    odds = said["learned"][0] * np.exp(said["validation"][1])
-    assert said["learned"][1] == ()
+    odds = said["none"][0] * np.exp(said["validation"][1])
+    assert said["none"][1] == ()
     assert said["validation"][1][0] > 0.2
     assert said["validation"][0] == pytest.approx(odds / odds.sum(1, keepdims=True), abs=1e-4)
     with pytest.raises(ValueError, match="has no classes"):
-        NodeRegressor(**QUICK, options={"train.shares": "validation"}).fit(club, np.arange(34) / 3)
+        NodeRegressor(**QUICK, options={"train.prior_correction": "validation"}).fit(club, np.arange(34) / 3)
 
 
 def test_numbers_are_told(planted):
@@ -217,7 +217,7 @@ def test_the_graph_is_not_changed(club):
 
 
 def test_sampled_training(club):
-    options = {"train.sample": (3, 3)}
+    options = {"train.num_neighbors": (3, 3)}
     assert NodeClassifier(**QUICK, batch_size=8, options=options).fit(club).score(club) > 0.2
 
 

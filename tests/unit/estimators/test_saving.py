@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.unit.estimators.conftest import rings
 from tgnn import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
-from tgnn.training.checkpoint import WrongCheckpoint, write_tensors
+from tgnn.training.checkpoint import CheckpointError, write_tensors
 
 QUICK = {"epochs": 3, "hidden": 8, "rank": 4, "random_state": 0}
 
@@ -19,7 +19,7 @@ QUICK = {"epochs": 3, "hidden": 8, "rank": 4, "random_state": 0}
 @pytest.mark.parametrize("label", [str, int, float, lambda k: k > 1], ids=["text", "integers", "floats", "bools"])
 def test_node_classifier(club, tmp_path, label):
     y = np.array([label(int(k)) for k in club.y])
-    options = {"model.mix": "scalar", "optimizer.clip": 1.0}
+    options = {"model.mix": "scalar", "optimizer.grad_clip": 1.0}
     model = NodeClassifier(graph=club, options=options, x_attribute=("a", "b"), lr=np.float64(0.02), **QUICK)
     model.fit(range(34), y).save(tmp_path / "model.safetensors")
     before = torch.get_rng_state()
@@ -75,18 +75,18 @@ def test_files_that_are_none(club, tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         NodeClassifier.load(tmp_path)
     path = saved(club, tmp_path / "model")
-    with pytest.raises(WrongCheckpoint, match="is of a NodeClassifier, not of a GraphRegressor: .*NodeClassifier.load"):
+    with pytest.raises(CheckpointError, match="is of a NodeClassifier, not of a GraphRegressor: .*NodeClassifier.load"):
         GraphRegressor.load(path)
     whole = path.read_bytes()
     for damaged in (b"", b"text", whole[:100], whole[:-10], b"\x80\x04K\x01."):
         path.write_bytes(damaged)
-        with pytest.raises(WrongCheckpoint, match="damaged, or not a file of tgnn"):
+        with pytest.raises(CheckpointError, match="damaged, or not a file of tgnn"):
             NodeClassifier.load(path)
     write_tensors(path, {"weight": torch.ones(1)}, {"tgnn": "0.1.0"})
-    with pytest.raises(WrongCheckpoint, match="not of an estimator; the model of a run"):
+    with pytest.raises(CheckpointError, match="not of an estimator; the model of a run"):
         NodeClassifier.load(path)
     save_file({"weight": torch.ones(1)}, path)
-    with pytest.raises(WrongCheckpoint, match="damaged, or not a file of tgnn"):
+    with pytest.raises(CheckpointError, match="damaged, or not a file of tgnn"):
         NodeClassifier.load(path)
 
 
@@ -109,7 +109,7 @@ def test_text_that_does_not_fit(club, tmp_path, change):
     about = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
     change(about)
     write_tensors(path, load_file(path), about)
-    with pytest.raises(WrongCheckpoint, match="damaged, or of another version of tgnn"):
+    with pytest.raises(CheckpointError, match="damaged, or of another version of tgnn"):
         NodeClassifier.load(path)
 
 
@@ -120,7 +120,7 @@ def test_weights_that_do_not_fit(club, tmp_path):
     about = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
     weights.pop(next(iter(weights)))
     write_tensors(path, weights, about)
-    with pytest.raises(WrongCheckpoint, match="it has no weight"):
+    with pytest.raises(CheckpointError, match="it has no weight"):
         NodeClassifier.load(path)
 
 

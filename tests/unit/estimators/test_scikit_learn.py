@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tests.unit.estimators.conftest import rings
 from tgnn import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
-from tgnn.data.embedded import digits
+from tgnn.data.build.embedded import digits
 
 ALL = [NodeClassifier, NodeRegressor, GraphClassifier, GraphRegressor]
 QUICK = {"epochs": 4, "hidden": 8, "rank": 4, "random_state": 0}
@@ -68,7 +68,7 @@ def test_options_and_parameters_reach_the_model(club):
     options = {"model.mix": "scalar", "optimizer.schedule": "cosine", "train.threads": 1}
     model = NodeClassifier(hidden=np.int64(5), layers=3, lr=0.02, weight_decay=0.1, options=options, epochs=2).fit(club)
     config = model.config_
-    assert (config.model.hidden, config.model.layers, config.model.arguments["mix"]) == (5, 3, "scalar")
+    assert (config.model.hidden_channels, config.model.num_layers, config.model.arguments["mix"]) == (5, 3, "scalar")
     assert (config.optimizer.lr, config.optimizer.weight_decay, config.optimizer.schedule) == (0.02, 0.1, "cosine")
     assert config.model.arguments["factors"] == "weighted"  # of the default recipe
     assert "a_high/gnn.convs.0" in model.history_[0]

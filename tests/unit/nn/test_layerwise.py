@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tgnn.nn import TGNN
-from tgnn.nn.layerwise import infer_layerwise
+from tgnn.nn.layerwise_inference import infer_layerwise
 from tgnn.ops.graph import group
 
 NODES = 60
@@ -61,7 +61,7 @@ def test_blocks_give_what_the_whole_gives(options, edges_at_once, tmp_path):
 
 
 def test_rows_are_read_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr("tgnn.nn.layerwise.NODES_AT_ONCE", 7)
+    monkeypatch.setattr("tgnn.nn.layerwise_inference.NODES_AT_ONCE", 7)
     edge_index, x, sizes = make_graph(), torch.randn(NODES, 6), []
 
     def read(begin, end):

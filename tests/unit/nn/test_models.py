@@ -166,16 +166,16 @@ def test_graph_model_with_other_options():
         model(batch.x, batch.edge_index, batch.batch, batch.edge_attr)
 
 
-@pytest.mark.parametrize("jump", [False, True])
+@pytest.mark.parametrize("jk", [None, "cat"])
 @pytest.mark.parametrize("readout", ["mean", "cp", "sum+cp"])
-def test_what_is_read_of_a_graph(jump, readout):
+def test_what_is_read_of_a_graph(jk, readout):
     batch = two_graphs(False)
-    model = GraphTGNN(8, 16, 3, 3, rank=4, jump=jump, readout=readout, readout_norm=True)
+    model = GraphTGNN(8, 16, 3, 3, rank=4, jk=jk, readout=readout, readout_norm=True)
     rows = []
     model.head.register_forward_pre_hook(lambda head, given: rows.append(given[0]))
     model(batch.x, batch.edge_index, batch.batch).square().sum().backward()
     assert all(p.grad is not None for p in model.parameters())
-    assert rows[0].shape == (2, 16 * (3 if jump else 1) * (2 if "+" in readout else 1))
+    assert rows[0].shape == (2, 16 * (3 if jk else 1) * (2 if "+" in readout else 1))
     torch.testing.assert_close(rows[0].mean(0), torch.zeros(rows[0].size(1)), atol=1e-4, rtol=0)  # over the batch
     model.reset_parameters()
     model.eval()
@@ -186,7 +186,7 @@ def test_what_is_read_of_a_graph(jump, readout):
 
 def test_each_layer_is_read_by_the_same_readout():
     batch = two_graphs(False)
-    model = GraphTGNN(8, 16, 3, 3, rank=4, jump=True, readout="mean+cp").eval()
+    model = GraphTGNN(8, 16, 3, 3, rank=4, jk="cat", readout="mean+cp").eval()
     rows, layers = [], []
     model.head.register_forward_pre_hook(lambda head, given: rows.append(given[0]))
     for norm in model.gnn.norms:
@@ -253,7 +253,7 @@ def test_categories():
             "smallest_start is 2, but must be a number above 0",
         ),
         (lambda: TGNN(8, 16, 2, 3, rank=0, smallest_start="a"), ValueError, "smallest_start is 'a', but must be"),
-        (lambda: GraphTGNN(8, 16, 2, 3, jk="max"), TypeError, "GraphTGNN has no jk; jump=True reads all layers"),
+        (lambda: GraphTGNN(8, 16, 2, 3, jk="max"), ValueError, "jk is 'max', but must be None"),
         (lambda: GraphTGNN(8, 16, 2, 3, rank=0), ValueError, "use readout='sum' or 'mean'"),
     ],
 )

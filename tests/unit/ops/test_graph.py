@@ -9,8 +9,9 @@ import torch
 from torch_geometric import EdgeIndex
 
 from tests.conftest import random_edges, random_factors, to_csr
-from tgnn.ops import cache, native, neighbor_product, neighbor_sum, segment_product, use_backend
+from tgnn.ops import cpp_build, neighbor_product, neighbor_sum, segment_product, use_backend
 from tgnn.ops import graph as graphs
+from tgnn.ops import graph_cache as cache
 
 
 def forms(edges: torch.Tensor, num_src: int, num_dst: int) -> dict[str, tuple[object, torch.Tensor]]:
@@ -153,9 +154,9 @@ def test_graphs_beyond_the_limit_are_forgotten_and_still_right():
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
 def test_grouping_is_stable(lib, dtype, monkeypatch):
     if not lib:
-        monkeypatch.setattr(native, "load", lambda: None)
-    elif native.load() is None:
-        pytest.skip(str(native.why_unavailable()))
+        monkeypatch.setattr(cpp_build, "load", lambda: None)
+    elif cpp_build.load() is None:
+        pytest.skip(str(cpp_build.why_unavailable()))
     key, other = random_edges(6, 50, 400).to(dtype)
     found = graphs.group(key, other, 7, torch.int32)
     order = key.argsort(stable=True)

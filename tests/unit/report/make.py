@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from tgnn.reproduce.result import CellResult, Outcome, Result
-from tgnn.tuning.result import StudyResult, Trial
+from tgnn.experiments.results import CellResult, Outcome, Result
+from tgnn.tuning.results import StudyResult, Trial
 
 NASTY = "<script>alert(1)</script>\"'&</title>"
 """A name that must stay text wherever it is shown."""
@@ -47,7 +47,7 @@ def write_run(
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     (folder / "environment.json").write_text(json.dumps({"tgnn": "0.1.0", "system": "Linux x", "cores": 2}))
     facts = {
-        "about": {"name": data},
+        "info": {"name": data},
         "data_hash": "aaa111",
         "split": {"hash": "bbb222"},
         "task": {"metric": "accuracy"},

@@ -9,13 +9,13 @@ import pytest
 from filelock import FileLock
 
 from tests.unit.report.make import NASTY, around, outcomes, table, write_run
+from tgnn.experiments.results import CellResult, Result
 from tgnn.report.bars import bar_chart
-from tgnn.report.contents import Reader
-from tgnn.report.find import NothingFound, find
+from tgnn.report.collect import Reader
+from tgnn.report.discover import NoRunsFoundError, find
 from tgnn.report.lines import Curve, line_chart
 from tgnn.report.numbers import MINUS
 from tgnn.report.render import render, script_json
-from tgnn.reproduce.result import CellResult, Result
 
 
 def page_of(*paths):
@@ -261,9 +261,9 @@ def test_each_is_shown_once_and_at_any_depth(tmp_path):
 
 
 def test_nothing_is_an_error(tmp_path):
-    with pytest.raises(NothingFound, match="no runs and no results in"):
+    with pytest.raises(NoRunsFoundError, match="no runs and no results in"):
         find([tmp_path])
-    with pytest.raises(NothingFound, match="there is no"):
+    with pytest.raises(NoRunsFoundError, match="there is no"):
         find([tmp_path / "nowhere"])
 
 
@@ -299,7 +299,7 @@ def test_a_damaged_run_is_shown_as_such(file, content, reason, tmp_path):
 
 def test_values_of_the_wrong_kind_do_no_harm(tmp_path):
     folder = write_run(tmp_path / "run", test=None)
-    (folder / "data.json").write_text('{"about": 3, "task": [], "split": null}')
+    (folder / "data.json").write_text('{"info": 3, "task": [], "split": null}')
     (folder / "config.yaml").write_text("data: [1]\nmodel: 4\ntrain: {epochs: many}\n")
     (folder / "history.jsonl").write_text('{"loss": "x"}\n{"loss": null, "seconds": []}\n')
     assert Reader([tmp_path]).read().details[0].run.state == "unfinished"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.report.make import write_run
-from tgnn.report.serve import HOST, PortTaken, Server
+from tgnn.report.serve import HOST, PortInUseError, Server
 
 
 @pytest.fixture
@@ -83,5 +83,5 @@ def test_a_folder_that_goes_away(server, tmp_path):
 
 def test_a_port_that_is_taken(server, tmp_path):
     port = server.server_address[1]
-    with pytest.raises(PortTaken, match=f"port {port} is taken"):
+    with pytest.raises(PortInUseError, match=f"port {port} is taken"):
         Server([tmp_path / "runs"], port)

@@ -10,10 +10,10 @@ import sys
 import pytest
 
 from tests.unit.report.make import NASTY, study
-from tgnn.report.contents import Reader
-from tgnn.report.find import find
+from tgnn.report.collect import Reader
+from tgnn.report.discover import find
 from tgnn.report.render import render
-from tgnn.tuning.result import Trial
+from tgnn.tuning.results import Trial
 
 
 def page_of(path) -> str:
@@ -163,5 +163,5 @@ def test_it_is_found_as_a_folder_and_as_a_file_and_read_again_when_it_changes(tm
 
 
 def test_it_needs_no_optuna():
-    code = "import sys, tgnn.report.contents; sys.exit(bool({'optuna', 'sqlalchemy'} & set(sys.modules)))"
+    code = "import sys, tgnn.report.collect; sys.exit(bool({'optuna', 'sqlalchemy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

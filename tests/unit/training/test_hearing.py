@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from tgnn.training.hearing import quietly
+from tgnn.training.log_forwarding import quietly
 
 
 def test_one_thread_is_quiet_and_the_others_are_heard(caplog):

@@ -10,14 +10,14 @@ import torch
 
 from tgnn.data import load
 from tgnn.data.convert import write
-from tgnn.data.disk.convert import write_disk
+from tgnn.data.on_disk.convert import write_disk
 from tgnn.training import recipes
 from tgnn.training.evaluate import evaluate
 from tgnn.training.predict import predict
 from tgnn.training.recipes import resolve
-from tgnn.training.run import load_model, train
+from tgnn.training.train import load_model, train
 
-SMALL = {"model.hidden": 8, "model.rank": 4, "train.epochs": 3, "train.batch_size": 200}
+SMALL = {"model.hidden_channels": 8, "model.rank": 4, "train.epochs": 3, "train.batch_size": 200}
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +30,10 @@ def places(tmp_path_factory):
 
 
 def test_disk_and_memory_give_the_same(places, tmp_path):
-    """Batches, scores, the chosen epoch and predictions; features are scaled as they are read."""
+    """BatchIterator, scores, the chosen epoch and predictions; features are scaled as they are read."""
     found = {}
     for kind, name in (("disk", "disk"), ("memory", "memory.npz")):
-        changes = {**SMALL, "train.sample": (5, 5), "data.features": "row-l2", "data.split": "stratified"}
+        changes = {**SMALL, "train.num_neighbors": (5, 5), "data.features": "row-l2", "data.split": "stratified"}
         changes["model.low_order"] = "mean"  # as on disk where nobody says
         config = resolve(str(places / name), "tgnn", "node", changes=changes)
         train(config, tmp_path / kind)
@@ -49,16 +49,18 @@ def test_disk_and_memory_give_the_same(places, tmp_path):
 
 
 def test_it_is_sampled_where_nobody_says(places, monkeypatch):
-    config = resolve(str(places / "disk"), "tgnn", "node", changes={"model.layers": 3})
+    config = resolve(str(places / "disk"), "tgnn", "node", changes={"model.num_layers": 3})
     train_settings = config.train
     assert config.model.arguments["low_order"] == "mean"
     assert train_settings.sample == (10, 10, 10)
     assert (train_settings.batch_size, train_settings.workers) == (1024, 2)
     assert (train_settings.epochs, train_settings.patience) == (200, 50)  # of one step each
-    monkeypatch.setattr(recipes, "read_facts", lambda path: {"nodes": 1_000_000})
+    monkeypatch.setattr(recipes, "read_data_facts", lambda path: {"nodes": 1_000_000})
     large = resolve(str(places / "disk"), "tgnn", "node").train
     assert (large.epochs, large.patience) == (20, 5)
-    assert resolve(str(places / "disk"), "tgnn", "node", changes={"train.sample": (4, 4)}).train.sample == (4, 4)
+    assert resolve(
+        str(places / "disk"), "tgnn", "node", changes={"train.num_neighbors": (4, 4)}
+    ).train.num_neighbors == (4, 4)
 
 
 def test_threads_that_work_ahead_change_nothing(places, tmp_path):
@@ -102,5 +104,5 @@ def test_another_graph_json_beside_tables_changes_nothing(tmp_path, monkeypatch)
     assert resolve(str(tmp_path), "tgnn", "node") == plain
     write_disk(load("karate"), tmp_path / "karate")
     monkeypatch.chdir(tmp_path)
-    assert resolve("karate", "tgnn", "node").train.sample is None  # the name is that of the catalog
-    assert resolve("./karate", "tgnn", "node").train.sample is not None
+    assert resolve("karate", "tgnn", "node").train.num_neighbors is None  # the name is that of the catalog
+    assert resolve("./karate", "tgnn", "node").train.num_neighbors is not None

@@ -12,16 +12,15 @@ import pytest
 import torch
 
 from tgnn import TGNN
-from tgnn.baselines import build_model
-from tgnn.baselines.registry import WrongModel
-from tgnn.baselines.shape import Shape
+from tgnn.data.feature_scaling import scale_rows
 from tgnn.data.load import load
-from tgnn.data.scale import scale_rows
-from tgnn.training.batches import make_batches
+from tgnn.models import build_model
+from tgnn.models.data_shape import DataShape
+from tgnn.models.registry import ModelError
 from tgnn.training.checkpoint import (
     CHECKPOINT,
+    CheckpointError,
     Progress,
-    WrongCheckpoint,
     load_checkpoint,
     read_tensors,
     restore,
@@ -29,12 +28,13 @@ from tgnn.training.checkpoint import (
     write_tensors,
 )
 from tgnn.training.config import OptimizerConfig, TrainConfig, make_config
-from tgnn.training.hearing import listening
+from tgnn.training.diagnostics import advice, branch_weights, gradient_norms, shares, watching
 from tgnn.training.history import History, read_history
+from tgnn.training.loaders import make_loader
+from tgnn.training.log_forwarding import listening
 from tgnn.training.loop import fit
-from tgnn.training.optimizer import Schedule, make_optimizer
-from tgnn.training.prepare import prepare, seal, shape_of
-from tgnn.training.vitals import advice, gradient_norms, mixing_weights, shares, watching
+from tgnn.training.optim import Schedule, make_optimizer
+from tgnn.training.prepare import infer_shape, prepare, seal
 
 CPU = torch.device("cpu")
 
@@ -82,7 +82,7 @@ def test_rows_are_scaled_the_same_sparse_and_dense(how):
 
 def test_categories_are_counted():
     graphs = load("digits-graphs")
-    assert shape_of(graphs) == Shape("graph", 3, None, 10)
+    assert infer_shape(graphs) == DataShape("graph", 3, None, 10)
 
 
 def test_features_can_be_scaled_only_where_there_are_any():
@@ -100,7 +100,7 @@ def seen(batches, epoch) -> list[list[int]]:
 def test_graphs_come_once_an_epoch_in_an_order_of_the_epochs_own():
     graphs = load("digits-graphs")
     graphs.y = torch.arange(len(graphs))
-    batches = make_batches(graphs, graphs.split.train, TrainConfig(batch_size=100), CPU, shuffle=True)
+    batches = make_loader(graphs, graphs.split.train, TrainConfig(batch_size=100), CPU, shuffle=True)
     first, second = seen(batches, 0), seen(batches, 1)
     assert first == seen(batches, 0)
     assert first != second
@@ -112,20 +112,20 @@ def test_sampled_nodes_come_once_an_epoch():
     data = load("digits")
     data.y = torch.arange(data.num_nodes)
     settings = TrainConfig(batch_size=200, sample=(3, 3))
-    batches = make_batches(data, data.split.train, settings, CPU, shuffle=True)
+    batches = make_loader(data, data.split.train, settings, CPU, shuffle=True)
     assert sorted(chain(*seen(batches, 0))) == sorted(data.split.train.tolist())
     assert seen(batches, 0) == seen(batches, 0)
     piece = next(batches(0))
     assert piece.data.num_nodes < data.num_nodes
-    whole = list(make_batches(data, data.split.val, settings, CPU, shuffle=False)(0))
+    whole = list(make_loader(data, data.split.val, settings, CPU, shuffle=False)(0))
     assert len(whole) == 1
     assert whole[0].data.num_nodes == data.num_nodes
 
 
 def test_a_batch_of_one_graph_must_be_sampled():
     data = load("digits")
-    with pytest.raises(ValueError, match="train.batch_size needs train.sample"):
-        make_batches(data, data.split.train, TrainConfig(batch_size=10), CPU, shuffle=True)
+    with pytest.raises(ValueError, match="train.batch_size needs train.num_neighbors"):
+        make_loader(data, data.split.train, TrainConfig(batch_size=10), CPU, shuffle=True)
 
 
 # ---- optimizer -------------------------------------------------------------------------------------------------
@@ -206,8 +206,8 @@ def test_a_dead_layer_is_seen_and_advised_about():
 
 def test_weights_of_the_branches_and_gradients():
     model = small_model()
-    assert mixing_weights(model) == {f"a_{w}/convs.{i}": 0.5 for i in (0, 1) for w in ("high", "low")}
-    assert mixing_weights(small_model("sum")) == {}
+    assert branch_weights(model) == {f"a_{w}/convs.{i}": 0.5 for i in (0, 1) for w in ("high", "low")}
+    assert branch_weights(small_model("sum")) == {}
     model(torch.randn(3, 4), EDGES).sum().backward()
     norms = gradient_norms(model)
     every = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm()
@@ -270,14 +270,14 @@ def test_a_failed_write_leaves_the_old_checkpoint(tmp_path, monkeypatch):
 def test_wrong_files_of_weights_are_named(tmp_path):
     model = small_model()
     weights = model.state_dict()
-    with pytest.raises(WrongCheckpoint, match="of another model: it has no weight convs.0"):
+    with pytest.raises(CheckpointError, match="of another model: it has no weight convs.0"):
         restore(model, {}, tmp_path)
-    with pytest.raises(WrongCheckpoint, match=r"convs.0.cp.M has shape \[1\], and \[8, 4\] is needed"):
+    with pytest.raises(CheckpointError, match=r"convs.0.cp.M has shape \[1\], and \[8, 4\] is needed"):
         restore(model, weights | {"convs.0.cp.M": torch.ones(1)}, tmp_path)
-    with pytest.raises(WrongCheckpoint, match="no place for its weight zzz"):
+    with pytest.raises(CheckpointError, match="no place for its weight zzz"):
         restore(model, weights | {"zzz": torch.ones(1)}, tmp_path)
     (tmp_path / "x.safetensors").write_bytes(b"garbage")
-    with pytest.raises(WrongCheckpoint, match="is damaged, or not a file of tgnn"):
+    with pytest.raises(CheckpointError, match="is damaged, or not a file of tgnn"):
         read_tensors(tmp_path / "x.safetensors")
     with pytest.raises(FileNotFoundError, match="is missing: the run was not finished"):
         read_tensors(tmp_path / "none.safetensors")
@@ -305,15 +305,17 @@ def test_what_other_processes_say_is_heard():
     ],
 )
 def test_models_that_cannot_be_made(name, arguments, message):
-    with pytest.raises((WrongModel, ValueError), match=message):
-        build_model(name, Shape("node", 4, None, 2), 8, 2, 0.0, arguments)
-    with pytest.raises(WrongModel, match="needs node features"):
-        build_model("tgnn", Shape("node", None, None, 2), 8, 2, 0.0, {})
+    with pytest.raises((ModelError, ValueError), match=message):
+        build_model(name, DataShape("node", 4, None, 2), 8, 2, 0.0, arguments)
+    with pytest.raises(ModelError, match="needs node features"):
+        build_model("tgnn", DataShape("node", None, None, 2), 8, 2, 0.0, {})
 
 
 @pytest.mark.parametrize("by", ["metric", "loss"])
 def test_the_best_epoch_is_chosen_by_metric_or_loss(by):
-    config = make_config({"data": {"name": "karate"}, "train": {"epochs": 60, "choose": by}, "optimizer": {"lr": 0.05}})
+    config = make_config(
+        {"data": {"name": "karate"}, "train": {"epochs": 60, "select_by": by}, "optimizer": {"lr": 0.05}}
+    )
     prepared, lines = prepare(config), []
     torch.manual_seed(0)
     model = build_model("tgnn", prepared.shape, 8, 2, 0.5, {"rank": 4})
@@ -326,15 +328,15 @@ def test_the_best_epoch_is_chosen_by_metric_or_loss(by):
 
 
 def test_what_is_usual_has_the_hash_it_had_before_there_was_a_choice():
-    for key, usual, other in (("choose", "metric", "loss"), ("shares", "learned", "validation")):
+    for key, usual, other in (("select_by", "metric", "loss"), ("prior_correction", "none", "validation")):
         assert make_config({}).hash == make_config({"train": {key: usual}}).hash
         assert make_config({}).hash != make_config({"train": {key: other}}).hash
 
 
 @pytest.mark.parametrize("name", ["gcn", "gat", "graphsage", "tgnn"])
 def test_all_layers_are_read_of_sampled_neighbours_too(name):
-    train = {"epochs": 2, "sample": (2, 2, 2), "batch_size": 8}
-    config = make_config({"data": {"name": "karate"}, "model": {"name": name, "layers": 3}, "train": train})
+    train = {"epochs": 2, "num_neighbors": (2, 2, 2), "batch_size": 8}
+    config = make_config({"data": {"name": "karate"}, "model": {"name": name, "num_layers": 3}, "train": train})
     prepared = prepare(config)
     model = build_model(name, prepared.shape, 8, 3, 0.0, {"jk": "cat"})
     _, progress = fit(model, prepared, config, None)

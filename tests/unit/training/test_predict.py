@@ -11,19 +11,19 @@ import torch
 from torch_geometric.data import Data
 
 from tgnn.data.convert import convert, write
-from tgnn.data.formats.packed import pack, write_packed
+from tgnn.data.graph_dataset import pack, write_packed
 from tgnn.data.load import load
 from tgnn.training.distributed.world import World
 from tgnn.training.evaluate import evaluate
-from tgnn.training.predict import WrongData, predict
+from tgnn.training.predict import IncompatibleDataError, predict
 from tgnn.training.recipes import resolve
-from tgnn.training.run import WrongRun, train
+from tgnn.training.train import RunError, train
 
 
 def test_predictions_are_those_that_were_scored(tmp_path, monkeypatch):
     """Digits are grids, whose first eigenvalue is not simple; a model must not look for eigenvectors again."""
-    monkeypatch.setattr("tgnn.baselines.dgn.eigenvectors", None)
-    changes = {"model.hidden": 4, "model.layers": 1, "train.epochs": 1}
+    monkeypatch.setattr("tgnn.models.dgn.eigenvectors", None)
+    changes = {"model.hidden_channels": 4, "model.num_layers": 1, "train.epochs": 1}
     config = resolve("digits-graphs", "dgn", "graph", changes=changes)
     train(config, tmp_path / "run")
     score = evaluate(tmp_path / "run", "cpu")
@@ -59,13 +59,13 @@ def packed(path: Path, *parts: str) -> str:
 def test_what_the_model_reads_must_be_there(name, own, lacking, tmp_path):
     whole = packed(tmp_path / "whole.npz", "edge_weight", "pos")
     plain = packed(tmp_path / "plain.npz")
-    changes = {"model.hidden": 4, "model.layers": 1, "train.epochs": 1, **own}
+    changes = {"model.hidden_channels": 4, "model.num_layers": 1, "train.epochs": 1, **own}
     train(resolve(whole, name, "graph", changes=changes), tmp_path / "run")
     assert len(predict(tmp_path / "run", device="cpu").ids) == 12
     if lacking is None:
         assert len(predict(tmp_path / "run", plain, "cpu").ids) == 12
         return
-    with pytest.raises(WrongData, match=f"the model was trained with {lacking}, and .* has none such"):
+    with pytest.raises(IncompatibleDataError, match=f"the model was trained with {lacking}, and .* has none such"):
         predict(tmp_path / "run", plain, "cpu")
 
 
@@ -93,12 +93,12 @@ def test_a_run_of_another_is_not_given_out_after_a_restart(tmp_path):
     assert train(config, tmp_path / "run", world=World(job="mine")) == first
     other = resolve("karate", "gcn", "node", changes=changes)
     for world in (World(job="mine"), World(job="mine", restarts=1), World(restarts=1)):
-        with pytest.raises(WrongRun, match="holds a run already"):
+        with pytest.raises(RunError, match="holds a run already"):
             train(other, tmp_path / "run", world=world)
 
 
 def test_a_disk_that_is_full_at_the_beginning(tmp_path, monkeypatch):
-    from tgnn.training import run
+    from tgnn.training import train as run
 
     def full(path, value, write=run.write_json):
         if path.name == run.DATA:
@@ -132,7 +132,7 @@ def converted(source: str, suffix: str) -> str:
 
 
 def learned(source: str, run: Path) -> Path:
-    changes = {"model.hidden": 4, "model.layers": 1, "train.epochs": 1, "train.workers": 0}
+    changes = {"model.hidden_channels": 4, "model.num_layers": 1, "train.epochs": 1, "train.workers": 0}
     train(resolve(source, "tgnn", "node", changes=changes), run)
     return run
 
@@ -148,7 +148,9 @@ def test_what_was_converted_must_be_encoded_as_the_run(tmp_path, suffix, trained
     if trained_on != suffix:
         converted(one, suffix)
     torch.testing.assert_close(predict(run, one + suffix, "cpu").probabilities, wanted)
-    with pytest.raises(WrongData, match="in another order: 'size' where 'age' was learned from; give the tables"):
+    with pytest.raises(
+        IncompatibleDataError, match="in another order: 'size' where 'age' was learned from; give the tables"
+    ):
         predict(run, converted(other, suffix), "cpu")
 
 
@@ -169,7 +171,7 @@ def test_fillings_and_directions_must_be_those_of_the_run(tmp_path, schemas, dif
     if different is None:
         assert len(predict(run, asked, "cpu")) == 40
         return
-    with pytest.raises(WrongData, match=different):
+    with pytest.raises(IncompatibleDataError, match=different):
         predict(run, asked, "cpu")
 
 

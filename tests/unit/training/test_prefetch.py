@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tgnn.data.load import load
-from tgnn.training.batches import make_batches
 from tgnn.training.config import TrainConfig
+from tgnn.training.loaders import make_loader
 from tgnn.training.prefetch import Timed, prefetched
 
 
@@ -78,7 +78,7 @@ def test_threads_sample_what_one_does():
     pieces = []
     for workers in (0, 3):
         settings = TrainConfig(batch_size=100, sample=(3, 3), workers=workers)
-        pieces.append(list(make_batches(data, data.split.train, settings, torch.device("cpu"), shuffle=True)(2)))
+        pieces.append(list(make_loader(data, data.split.train, settings, torch.device("cpu"), shuffle=True)(2)))
     for one, other in zip(*pieces, strict=True):
         assert torch.equal(one.y, other.y)
         for name in ("x", "edge_index", "n_id", "edge_weight"):

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tgnn.training import run, side_by_side, worker
+from tgnn.training import parallel_runs as side_by_side
+from tgnn.training import train as run
+from tgnn.training import worker_process as worker
+from tgnn.training.parallel_runs import run_parallel
 from tgnn.training.recipes import resolve
-from tgnn.training.side_by_side import train_all
-from tgnn.training.worker import Killed
+from tgnn.training.worker_process import WorkerKilledError
 
 
 def test_a_package_that_is_missing_fails_one_run(monkeypatch, tmp_path):
@@ -25,7 +27,7 @@ def test_a_package_that_is_missing_fails_one_run(monkeypatch, tmp_path):
     monkeypatch.setattr(side_by_side, "train", train)
     config = resolve("karate", "gcn", "node")
     done, failed = [], {}
-    train_all(
+    run_parallel(
         {name: (config, tmp_path / name) for name in "abc"},
         1,
         False,
@@ -66,9 +68,9 @@ def test_a_process_that_is_killed_fails_one_run(tmp_path):
         if len(done) == 2:
             _kill_who_trains_in(tmp_path / "long")
 
-    train_all(plans, 2, False, end, lambda key, error: failed.update({key: error}))
+    run_parallel(plans, 2, False, end, lambda key, error: failed.update({key: error}))
     assert (sorted(done), list(failed)) == (["next", "short"], ["long"])
-    assert isinstance(failed["long"], Killed)
+    assert isinstance(failed["long"], WorkerKilledError)
     assert "for want of memory" in str(failed["long"])
 
 
@@ -95,8 +97,8 @@ def _open_files(pid: str) -> list[str]:
 def test_whether_somebody_trains_there(tmp_path):
     seen = []
     config = resolve("karate", "gcn", "node", changes={"train.epochs": 1})
-    run.train(config, tmp_path / "run", tell=lambda epoch: seen.append(run.at_work(tmp_path / "run")))
-    assert (seen, run.at_work(tmp_path / "run"), run.at_work(tmp_path)) == ([True], False, False)
+    run.train(config, tmp_path / "run", tell=lambda epoch: seen.append(run.is_running(tmp_path / "run")))
+    assert (seen, run.is_running(tmp_path / "run"), run.is_running(tmp_path)) == ([True], False, False)
 
 
 def test_what_is_built_once_is_no_part_of_a_runs_time(monkeypatch, tmp_path):

@@ -9,14 +9,14 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
 
-from tgnn.data.about import About
-from tgnn.data.formats.packed import pack
+from tgnn.data.dataset_info import DatasetInfo
+from tgnn.data.graph_dataset import pack
 from tgnn.data.splits import Split
-from tgnn.training.config import WrongConfig
+from tgnn.training.config import ConfigError
 from tgnn.training.loop import is_better, judge
+from tgnn.training.metrics import Task, for_target, log_prior_ratio
 from tgnn.training.prepare import prepare, seal
 from tgnn.training.recipes import resolve
-from tgnn.training.task import Task, for_target, shift_of_shares
 
 
 def test_metrics_are_those_of_scikit_learn():
@@ -58,7 +58,7 @@ def test_an_epoch_after_one_whose_loss_was_no_number():
 @pytest.mark.parametrize("part", ["val", "test"])
 def test_a_part_that_roc_auc_cannot_judge_is_told_before_training(part):
     graphs = pack([{"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [1]]), "y": torch.zeros(1)}] * 12)
-    graphs.about = About("mine", "graph", "labels", "roc-auc", 1, "memory")
+    graphs.info = DatasetInfo("mine", "graph", "labels", "roc-auc", 1, "memory")
     train, val, test = torch.arange(12).split(4)
     graphs.y = torch.arange(12).remainder(2).float().reshape(-1, 1)
     graphs.y[{"val": val, "test": test}[part]] = 0
@@ -68,7 +68,7 @@ def test_a_part_that_roc_auc_cannot_judge_is_told_before_training(part):
 
 def test_one_graph_is_not_enough():
     graphs = pack([{"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [1]]), "y": torch.zeros(1)}] * 3)
-    graphs.about = About("mine", "graph", "number", "mae", 1, "memory")
+    graphs.info = DatasetInfo("mine", "graph", "number", "mae", 1, "memory")
     with pytest.raises(ValueError, match="mine has one graph to learn from"):
         seal(graphs, Split("mine", 0, 3, *torch.arange(3).split(1)))
 
@@ -121,7 +121,7 @@ def test_shifted_outputs_are_the_posterior_of_other_shares():
     x = torch.linspace(-3, 6, 200, dtype=torch.float64)
     densities = torch.stack([torch.exp(-((x - mean) ** 2) / 2) for mean in (0.0, 1.5, 3.0)], dim=1)
     learned, expected = torch.arange(3).repeat(50_000), torch.tensor([0] * 1_000 + [1] * 9_000 + [2] * 90_000)
-    task = Task("classes", "accuracy", shift=shift_of_shares(learned, expected, 3))
+    task = Task("classes", "accuracy", shift=log_prior_ratio(learned, expected, 3))
     classes, probabilities = task.predictions(densities.log())
     joint = densities * torch.tensor([0.01, 0.09, 0.9], dtype=torch.float64)
     assert torch.allclose(probabilities.double(), joint / joint.sum(1, keepdim=True), atol=1e-3)
@@ -132,7 +132,7 @@ def test_shifted_outputs_are_the_posterior_of_other_shares():
 
 
 def test_a_class_that_is_not_expected_is_not_impossible():
-    shift = shift_of_shares(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0]), 3)
+    shift = log_prior_ratio(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0]), 3)
     assert all(map(math.isfinite, shift))
     assert shift[1] < 0 < shift[0]
     assert Task("classes", "accuracy", shift=shift).predictions(torch.tensor([[0.0, 9.0, 0.0]]))[0].item() == 1
@@ -149,7 +149,7 @@ def test_a_class_that_is_not_expected_is_not_impossible():
 )
 def test_rare_and_missing_classes(learned, expected, signs):
     parts = (torch.arange(3).repeat_interleave(torch.tensor(counts)) for counts in (learned, expected))
-    assert [round(value, 9) and math.copysign(1, value) for value in shift_of_shares(*parts, 3)] == list(signs)
+    assert [round(value, 9) and math.copysign(1, value) for value in log_prior_ratio(*parts, 3)] == list(signs)
 
 
 def test_the_loss_of_validation_is_of_what_is_expected():
@@ -160,16 +160,20 @@ def test_the_loss_of_validation_is_of_what_is_expected():
 
 def test_shares_of_validation_are_expected_where_that_is_asked_for(tmp_path):
     usual, asked = (
-        prepare(resolve("digits", "tgnn", "node", changes={"train.shares": shares, "data.split": "per-class-quota"}))
-        for shares in ("learned", "validation")
+        prepare(
+            resolve(
+                "digits", "tgnn", "node", changes={"train.prior_correction": shares, "data.split": "per-class-quota"}
+            )
+        )
+        for shares in ("none", "validation")
     )
     y, split = asked.data.y, asked.split
     assert usual.task.shift == ()
-    assert asked.task.shift == shift_of_shares(y[split.train], y[split.val], 10)
+    assert asked.task.shift == log_prior_ratio(y[split.train], y[split.val], 10)
     assert max(map(abs, asked.task.shift)) > 0.01
     pl.DataFrame({"id": range(40), "x": range(40), "label": [i / 7 for i in range(40)]}).write_csv(
         tmp_path / "nodes.csv"
     )
     pl.DataFrame({"source": range(39), "target": range(1, 40)}).write_csv(tmp_path / "edges.csv")
-    with pytest.raises(WrongConfig, match="shares is validation: .* has no classes"):
-        prepare(resolve(str(tmp_path), "tgnn", "node", changes={"train.shares": "validation"}))
+    with pytest.raises(ConfigError, match="shares is validation: .* has no classes"):
+        prepare(resolve(str(tmp_path), "tgnn", "node", changes={"train.prior_correction": "validation"}))

@@ -10,9 +10,9 @@ import torch
 from tests.unit.tuning.small import small_plan, told
 from tgnn.data.convert import convert
 from tgnn.data.load import load
-from tgnn.training.prepare import prepare, prepare_blind
+from tgnn.training.prepare import prepare, prepare_without_test
 from tgnn.training.recipes import resolve
-from tgnn.tuning.tune import tune
+from tgnn.tuning.study import tune
 
 
 def write_groups(folder, wrong: bool) -> None:
@@ -64,7 +64,7 @@ def test_no_test_labels_of_any_kind(tmp_path, columns, on_disk):
     if on_disk:
         convert(source, tmp_path / "graph")
         source = str(tmp_path / "graph")
-    blind = prepare_blind(resolve(source, "tgnn", "node"))
+    blind = prepare_without_test(resolve(source, "tgnn", "node"))
     hidden, seen = blind.data.y[blind.split.test], blind.data.y[blind.split.val]
     assert (hidden.isnan() if hidden.is_floating_point() else hidden == -1).all()
     assert not (seen.isnan() if seen.is_floating_point() else seen == -1).any()
@@ -73,7 +73,7 @@ def test_no_test_labels_of_any_kind(tmp_path, columns, on_disk):
 @pytest.mark.parametrize("data", ["karate", "digits-graphs"])
 def test_what_a_trial_sees_has_no_test_labels(data):
     config = resolve(data, "gcn", "graph" if "graphs" in data else "node")
-    blind = prepare_blind(config)
+    blind = prepare_without_test(config)
     test = blind.split.test
     assert (blind.data.y[test] == -1).all()
     with pytest.raises(RuntimeError, match="read already"):

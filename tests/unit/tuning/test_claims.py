@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import text
 
 from tests.unit.tuning.small import small_plan
-from tgnn.tuning import claims, score
+from tgnn.tuning import claims
+from tgnn.tuning import objective as score
 from tgnn.tuning.outcome import trials_of
 from tgnn.tuning.storage import Shared
 from tgnn.tuning.work import work

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tgnn.training.task import Task, shift_of_shares
-from tgnn.tuning.score import Halves
+from tgnn.training.metrics import Task, log_prior_ratio
+from tgnn.tuning.objective import Halves
 
 
 def classes(right: float, count: int = 400, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -50,7 +50,7 @@ def test_shares_are_expected_by_what_the_other_half_has():
     learned, found = torch.arange(20).repeat(10), []
     for seed in range(100):
         truth = torch.randint(20, (60,), generator=torch.Generator().manual_seed(seed))
-        task = Task("classes", "accuracy", shift=shift_of_shares(learned, truth, 20))
+        task = Task("classes", "accuracy", shift=log_prior_ratio(learned, truth, 20))
         halves = Halves(task, truth, "metric", seed, learned)
         halves.see(torch.zeros(60, 20))
         found.append(halves.score)
@@ -59,7 +59,7 @@ def test_shares_are_expected_by_what_the_other_half_has():
 
 def test_a_class_may_be_missing_from_validation():
     learned, truth = torch.arange(5).repeat(4), torch.tensor([0, 1] * 8)
-    task = Task("classes", "accuracy", shift=shift_of_shares(learned, truth, 5))
+    task = Task("classes", "accuracy", shift=log_prior_ratio(learned, truth, 5))
     halves = Halves(task, truth, "metric", 0, learned)
     halves.see(torch.nn.functional.one_hot(truth, 5) + 1.1 * torch.eye(5)[4])  # 4 is likelier, but not expected
     assert halves.score == 1.0

@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 
 from tests import warm
 from tests.unit.tuning.postgres import PASSWORD
-from tgnn.tuning.result import RESULT, StudyResult
+from tgnn.tuning.results import RESULT, StudyResult
 
 WORKER = """
 import sys
@@ -37,7 +37,7 @@ def start(url: str, folder: str, where) -> warm.Process:
         "--jobs",
         "1",
     ]
-    words += ["--set", "train.epochs=40", "--set", "train.patience=40", "--search", "model.hidden=16,32"]
+    words += ["--set", "train.epochs=40", "--set", "train.patience=40", "--search", "model.hidden_channels=16,32"]
     words += ["--jobs", "1", "--finals", "2", "--storage", url, "--study", "shared", "--out", folder]
     return warm.Process(WORKER, *words, folder=where, environment=os.environ | {"OMP_NUM_THREADS": "1"})
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.unit.tuning.small import small_plan, told
 from tgnn.training.config import Config
-from tgnn.training.stop import Interrupted
+from tgnn.training.interrupts import Interrupted
 from tgnn.tuning.plan import Plan
-from tgnn.tuning.result import RESULT, StudyResult
-from tgnn.tuning.storage import WrongStudy
-from tgnn.tuning.tune import tune
+from tgnn.tuning.results import RESULT, StudyResult
+from tgnn.tuning.storage import StudyError
+from tgnn.tuning.study import tune
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_stopped_in_a_trial_by_a_signal_and_continued(at_once, tmp_path):
 def test_with_fewer_trials_at_first(at_once, tmp_path):
     tune(small_plan(trials=3), tmp_path)
     assert told(tune(small_plan(), tmp_path)) == told(at_once)
-    with pytest.raises(WrongStudy, match="has 10 trials already"):
+    with pytest.raises(StudyError, match="has 10 trials already"):
         tune(small_plan(trials=2), tmp_path)
 
 
@@ -79,9 +79,9 @@ def with_name(config: Config, name: str) -> Config:
 
 
 def test_a_plan_is_the_same_in_another_process_and_where_the_data_lies_elsewhere(tmp_path):
-    plan = small_plan(space={"optimizer.lr": (0.1,), "train.sample": ((5, 5), None)}, seed=3)
+    plan = small_plan(space={"optimizer.lr": (0.1,), "train.num_neighbors": ((5, 5), None)}, seed=3)
     assert Plan.from_dict(plan.to_dict()) == plan
-    assert plan.config_of({"optimizer.lr": 0.1, "train.sample": "=[5, 5]"}).train.sample == (5, 5)
+    assert plan.config_of({"optimizer.lr": 0.1, "train.num_neighbors": "=[5, 5]"}).train.num_neighbors == (5, 5)
     moved = [
         replace(plan, config=with_name(plan.config, str(tmp_path / name))) for name in ("a/friends", "b/friends", "c")
     ]

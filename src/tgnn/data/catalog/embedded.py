@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tgnn.data.build.embedded import digits, digits_graphs, karate
 from tgnn.data.catalog.entry import Entry
-from tgnn.data.embedded import digits, digits_graphs, karate
 
 ENTRIES = (
     Entry(

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from torch_geometric.data import Data
 
-from tgnn.data.disk.graph import DiskGraph
-from tgnn.data.formats.packed import PackedGraphs
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.on_disk.graph import DiskGraph
 
-Loaded: TypeAlias = Data | PackedGraphs | DiskGraph
+LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Form:
     """
 
     files: tuple[str, ...]
-    read: Callable[[Path], Loaded]
+    read: Callable[[Path], LoadedData]
     places: tuple[str, ...] = ()
     sha256: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -91,5 +91,5 @@ class Entry:
     stored_split: str = "published"
     forms: tuple[Form, ...] = ()
     sources: tuple[Source, ...] = ()
-    embedded: Callable[[], Loaded] | None = None
+    embedded: Callable[[], LoadedData] | None = None
     """For what comes with what is installed."""

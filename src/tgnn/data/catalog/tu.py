@@ -8,9 +8,9 @@ from pathlib import Path
 from tgnn.data.catalog.entry import Entry, Form
 from tgnn.data.catalog.packages import GRAKEL
 from tgnn.data.catalog.sources import packaged, web_archive
-from tgnn.data.fetch.checksum import sha256_of
-from tgnn.data.formats.packed import PackedGraphs, read_packed
-from tgnn.data.formats.tu import read_tu
+from tgnn.data.download.checksum import sha256_of
+from tgnn.data.graph_dataset import GraphDataset, read_packed
+from tgnn.data.readers.tu import read_tu
 from tgnn.data.transforms import with_degrees
 
 _HOST = "https://www.chrsmrrs.com/graphkerneldatasets"
@@ -23,7 +23,7 @@ _NOTES = {
 }
 
 
-def _finished(graphs: PackedGraphs, folder: Path, folds: bool = True) -> PackedGraphs:
+def _finished(graphs: GraphDataset, folder: Path, folds: bool = True) -> GraphDataset:
     """With features where there are none, and with the published folds where their file lies beside.
 
     Args:

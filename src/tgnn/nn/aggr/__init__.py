@@ -1,6 +1,6 @@
 """Aggregations: what makes one row of many."""
 
-from .cp import CPAggregation
-from .high_order import HighOrderAggregation
+from tgnn.nn.aggr.cp import CPAggregation
+from tgnn.nn.aggr.high_order import HighOrderAggregation
 
 __all__ = ["CPAggregation", "HighOrderAggregation"]

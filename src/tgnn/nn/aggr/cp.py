@@ -16,7 +16,7 @@ from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import degree
 
 from tgnn.nn.checks import check_size, check_start
-from tgnn.nn.init import SMALLEST, many_scales_
+from tgnn.nn.init import SMALLEST_SCALE, many_scales_
 from tgnn.nn.linear import FeatureLinear
 from tgnn.ops import segment_product
 
@@ -73,7 +73,7 @@ class CPAggregation(Aggregation):
         act_out: Activation = "relu",
         factor_act: Activation = None,
         scaled: bool = False,
-        smallest_start: float = SMALLEST,
+        smallest_start: float = SMALLEST_SCALE,
     ) -> None:
         super().__init__()
         if out_channels is None:

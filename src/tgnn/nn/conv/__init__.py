@@ -1,5 +1,5 @@
 """Layers that pass messages along edges."""
 
-from .tgnn_conv import TGNNConv
+from tgnn.nn.conv.tgnn_conv import TGNNConv
 
 __all__ = ["TGNNConv"]

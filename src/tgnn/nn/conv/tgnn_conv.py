@@ -12,7 +12,7 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
 from tgnn.nn.checks import check_size, check_start
-from tgnn.nn.init import SMALLEST, many_scales_
+from tgnn.nn.init import SMALLEST_SCALE, many_scales_
 from tgnn.nn.linear import FeatureLinear
 from tgnn.nn.mixing import ScalarMix, make_mix
 from tgnn.nn.neighborhood import Neighborhood, as_edge_index, neighborhood
@@ -24,7 +24,7 @@ _LOW = ("sum", "mean", "gcn", None)
 _FACTORS = ("plain", "weighted", "tempered")
 
 
-class Told(NamedTuple):
+class _Messages(NamedTuple):
     """What a node tells all its neighbours alike: its factor and its summand, ``[N_src, R]`` and ``[N_src, d]``."""
 
     factor: Tensor | None
@@ -95,7 +95,7 @@ class TGNNConv(MessagePassing):
         act_high: Activation = "relu",
         act_low: Activation = "relu",
         factor_act: Activation = None,
-        smallest_start: float = SMALLEST,
+        smallest_start: float = SMALLEST_SCALE,
     ) -> None:
         super().__init__(aggr="sum", node_dim=0)
         if low_order not in _LOW:
@@ -175,7 +175,7 @@ class TGNNConv(MessagePassing):
         """Whether something is divided by the roots of degrees."""
         return self.low_order == "gcn" or (self.factors == "weighted" and self.rank > 0)
 
-    def tell(self, x: Tensor, out_of: Tensor | None) -> Told:
+    def tell(self, x: Tensor, out_of: Tensor | None) -> _Messages:
         """The half of the layer that is done once for every source.
 
         Args:
@@ -188,9 +188,11 @@ class TGNNConv(MessagePassing):
             assert summand is not None
             assert out_of is not None
             summand = summand * out_of.to(summand.dtype).unsqueeze(1)
-        return Told(factor, summand)
+        return _Messages(factor, summand)
 
-    def hear(self, told: Told, near: Neighborhood, roots: tuple[Tensor, Tensor] | None, own: Tensor | None) -> Tensor:
+    def hear(
+        self, told: _Messages, near: Neighborhood, roots: tuple[Tensor, Tensor] | None, own: Tensor | None
+    ) -> Tensor:
         """The half that is done for every destination.
 
         Args:

@@ -1,6 +1,6 @@
 """Whole networks."""
 
-from .graph_tgnn import GraphTGNN
-from .tgnn import TGNN
+from tgnn.nn.models.graph_tgnn import GraphTGNN
+from tgnn.nn.models.tgnn import TGNN
 
 __all__ = ["TGNN", "GraphTGNN"]

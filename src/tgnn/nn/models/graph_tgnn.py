@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch_geometric.nn.models import MLP
 
 from tgnn.nn.aggr import CPAggregation
 from tgnn.nn.checks import check_size
-from tgnn.nn.init import SMALLEST
+from tgnn.nn.init import SMALLEST_SCALE
 from tgnn.nn.models.encoder import make_encoder
 from tgnn.nn.models.row_norm import RowNorm
 from tgnn.nn.models.tgnn import TGNN
@@ -45,7 +45,7 @@ class GraphTGNN(torch.nn.Module):
         norm: Normalization after each layer.
         head_layers: Layers of the head, an MLP.
         readout_norm: Whether the row of a graph is normalized over the batch, before the head.
-        jump: Whether all layers are read, each by that readout, and not the last alone.
+        jk: Jumping knowledge. ``"cat"`` concatenates the readouts of all layers; ``None`` reads the last layer only.
         smallest_start: How near to 1 some factors start, in layers and readout (:class:`~tgnn.CPAggregation`); 1 for
             molecules, whose atoms have few neighbours.
         **kwargs: Arguments of :class:`~tgnn.nn.TGNN` and :class:`~tgnn.nn.TGNNConv`, such as ``root_weight``.
@@ -78,8 +78,8 @@ class GraphTGNN(torch.nn.Module):
         head_layers: int = 2,
         *,
         readout_norm: bool = False,
-        jump: bool = False,
-        smallest_start: float = SMALLEST,
+        jk: Literal["cat"] | None = None,
+        smallest_start: float = SMALLEST_SCALE,
         **kwargs: Any,
     ) -> None:
         super().__init__()
@@ -88,8 +88,8 @@ class GraphTGNN(torch.nn.Module):
         check_size("hidden_channels", hidden_channels)
         check_size("out_channels", out_channels)
         check_size("head_layers", head_layers)
-        if "jk" in kwargs:
-            raise TypeError("GraphTGNN has no jk; jump=True reads all layers")
+        if jk not in (None, "cat"):
+            raise ValueError(f"jk is {jk!r}, but must be None (read the last layer) or 'cat' (read all layers)")
         if rank == 0 and "cp" in readout:
             raise ValueError(f"rank is 0, no products, but readout is {readout!r}; use readout='sum' or 'mean'")
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
@@ -106,7 +106,7 @@ class GraphTGNN(torch.nn.Module):
             rank=rank,
             dropout=dropout,
             norm=norm,
-            jk="cat" if jump else "last",
+            jk=jk or "last",
             smallest_start=smallest_start,
             edge_dim=edge_width,
             **kwargs,
@@ -119,7 +119,7 @@ class GraphTGNN(torch.nn.Module):
             self.cp_readout = CPAggregation(
                 hidden_channels, rank=rank, scaled=scaled_readout, smallest_start=smallest_start
             )
-        pooled = len(parts) * hidden_channels * (num_layers if jump else 1)
+        pooled = len(parts) * hidden_channels * (num_layers if jk == "cat" else 1)
         self.readout_norm = RowNorm(pooled) if readout_norm else None
         widths = [pooled, *[hidden_channels] * (head_layers - 1), out_channels]
         self.head = MLP(widths, dropout=dropout, norm=None)

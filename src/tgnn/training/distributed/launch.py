@@ -17,7 +17,7 @@ _PATIENCE = "600"
 """Seconds in which those that are asked to stop can finish an epoch."""
 
 
-class GivenUp(ChildProcessError):
+class TooManyRestartsError(ChildProcessError):
     """Processes were lost too often."""
 
     exit_code = 1
@@ -53,5 +53,7 @@ def launch(work: Callable[[list[str]], int], words: list[str], processes: int) -
             return 130
         except ChildFailedError as error:
             code = next(iter(error.failures.values())).exitcode
-            raise GivenUp(f"a process ended with {code}, {RESTARTS + 1} times; what was saved is kept") from None
+            raise TooManyRestartsError(
+                f"a process ended with {code}, {RESTARTS + 1} times; what was saved is kept"
+            ) from None
     return max(codes.values())

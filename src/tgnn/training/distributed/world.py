@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from tgnn.training.batches import Piece
+    from tgnn.training.loaders import TrainingBatch
 
 T = TypeVar("T")
 
 
-class Disagreement(ValueError):
+class ProcessMismatchError(ValueError):
     """Processes that would not train the same run; the text names them."""
 
 
@@ -72,11 +72,11 @@ class World:
         return rows
 
     def agree(self, facts: Mapping[str, str]) -> None:
-        """Raises :class:`Disagreement`, in every process, where facts are not the same in all."""
+        """Raises :class:`ProcessMismatchError`, in every process, where facts are not the same in all."""
 
-    def replica(self, model: torch.nn.Module) -> Callable[[Piece], Tensor]:
+    def replica(self, model: torch.nn.Module) -> Callable[[TrainingBatch], Tensor]:
         """The model's outputs while training; where there are several processes, its gradients are those of all."""
         return lambda piece: model(piece.data)
 
 
-ALONE = World()
+SINGLE_PROCESS = World()

@@ -1,5 +1,0 @@
-"""Models by name: ours, and the systems that the paper compares with. One file each; PyG's own wherever PyG has it."""
-
-from .registry import MODELS, Model, build_model, find_model
-
-__all__ = ["MODELS", "Model", "build_model", "find_model"]

@@ -1,6 +1,0 @@
-"""One graph in a folder of arrays that are read where they are asked for: for graphs larger than memory."""
-
-from tgnn.data.disk.graph import DiskGraph
-from tgnn.data.disk.writer import GraphWriter
-
-__all__ = ["DiskGraph", "GraphWriter"]

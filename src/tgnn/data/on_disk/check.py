@@ -1,0 +1,157 @@
+"""Looks through all of a graph on disk, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from torch import Tensor
+
+from tgnn.data.dataset_info import statistics
+from tgnn.data.on_disk import contents, layout
+from tgnn.data.on_disk.graph import DiskGraph
+from tgnn.data.validation.report import Finding, Places, Report
+from tgnn.data.validation.value_checks import check_labels, constant_features, large_features, repeated
+from tgnn.utils.progress import bar
+
+_EDGES_AT_ONCE = 2**22
+_ROWS_AT_ONCE = 2**16
+
+
+def check_disk(folder: Path | str) -> Report:
+    """Whether every file is as it was written, and what is odd in the graph.
+
+    Args:
+        folder: Of the graph.
+
+    Example:
+        >>> from tgnn.data import load
+        >>> from tgnn.data.on_disk.convert import write_disk
+        >>> folder = getfixture("tmp_path") / "karate"
+        >>> write_disk(load("karate"), folder)
+        >>> check_disk(folder).ok
+        True
+    """
+    graph = DiskGraph(folder, check=False)
+    report = Report(str(folder), "graph on disk", statistics(graph))
+    _check_files(graph, report)
+    if report.ok:  # what was changed need not be understood
+        _check_edges(graph, report)
+    if report.ok:
+        _check_rows(graph, report)
+        _check_targets(graph, report)
+        _check_ids(graph, report)
+    return report
+
+
+def _check_files(graph: DiskGraph, report: Report) -> None:
+    told = layout.read_data_facts(graph.folder)
+    size = sum(file["bytes"] for file in told["files"].values())
+    with bar(f"{graph.folder.name}: adding up {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
+        for name, file in told["files"].items():
+            if layout.sha256_of(graph.folder / name, tick) != file["sha256"]:
+                text = "it is not what was written (its SHA-256 is another): copy it again, or write the graph anew"
+                report.add(Finding("error", "damaged-file", text, name))
+    if told["hash"] != layout.hash_of(told["files"]):
+        report.add(Finding("error", "damaged-file", "its hash is not that of its files: write it anew", layout.FILE))
+
+
+def _check_edges(graph: DiskGraph, report: Report) -> None:
+    nodes = Places(unit="node")
+    loops = doubles = 0
+    linked = np.zeros(graph.num_nodes, dtype=bool)
+    ptr = graph.in_edges.ptr.numpy()
+    if len(falls := contents.falling(ptr)):
+        report.add(nodes.finding("error", "falling-pointer", "rowptr falls behind it, and must never fall", falls))
+        return
+    if wrong := contents.wrong_pointers(ptr, 0, graph.num_edges):
+        report.add(Finding("error", "wrong-pointer", f"it {wrong}", layout.ROWPTR))
+        return
+    with bar(f"{graph.folder.name}: looking through {graph.num_edges:,} edges", graph.num_edges) as tick:
+        for begin, ptr, source in _blocks(graph):
+            counts = np.diff(ptr)
+            target = np.repeat(np.arange(begin, begin + len(counts)), counts)
+            outside = (source < 0) | (source >= graph.num_nodes)
+            if outside.any():
+                text = f"it has an edge from a node outside of 0 to {graph.num_nodes - 1}"
+                report.add(nodes.finding("error", "dangling-id", text, np.unique(target[outside])))
+                return
+            others = source != target
+            loops += len(source) - int(others.sum())
+            linked[source[others]] = linked[target[others]] = True
+            keys = np.sort((target - begin) * graph.num_nodes + source)
+            doubles += int((keys[1:] == keys[:-1]).sum())
+            tick(len(source))
+    report.statistics |= {"edges of a node to itself": loops, "edges that are there twice": doubles}
+    if doubles:
+        text = f"{doubles:,} edges are there already; their sources are then multiplied twice"
+        report.add(Finding("warning", "duplicate-edge", text))
+    if not linked.all():
+        text = "a node without edges: it is learned from its own features"
+        report.add(nodes.finding("note", "isolated-node", text, ~linked))
+
+
+def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """The first of some nodes, their part of ``rowptr`` and the sources of their edges; a node is never cut."""
+    ptr, col = graph.in_edges.ptr.numpy(), graph.in_edges.other.numpy()
+    begin = 0
+    while begin < graph.num_nodes:
+        some = ptr[begin : begin + _ROWS_AT_ONCE + 1]
+        count = max(1, int(np.searchsorted(some, some[0] + _EDGES_AT_ONCE, side="right")) - 1)
+        some = some[: count + 1]
+        yield begin, some, col[int(some[0]) : int(some[-1])].astype(np.int64)
+        begin += len(some) - 1
+
+
+def _check_rows(graph: DiskGraph, report: Report) -> None:
+    if graph.x is None:
+        report.add(Finding("note", "no-features", "the nodes have no features"))
+        return
+    nodes = Places(unit="node")
+    width = graph.x.size(1)
+    least, most = np.full(width, np.inf), np.full(width, -np.inf)
+    with bar(f"{graph.folder.name}: looking through {graph.num_nodes:,} rows of features", graph.num_nodes) as tick:
+        for begin in range(0, graph.num_nodes, _ROWS_AT_ONCE):
+            rows = graph.x[begin : begin + _ROWS_AT_ONCE].numpy()
+            odd = ~np.isfinite(rows).all(axis=1)
+            if odd.any():
+                text = "a feature is infinite or not a number"
+                report.add(nodes.finding("error", "infinite-feature", text, np.flatnonzero(odd) + begin))
+                return
+            least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
+            tick(len(rows))
+    report.add(*large_features(least, most), *(constant_features(least, most) if graph.num_nodes > 1 else ()))
+
+
+def _check_targets(graph: DiskGraph, report: Report) -> None:
+    if graph.y is not None:
+        wrong = contents.wrong_labels(graph.y.numpy(), graph.info.target, graph.info.outputs)
+        if wrong:
+            report.add(Finding("error", "wrong-labels", f"it {wrong}", layout.Y))
+            return
+        report.add(*check_labels(graph.y, Places(unit="node")))
+    part = layout.open_array(graph.folder, layout.PART, layout.read_data_facts(graph.folder))
+    if part is not None and (wrong := contents.wrong_parts(part)):
+        report.add(Finding("error", "wrong-part", f"it {wrong}", layout.PART))
+
+
+def _check_ids(graph: DiskGraph, report: Report) -> None:
+    """Whether one is there twice. Of words, 8 bytes each are held: a hash."""
+    try:
+        ids = graph.node_id
+        if ids is None:
+            return
+        if isinstance(ids, Tensor):
+            again = repeated(ids.numpy())
+        else:
+            blocks = (ids[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(ids), _ROWS_AT_ONCE))
+            hashes = [pl.Series(block.tolist(), dtype=pl.String).hash().to_numpy() for block in blocks]
+            again = repeated(np.concatenate(hashes)) if hashes else None
+    except ValueError as error:  # of words that end nowhere, or are no UTF-8
+        report.add(Finding("error", "wrong-ids", str(error), layout.IDS))
+        return
+    if again is not None:
+        text = "an id that another node has: predictions cannot be told apart"
+        report.add(Places(unit="node").finding("error", "duplicate-id", text, again))

@@ -1,0 +1,80 @@
+"""A graph in memory to one on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from tgnn.data.on_disk.writer import GraphWriter
+from tgnn.data.splits import from_masks, parts_of
+
+_NODES_AT_ONCE = 2**16
+_LEFT_OUT = {"edge_attr": "features of edges", "edge_weight": "weights of edges", "pos": "positions of nodes"}
+_MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+def write_disk(data: Data, folder: Path | str, *, leave_out: bool = False, overwrite: bool = False) -> None:
+    """Writes a graph as :class:`~tgnn.data.on_disk.DiskGraph` opens it; sparse features are written out.
+
+    Args:
+        data: With ``edge_index``, and any of ``x``, ``y``, masks, ``node_id``, ``encoding``, ``info``.
+        folder: To be made.
+        leave_out: Whether to leave out what such a graph cannot have: features and weights of edges, positions.
+        overwrite: Whether to write over a graph that is there.
+
+    Example:
+        >>> from tgnn.data import load
+        >>> write_disk(load("karate"), getfixture("tmp_path") / "karate")
+        >>> load(getfixture("tmp_path") / "karate")
+        DiskGraph(nodes=34, edges=156, features=34)
+    """
+    too_much = [what for name, what in _LEFT_OUT.items() if data.get(name) is not None]
+    if too_much and not leave_out:
+        raise ValueError(
+            f"a graph on disk has no {' and no '.join(too_much)}: give --leave-out (leave_out=True) to go without, or "
+            "write a .npz, which keeps them"
+        )
+    n = int(data.num_nodes)
+    width = 0 if data.x is None else data.x.size(1) if data.x.dim() == 2 else 1
+    info = data.get("info")
+    edges = data.num_edges
+    with GraphWriter(
+        folder, n, num_edges=edges, row_bytes=4 * width, info=info, encoding=data.get("encoding"), overwrite=overwrite
+    ) as writer:
+        if data.edge_index is not None:
+            writer.add_edges(*data.edge_index)
+        if (ids := data.get("node_id")) is not None:
+            writer.set_ids(ids)
+        part, rows = _part(data), _rows(data.x)
+        for begin in range(0, max(n, 1), _NODES_AT_ONCE):
+            some = slice(begin, begin + _NODES_AT_ONCE)
+            x, y, p = (None if values is None else values[some] for values in (rows, data.y, part))
+            writer.add_nodes(scipy.sparse.csr_matrix.toarray(x) if scipy.sparse.issparse(x) else x, y, p)
+
+
+def _part(data: Data) -> np.ndarray | None:
+    """1, 2 or 3 for the part of each node, where all three masks are there."""
+    masks = [data.get(name) for name in _MASKS]
+    if any(mask is None for mask in masks):
+        return None
+    parts: np.ndarray = parts_of(from_masks("masks", *masks)) + 1
+    return parts.astype(np.uint8)
+
+
+def _rows(x: Tensor | None) -> Any:
+    """Something that gives rows by a slice."""
+    if x is None:
+        return None
+    if x.layout == torch.sparse_csr:
+        parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
+        return scipy.sparse.csr_matrix(parts, shape=tuple(x.shape))
+    array = x.numpy() if x.dim() == 2 else x.unsqueeze(1).numpy()
+    if array.dtype.kind in "iu" and array.size and -(2**31) < array.min() <= array.max() < 2**31:
+        array = array.astype(np.int32)
+    return array

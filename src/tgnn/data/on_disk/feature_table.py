@@ -1,0 +1,167 @@
+"""Features in the table of nodes, block by block: numbers only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from tgnn.data.on_disk.writer import GraphWriter
+from tgnn.data.tables.blocks import read_blocks, rows_of
+from tgnn.data.tables.encoders import FEW, Encoding, counts_on, is_missing, text_of_count, width_of
+from tgnn.data.tables.features import SPARSE, WIDE, Features, apply
+from tgnn.data.tables.reading import Part
+from tgnn.data.tables.schema import Kind, Schema
+from tgnn.data.tables.standard import Moments, tell_standard
+from tgnn.data.validation.report import Finding, Report, named
+from tgnn.data.validation.value_checks import check_features, constant_features, large_features
+from tgnn.utils.progress import bar
+
+
+@dataclass
+class _Column:
+    """What is known of a column after some blocks."""
+
+    name: str
+    kind: Kind | None
+    there: int = 0
+    numbers: int = 0
+    width: int = 0
+    moments: Moments | None = None
+    seen: int = 0
+    """Rows, of which some may have no number."""
+    odd: list[str] = field(default_factory=list)
+    counts: bool = True
+    """Whether each number is one more than the one before."""
+    rows: int = 0
+    last: pl.Series | None = None
+
+    def see(self, values: pl.Series) -> None:
+        listed = isinstance(values.dtype, pl.List | pl.Array)
+        if not listed and values.dtype not in (pl.String, pl.Boolean) and not values.dtype.is_numeric():
+            self.odd = [str(values.dtype)] if values.null_count() < len(values) else self.odd
+            return
+        self.there += len(values) - values.null_count()
+        self.seen += len(values)
+        if listed:
+            inner = values.drop_nulls().explode()
+            self.numbers += len(values) - values.null_count() if inner.dtype.is_numeric() else 0
+            self.width = self.width or width_of(values)
+            found = inner.cast(pl.Float64, strict=False)
+        else:
+            found = values.cast(pl.Float64, strict=False)
+            self._count(found)
+            missing = is_missing(values)
+            self.there -= int(missing.sum()) - values.null_count()
+            self.numbers += int((found.is_not_null() & ~missing).sum())
+            self.width = self.width or int(values.null_count() < len(values))
+            found = found.filter(~missing)
+        if self.width and len(found) % self.width == 0:  # lists of other lengths are an error where they are read
+            self.moments = self.moments or Moments(self.width)
+            self.moments.see(found.fill_null(np.nan).to_numpy().reshape(-1, self.width))
+        self.counts = self.counts and not listed
+
+    def _count(self, numbers: pl.Series) -> None:
+        self.rows += len(numbers)
+        if self.counts:
+            whole = numbers if self.last is None else pl.concat([self.last, numbers])
+            self.counts, self.last = counts_on(whole), numbers[-1:]
+
+
+def find_features(nodes: Part, schema: Schema, report: Report, block: int | None = None) -> list[Encoding]:
+    """Looks through all columns of features, and says how each is encoded; what is not of numbers is an error.
+
+    Args:
+        nodes: Their table.
+        schema: What it says of columns and of numbers that are missing.
+        report: Takes what is odd.
+        block: As :func:`~tgnn.data.tables.blocks.read_blocks` takes it.
+    """
+    kinds = {name: kind for name, kind in nodes.roles.features.items() if kind != "ignore"}
+    columns = [_Column(name, kind) for name, kind in kinds.items()]
+    if not columns:
+        return []
+    with bar(f"{nodes.source.name}: looking through features", rows_of(nodes.source)) as tick:
+        for table in read_blocks(nodes.source, list(kinds), nodes.roles.text(), report, tick, block):
+            for column in columns:
+                column.see(table.frame[column.name])
+    empty = [column.name for column in columns if not column.width and column.kind is None and not column.odd]
+    for name in empty:
+        report.add(Finding("warning", "empty-column", f"{name!r} is empty: left out", nodes.source.name))
+    used = [column for column in columns if column.name not in empty]
+    words = [column.name for column in used if not _is_numeric(column)]
+    if words:
+        text = (
+            f"{named(words)} hold{'s' * (len(words) == 1)} no numbers, and a table that is read block by block can "
+            "have no other features: use numbers, leave out what has none (schema.yaml: nodes: features: "
+            f"{words[0]}: ignore), or write a .npz, which "
+            "is made in memory, and then a folder of that"
+        )
+        report.fail(Finding("error", "not-streamed", text, nodes.source.name))
+    for column in used:
+        if column.counts and column.rows > FEW:
+            report.add(Finding("warning", "feature-like-ids", text_of_count(column.name, "nodes"), nodes.source.name))
+    return [_encoding(column, schema) for column in used]
+
+
+def _is_numeric(column: _Column) -> bool:
+    if column.odd or column.kind in ("categorical", "tokens"):
+        return False
+    return column.kind == "numeric" or 2 * column.numbers >= column.there
+
+
+def _encoding(column: _Column, schema: Schema) -> Encoding:
+    encoding: Encoding = {"column": column.name, "kind": "numeric", "width": max(column.width, 1)}
+    moments = column.moments
+    if moments is None:
+        return encoding
+    if schema.fill == "mean":
+        encoding |= moments.fill()
+    elif isinstance(schema.fill, (int, float)):
+        moments.see_same(float(schema.fill), column.seen - moments.count)
+    return encoding | moments.standard(schema.standardize)
+
+
+def add_features(
+    writer: GraphWriter,
+    nodes: Part,
+    encodings: list[Encoding],
+    schema: Schema,
+    report: Report,
+    block: int | None = None,
+) -> bool:
+    """Gives the features to the writer, and their fillings to the encodings; says whether most are 0.
+
+    Args:
+        writer: Takes them.
+        nodes: Their table.
+        encodings: As :func:`find_features` gives them.
+        schema: For what to take where a number is missing.
+        report: Takes what is odd.
+        block: As :func:`~tgnn.data.tables.blocks.read_blocks` takes it.
+    """
+    columns = [encoding["column"] for encoding in encodings]
+    width, entries, rows = sum(encoding["width"] for encoding in encodings), 0, 0
+    least, most = np.full(width, np.inf), np.full(width, -np.inf)
+    features = Features(0)
+    with bar(f"{nodes.source.name}: features", rows_of(nodes.source)) as tick:
+        for table in read_blocks(nodes.source, columns, nodes.roles.text(), report, tick, block):
+            features = apply(table, encodings, report, schema.fill, "nodes")
+            report.raise_for_errors()
+            matrix = features.matrix()
+            assert matrix is not None
+            odd = check_features(matrix, table.places, features.names())
+            report.add(*(finding for finding in odd if finding.level == "error"))
+            report.raise_for_errors()
+            x = matrix.numpy()
+            writer.add_nodes(x=x)
+            rows, entries = rows + len(x), entries + int(np.count_nonzero(x))
+            least, most = np.minimum(least, x.min(axis=0)), np.maximum(most, x.max(axis=0))
+    for encoding, filled in zip(encodings, features.encodings):
+        encoding |= filled
+    ends = (least, most, nodes.source.name, features.names())
+    report.add(*large_features(*ends), *(constant_features(*ends) if rows > 1 else ()))
+    sizes = np.split(np.maximum(-least, most), np.cumsum([encoding["width"] for encoding in encodings])[:-1])
+    report.add(*tell_standard(zip(encodings, sizes), nodes.source.name, schema.standardize))
+    return bool(width >= WIDE and entries <= SPARSE * rows * width)

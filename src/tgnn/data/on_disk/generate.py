@@ -1,0 +1,217 @@
+r"""Large graphs to try things on, with the traits of real ones.
+
+- Degrees follow a power law: node i is drawn with a weight :math:`w_i`, :math:`P(w > t) = t^{1 - \gamma}`,
+  up to the root of their number.
+- Nodes are in groups: with probability :math:`p` an edge stays within the group of its first end, else it goes
+  anywhere. (Of a hub, whose group is too small for that, fewer stay there: :math:`p \min(1, w_{max} / w_i)`.)
+- A node has hidden positive factors :math:`z_1, ..., z_R`, log-normal; where they lie and how much they spread is that
+  of its group:
+
+  .. math:: \log z_r(u) = \mu_{r, g(u)} + \sigma_{r, g(u)} \, n - \sigma_{r, g(u)}^2 / 2, \quad n \sim N(0, 1) .
+
+  Its features are :math:`z - 1` and noise, turned by an orthonormal matrix: each factor is linear in them.
+- The label is told by products of factors over the closed neighbourhood :math:`S(v)`, as in the CP layer (Def. 1):
+
+  .. math:: y_v = \arg\max_c \sum_r M_{cr} \Big(\log \big(\prod_{u \in S(v)} z_r(u)\big)^{1 / |S(v)|} - m_r\Big) / d_r
+
+  with the mean and the deviation over the groups of :math:`\mu_r - \sigma_r^2 / 2` as :math:`m_r, d_r`. Means over
+  neighbours tell :math:`\mu` (the mean of a factor is :math:`e^\mu`), which is about half of it; products tell all. A
+  node alone says little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tgnn.data.dataset_info import DatasetInfo
+from tgnn.data.on_disk.writer import GraphWriter
+from tgnn.ops.graph import Grouping
+from tgnn.utils.progress import bar
+
+GAMMA = 2.6
+"""Of the power law."""
+WITHIN = 0.7
+"""Share of edges that stay within a group."""
+GROUP = 2000
+"""Nodes of a group, or less where there are fewer than two groups for each class."""
+FACTORS = 4
+"""R."""
+SHIFT, SPREAD = (-0.6, 0.6), (0.1, 1.4)
+"""Least and most of mu and of sigma."""
+NOISE = 0.3
+"""Deviation of the features that say nothing."""
+TRAIN, VAL = 0.08, 0.02
+"""Shares of the nodes, about those of ogbn-products; the rest is the test set."""
+
+_STEP = 1 / 24
+_PAIRS_AT_ONCE = 2**20
+_NODES_AT_ONCE = 2**15
+
+
+def generate(
+    folder: Path | str,
+    nodes: int,
+    edges: int,
+    features: int = 100,
+    classes: int = 47,
+    seed: int = 0,
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Writes such a graph as :class:`~tgnn.data.on_disk.DiskGraph` opens it: undirected, without loops and doubles.
+
+    The same arguments give the same files. Memory: some numbers a node, and what sorting takes.
+
+    Args:
+        folder: To be made.
+        nodes: How many.
+        edges: About how many, counted in both directions: those that are drawn twice are kept once, which takes a few
+            percent away.
+        features: Of a node.
+        classes: To tell apart.
+        seed: Other seeds give other graphs.
+        overwrite: Whether to write over a graph that is there.
+
+    Example:
+        >>> folder = getfixture("tmp_path") / "toy"
+        >>> generate(folder, 1000, 10_000, features=16, classes=4)
+        >>> from tgnn.data import load
+        >>> load(folder).split
+        Split('generated', train=80, val=20, test=900, hash=...)
+    """
+    _check(nodes, edges, features, classes)
+    plan = _Plan.draw(nodes, edges, features, classes, seed)
+    name = Path(folder).name
+    info = DatasetInfo(name, "node", "classes", "accuracy", classes, "", f"generated with seed {seed}", "generated")
+    row = 4 * features + 9
+    with GraphWriter(
+        folder, nodes, num_edges=edges, row_bytes=row, info=info, merge=True, overwrite=overwrite
+    ) as writer:
+        with bar(f"{name}: drawing {edges:,} edges", edges) as tick:
+            for source, target in _pairs(plan, edges // 2):
+                writer.add_edges(source, target)
+                writer.add_edges(target, source)
+                tick(2 * len(source))
+        in_edges = writer.sort_edges()
+        with bar(f"{name}: {nodes:,} nodes", nodes) as tick:
+            for begin in range(0, nodes, _NODES_AT_ONCE):
+                end = min(begin + _NODES_AT_ONCE, nodes)
+                writer.add_nodes(plan.rows(begin, end), plan.labels(in_edges, begin, end), plan.parts[begin:end])
+                tick(end - begin)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """All that is drawn once.
+
+    Args:
+        seed: Of everything.
+        place: The number of each node: those of a group lie side by side only here.
+        weight: Running sum of the weights of the nodes, by place.
+        near: The same of weights within a group, which are at most :math:`w_{max}`.
+        group: Of each node, by its number.
+        size: Nodes of a group.
+        factors: Logarithm of the factors of each node, in steps of :data:`_STEP`, int8 ``[N, R]``.
+        turn: From factors and noise to features.
+        mix: M, with the deviations in it.
+        middle: m.
+        parts: 1 train, 2 validation, 3 test, of each node.
+    """
+
+    seed: int
+    place: np.ndarray
+    weight: np.ndarray
+    near: np.ndarray
+    group: np.ndarray
+    size: int
+    factors: np.ndarray
+    turn: np.ndarray
+    mix: np.ndarray
+    middle: np.ndarray
+    parts: np.ndarray
+
+    @classmethod
+    def draw(cls, nodes: int, edges: int, features: int, classes: int, seed: int) -> _Plan:
+        random = np.random.default_rng([seed, 0])
+        size = max(1, min(GROUP, nodes // (2 * classes)))
+        place = random.permutation(nodes)
+        group = np.empty(nodes, dtype=np.int32)
+        group[place] = np.arange(nodes) // size
+        weight = np.minimum((1 - random.random(nodes)) ** (-1 / (GAMMA - 1)), np.sqrt(nodes))
+        most = weight.mean() * np.sqrt(size * nodes / (WITHIN * max(edges, 1)))  # two such nodes share about one edge
+        near = np.minimum(weight, most)
+        spread, shift = (random.uniform(*ends, (-(-nodes // size), min(FACTORS, features))) for ends in (SPREAD, SHIFT))
+        logs = shift - spread**2 / 2
+        mix = random.standard_normal((classes, logs.shape[1]))
+        mix /= np.linalg.norm(mix, axis=1, keepdims=True) * logs.std(axis=0)
+        turn = np.linalg.qr(random.standard_normal((features, features)))[0].astype(np.float32)
+        parts = np.full(nodes, 3, dtype=np.uint8)
+        order = random.permutation(nodes)
+        train, val = round(TRAIN * nodes), round(VAL * nodes)
+        parts[order[:train]], parts[order[train : train + val]] = 1, 2
+        factors = np.empty((nodes, logs.shape[1]), dtype=np.int8)
+        for begin in range(0, nodes, _NODES_AT_ONCE):
+            of = group[begin : begin + _NODES_AT_ONCE]
+            drawn = spread[of] * random.standard_normal((len(of), logs.shape[1])) + logs[of]
+            factors[begin : begin + len(of)] = np.rint(drawn / _STEP).clip(-127, 127)
+        return cls(
+            *(seed, place, np.cumsum(weight), np.cumsum(near), group, size),
+            *(factors, turn, mix.astype(np.float32), logs.mean(axis=0), parts),
+        )
+
+    def rows(self, begin: int, end: int) -> np.ndarray:
+        """Features of some nodes; ``begin`` is a multiple of the size of a block."""
+        random = np.random.default_rng([self.seed, 2, begin])
+        plain = random.standard_normal((end - begin, len(self.turn)), dtype=np.float32)
+        plain *= np.float32(NOISE)
+        plain[:, : self.factors.shape[1]] = np.expm1(self.factors[begin:end] * np.float32(_STEP))
+        return np.asarray(plain @ self.turn)
+
+    def labels(self, in_edges: Grouping, begin: int, end: int) -> np.ndarray:
+        """The equation above, for some nodes."""
+        ptr = in_edges.ptr[begin : end + 1]
+        source = in_edges.other[int(ptr[0]) : int(ptr[-1])].numpy()
+        heard = torch.from_numpy(self.factors[source].astype(np.float32))
+        sums = torch.segment_reduce(heard, "sum", offsets=ptr - ptr[0], axis=0, unsafe=True).numpy()
+        sums += self.factors[begin:end]
+        mean = sums * np.float32(_STEP) / (ptr.diff().numpy()[:, None] + 1)
+        return np.asarray(np.argmax((mean - self.middle) @ self.mix.T, axis=1))
+
+
+def _pairs(plan: _Plan, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Both ends of edges, each edge once."""
+    total, nodes = plan.weight[-1], len(plan.place)
+    for block, begin in enumerate(range(0, count, _PAIRS_AT_ONCE)):
+        random = np.random.default_rng([plan.seed, 1, block])
+        number = min(_PAIRS_AT_ONCE, count - begin)
+        # In order, as they are found much faster then; the other end of each knows nothing of that order.
+        gaps = random.exponential(size=number + 1).cumsum()
+        one = np.searchsorted(plan.weight, gaps[:-1] * (total / gaps[-1]), side="right")
+        stays = random.random(number) * _at(plan.weight, one) < WITHIN * _at(plan.near, one)
+        other = np.empty(number, dtype=np.int64)
+        other[~stays] = np.searchsorted(plan.weight, random.random(number - stays.sum()) * total, side="right")
+        first = one[stays] - one[stays] % plan.size
+        low = np.where(first > 0, plan.near[first - 1], 0)
+        high = plan.near[np.minimum(first + plan.size, nodes) - 1]
+        other[stays] = np.searchsorted(plan.near, low + random.random(len(first)) * (high - low), side="right")
+        np.minimum(other, nodes - 1, out=other)
+        kept = one != other
+        yield plan.place[one[kept]], plan.place[other[kept]]
+
+
+def _at(running: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """What a running sum was added up from."""
+    return np.asarray(running[place] - np.where(place > 0, running[place - 1], 0))
+
+
+def _check(nodes: int, edges: int, features: int, classes: int) -> None:
+    for what, value, least in (("classes", classes, 2), ("features", features, 2), ("edges", edges, 0)):
+        if value < least:
+            raise ValueError(f"{what} is {value}, but must be at least {least}")
+    if nodes < 8 * classes:
+        raise ValueError(f"{classes} classes need {8 * classes} nodes or more, got {nodes}")

@@ -1,0 +1,167 @@
+"""A table block by block, for tables larger than memory: what :meth:`Source.read` gives, cut into pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import polars as pl
+
+from tgnn.data.tables.file import SAMPLE, Source, Table, all_numbers, without_empty
+from tgnn.data.tables.scan import Layout
+from tgnn.data.validation.report import Places, Report
+from tgnn.utils.progress import Tick, no_tick
+
+BLOCK = 1 << 25
+"""Bytes of a text file in one block."""
+ROWS = 1 << 19
+"""Rows of a Parquet file in one block; an eighth of it where there are lists."""
+_END, _QUOTE = b'\n"'
+
+
+def read_blocks(
+    source: Source,
+    columns: Sequence[str],
+    text: Collection[str],
+    report: Report,
+    tick: Tick = no_tick,
+    block: int | None = None,
+) -> Iterator[Table]:
+    """Some columns of a table, block by block; the places of a block are those in the whole.
+
+    Args:
+        source: The table. What was packed must have been unpacked.
+        columns: Which.
+        text: Columns that stay as they are written; in others, what looks like numbers is read as float32.
+        report: Takes what makes it unreadable.
+        tick: Called with how many more rows have been read.
+        block: Bytes of a block; of a Parquet file rows.
+    """
+    if source.layout is None:
+        frames = _parquet(source.path, columns, report, block or ROWS)
+        places = Places(source.name, "row", lambda rows: rows + 1)
+    else:
+        frames = _text(source, source.layout, columns, text, report, block or BLOCK)
+        places = source.layout.places(source.name)
+    before = 0
+    for frame in frames:
+        if not frame.height:  # all its lines are blank
+            continue
+        yield Table(source.name, frame, _later(places, before))
+        before += frame.height
+        tick(frame.height)
+
+
+def rows_of(source: Source) -> int:
+    """How many rows a table has."""
+    if source.layout is None:
+        return int(pl.scan_parquet(source.path, glob=False).select(pl.len()).collect().item())
+    return source.layout.rows - 1 - len(source.layout.blank)
+
+
+def _later(places: Places, before: int) -> Places:
+    return Places(places.file, places.unit, lambda rows: places.numbers(rows + before))
+
+
+def _parquet(path: Path, columns: Sequence[str], report: Report, rows: int) -> Iterator[pl.DataFrame]:
+    table = pl.scan_parquet(path, glob=False).select(columns)
+    if any(kind.is_nested() for kind in table.collect_schema().values()):
+        rows = max(1, rows // 8)
+    try:
+        for begin in range(0, int(table.select(pl.len()).collect().item()), rows):
+            frame = table.slice(begin, rows).collect()
+            yield without_empty(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
+    except pl.exceptions.PolarsError as error:
+        report.fail(Places(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
+
+
+def _text(
+    source: Source, layout: Layout, columns: Sequence[str], text: Collection[str], report: Report, block: int
+) -> Iterator[pl.DataFrame]:
+    assert isinstance(source.content, Path)
+    content = np.memmap(source.content, dtype=np.uint8, mode="r")
+    try:
+        sample = pl.read_csv(
+            source.content,
+            separator=layout.separator,
+            infer_schema=False,
+            new_columns=source.columns,
+            n_rows=SAMPLE,
+            glob=False,
+        )
+    except pl.exceptions.PolarsError:  # rows and fields have been counted: what is left are quotation marks
+        _fail_for_quotes(source.name, report)
+    numbers = [name for name in columns if name not in text and all_numbers(sample[name])]
+    before = 1  # rows of the file: the header is one
+    for piece, ends in _pieces(content, block):
+        blank = layout.blank[(layout.blank >= before) & (layout.blank < before + len(ends))] - before
+        lines = _without(piece, ends, blank).tobytes()  # polars leaves out some blank lines by itself, but not all
+        frame = _parse(lines, source.columns, columns, numbers, layout, report, source.name)
+        if frame.height != len(ends) - len(blank):
+            _fail_for_quotes(source.name, report)
+        before += len(ends)
+        yield without_empty(frame, strip=layout.spaces)
+
+
+def _parse(
+    piece: bytes,
+    names: Sequence[str],
+    columns: Sequence[str],
+    numbers: Collection[str],
+    layout: Layout,
+    report: Report,
+    name: str,
+) -> pl.DataFrame:
+    for wanted in (numbers, ()):  # where a number is none, all are read as words: who takes the column will name it
+        try:
+            return pl.read_csv(
+                piece,
+                has_header=False,
+                separator=layout.separator,
+                schema={column: pl.Float64 if column in wanted else pl.String for column in names},
+                columns=sorted(names.index(column) for column in columns),
+            ).select(columns)
+        except pl.exceptions.NoDataError:
+            return pl.DataFrame(schema={column: pl.Float64 if column in wanted else pl.String for column in columns})
+        except pl.exceptions.PolarsError:
+            continue
+    _fail_for_quotes(name, report)
+
+
+def _fail_for_quotes(name: str, report: Report) -> NoReturn:
+    text = 'a quotation mark (") that opens or closes nothing: tgnn data check says in which line'
+    report.fail(Places(name).finding("error", "wrong-quotes", text))
+
+
+def _without(piece: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The lines without some that are blank, which have one byte or two."""
+    if not len(rows):
+        return piece
+    kept = np.ones(len(piece), dtype=bool)
+    kept[ends[rows] - 1] = False
+    kept[ends[rows - 1] * (rows > 0)] = False  # where the line before ends
+    return piece[kept]
+
+
+def _pieces(content: np.ndarray, block: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The lines below the header, and where each row of them ends; cut where a line ends outside of quotation marks."""
+    start, size = int(np.argmax(content[: 1 << 22] == _END)) + 1, block
+    if content[start - 1] != _END:  # there is only the header
+        return
+    while start < len(content):
+        piece = np.asarray(content[start : start + size])
+        is_end, is_quote = piece == _END, piece == _QUOTE
+        if is_quote.any():
+            is_end &= np.cumsum(is_quote, dtype=np.int32) % 2 == 0
+        ends = np.flatnonzero(is_end)
+        last = start + size >= len(content)
+        if not len(ends) and not last:
+            size *= 2  # a line that is longer than a block
+            continue
+        ends += 1
+        if last and (not len(ends) or ends[-1] < len(piece)):  # the last line has no end
+            ends = np.append(ends, len(piece))
+        yield piece[: ends[-1]], ends
+        start, size = start + int(ends[-1]), block

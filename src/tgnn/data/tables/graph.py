@@ -1,0 +1,106 @@
+"""One graph in a folder of tables: ``nodes`` and ``edges``, or ``edges`` alone (docs/own_data.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch_geometric.data import Data
+
+from tgnn.data.readers.word_ids import keep_ids
+from tgnn.data.split_protocols import labelled
+from tgnn.data.splits import PARTS
+from tgnn.data.tables.edges import make_edges
+from tgnn.data.tables.ends import number_nodes
+from tgnn.data.tables.file import find
+from tgnn.data.tables.labels import read_labels, target_statistics
+from tgnn.data.tables.reading import Part, Reading
+from tgnn.data.tables.split import read_split
+from tgnn.data.validation.checks import isolated
+from tgnn.data.validation.report import Places, Report
+from tgnn.data.validation.value_checks import check_labels
+
+
+def read_table(
+    folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
+) -> tuple[Data, Report]:
+    r"""A graph from ``nodes.csv`` and ``edges.csv``, or Parquet; without ``nodes``, of the ids that the edges name.
+
+    Tables that cannot be used raise a :class:`~tgnn.data.validation.report.DataError` that lists all errors.
+
+    Args:
+        folder: Where the tables are, and ``schema.yaml`` if the names of columns do not tell what they are.
+        encoding: ``data.encoding`` of a graph that was read before: features and classes are then numbered as there.
+        schema: In place of ``schema.yaml``.
+
+    Shapes:
+        - ``x`` ``[N, F]`` dense or sparse CSR; ``edge_index`` ``[2, E]``; ``edge_weight`` ``[E]``; ``edge_attr``
+          ``[E, D]``; ``y`` ``[N]`` or ``[N, T]``; ``train_mask``, ``val_mask``, ``test_mask`` ``[N]``: what there is
+        - ``node_id`` ``[N]``: the ids as they were, a tensor or :class:`~tgnn.data.readers.word_ids.WordIds`
+        - ``encoding``: plain values, for JSON
+
+    Example:
+        >>> folder = getfixture("tmp_path")
+        >>> _ = (folder / "nodes.csv").write_text("id,age,label\nann,31,red\nbob,27,blue\ncarol,45,red\n")
+        >>> _ = (folder / "edges.csv").write_text("source,target\nann,bob\nbob,carol\n")
+        >>> data, report = read_table(folder)
+        >>> data.x.tolist(), data.edge_index.tolist(), data.y.tolist()
+        ([[31.0], [27.0], [45.0]], [[1, 0, 2, 1], [0, 1, 1, 2]], [1, 0, 1])
+        >>> data.node_id.tolist(), data.encoding["target"]["classes"]
+        (['ann', 'bob', 'carol'], ['blue', 'red'])
+    """
+    reading = Reading(folder, "table", encoding, schema)
+    if find(reading.folder, "graphs") is not None:
+        raise ValueError(f"{folder} has a table of graphs: read it with read_graph_tables")
+    nodes = reading.open("nodes", "nodes", labels=True) if find(reading.folder, "nodes") is not None else None
+    edges = reading.open("edges", "edges")
+    report = reading.report
+    ids, ends = number_nodes(nodes, edges, reading.schema, report)
+    edge_index, rows = make_edges(ends, len(ids), reading.schema, edges.table, edges.details(), report)
+    of_nodes = Places(unit="node") if nodes is None else nodes.places
+    report.add(*isolated(edge_index, len(ids), of_nodes))
+    details, edge_features = reading.edge_details(edges, rows)
+    data = Data(edge_index=torch.from_numpy(edge_index), num_nodes=len(ids), node_id=keep_ids(ids), **details)
+    features = target = None
+    if nodes is not None:
+        features = reading.features(nodes, "nodes")
+        target = _read_target(data, nodes, reading)
+    parts = {"edges": edges} | ({} if nodes is None else {"nodes": nodes})
+    data.encoding = reading.encoding(features, edge_features, target, parts)
+    data.x = None if features is None else features.matrix(data.encoding["sparse"])
+    if nodes is None or features is None:
+        report.add(of_nodes.finding("warning", "no-features", "the nodes have no features"))
+    else:
+        reading.check(data.x, features, nodes)
+    report.statistics = _statistics(data, edges)
+    report.raise_for_errors()
+    return data, report
+
+
+def _read_target(data: Data, nodes: Part, reading: Reading) -> dict[str, Any] | None:
+    """Puts ``y`` and the masks of the split into the data."""
+    target = has_label = None
+    known = None if reading.known is None else reading.known["target"]
+    if nodes.roles.labels:
+        data.y, target = read_labels(nodes.table, nodes.roles.labels, reading.schema, reading.report, known)
+        reading.report.add(*check_labels(data.y, nodes.places, target.get("classes")))
+        has_label = labelled(data.y)
+    if "split" in nodes.roles.of and reading.known is None:
+        split = read_split(nodes.table, nodes.roles.of["split"], has_label, reading.report)
+        if split is not None:
+            data.train_mask, data.val_mask, data.test_mask = split.masks()
+    return target
+
+
+def _statistics(data: Data, edges: Part) -> dict[str, Any]:
+    found = {"nodes": data.num_nodes, "rows of edges": edges.frame.height, "edges": data.num_edges}
+    if data.x is not None:
+        found |= {"features": data.x.size(1), "sparse": data.encoding["sparse"]}
+    if data.get("edge_attr") is not None:
+        found["edge features"] = data.edge_attr.size(1)
+    found |= target_statistics(data.encoding["target"], data.y)
+    if "train_mask" in data:
+        found |= {part: int(data[f"{part}_mask"].sum()) for part in PARTS}
+    return found

@@ -1,0 +1,297 @@
+"""Builds and loads the C++ kernels of this folder: on first use, against the torch that is installed.
+
+The library is kept in a folder of the user's (``TGNN_CACHE_DIR``, else the platform's cache folder), under a name
+made of everything that decides its code (the sources, the flags, torch, the CPU, the compiler) and of its own
+checksum. It is written under a temporary name and moved into place, so that no process ever sees half a file; a lock
+lets one process build while others wait. Whatever goes wrong, :func:`load` gives ``None`` after one line in the log,
+and torch serves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tgnn.utils.cache_dir import make_cache_dir
+
+logger = logging.getLogger("tgnn")
+
+_HERE = Path(__file__).parent
+_PARTS = 2
+_SOURCES = (_HERE / "kernels" / "cpu.cpp", *sorted((_HERE / "kernels").glob("*.h")))
+_TORCH = Path(torch.__file__).parent
+_BUILD_SECONDS = 300
+
+# Each is tried until one builds and loads. OpenMP is torch's own: it is used when compiling and not named when
+# linking, so that its symbols come from the runtime that torch has loaded. Without it the kernel runs on one thread.
+_PARALLEL = (["-fopenmp"], ["-fopenmp-simd"])
+
+
+class BuildUnavailableError(Exception):
+    """Why there is no native library; the text is for the user."""
+
+
+class Library:
+    """The loaded kernels; see ``kernels/cpu.cpp`` for what each function does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._functions = ctypes.CDLL(str(path))
+        # Arguments are passed as pointers, integers and None: tell ctypes that integers are 64 bits wide.
+        pointer, integer = ctypes.c_void_p, ctypes.c_int64
+        graph = [integer, pointer, pointer, pointer]
+        inputs = [pointer, pointer, pointer, integer, ctypes.c_int]
+        for suffix in ("f32", "f64"):
+            self._declare(f"tgnn_forward_{suffix}", [*inputs, *graph, integer, *[pointer] * 3])
+            self._declare(f"tgnn_sum_{suffix}", [pointer, pointer, integer, *graph, pointer])
+            self._declare(f"tgnn_backward_{suffix}", [*inputs, *graph, *graph, *[pointer] * 7])
+        for suffix in ("i32", "i64"):
+            self._declare(f"tgnn_group_{suffix}", [pointer, pointer, integer, integer, *[pointer] * 3])
+            sampling = [pointer, integer, pointer, integer, integer, *[ctypes.c_int] * 3]
+            self._declare(f"tgnn_sample_{suffix}", [*[pointer] * 3, integer, integer, *sampling, pointer])
+        self._declare("tgnn_sample_take", [pointer] * 4)
+
+    def _declare(self, name: str, arguments: list[type]) -> None:
+        function = getattr(self._functions, name)
+        function.argtypes = arguments
+        function.restype = ctypes.c_int
+
+    def call(self, name: str, *arguments: Tensor | int | None) -> None:
+        """Calls a kernel; tensors must be contiguous CPU tensors of the types that it expects."""
+        plain = [a.data_ptr() if isinstance(a, Tensor) else a for a in arguments]
+        if getattr(self._functions, name)(*plain) != 0:
+            raise MemoryError(f"not enough memory for the scratch space of {name}")
+
+    def group(self, key: Tensor, other: Tensor | None, num_groups: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Stable counting sort: ``ptr``, far ends and edge numbers by group. Keys must be below ``num_groups``."""
+        key = key.contiguous()
+        other = None if other is None else other.to(key.dtype).contiguous()
+        ptr = torch.empty(num_groups + 1, dtype=torch.int64, device=key.device)
+        sorted_other = torch.empty(key.numel(), dtype=torch.int32, device=key.device)
+        edge = torch.empty(key.numel(), dtype=torch.int64, device=key.device)
+        suffix = "i32" if key.dtype == torch.int32 else "i64"
+        self.call(f"tgnn_group_{suffix}", key, other, key.numel(), num_groups, ptr, sorted_other, edge)
+        return ptr, sorted_other, edge
+
+
+# ---- loading ---------------------------------------------------------------------------------------------------
+
+_lock = threading.RLock()
+_outcome: Library | BuildUnavailableError | None = None
+
+
+def load() -> Library | None:
+    """The kernels, built if they are not there yet; ``None`` (said once, in one line) where they cannot be had."""
+    global _outcome
+    if _outcome is None:
+        with _lock:
+            if _outcome is None:
+                try:
+                    _outcome = _find_or_build()
+                except (BuildUnavailableError, OSError, RuntimeError, ValueError) as reason:
+                    _outcome = BuildUnavailableError(str(reason))
+                    logger.warning("tgnn: the C++ kernels are not used, torch serves instead: %s", reason)
+    return _outcome if isinstance(_outcome, Library) else None
+
+
+def why_unavailable() -> str | None:
+    """The reason that :func:`load` gives ``None``, or ``None`` if it does not."""
+    load()
+    return str(_outcome) if isinstance(_outcome, BuildUnavailableError) else None
+
+
+def _new_lock_after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock_after_fork)
+
+
+def _find_or_build() -> Library:
+    if sys.platform not in ("linux", "darwin"):
+        raise BuildUnavailableError(f"they are built on Linux and macOS only, and this is {sys.platform}")
+    folder = _private_folder()
+    compiler = _compiler()
+    name = f"kernels-{_fingerprint()}-"
+    if compiler is not None:
+        name += f"{_compiler_fingerprint(compiler)}-"
+    # Without a compiler, a library that an earlier one has built is as good.
+    if library := _find(folder, name):
+        return library
+    if compiler is None:
+        raise BuildUnavailableError("no C++ compiler was found (install g++ or clang++, or set CXX)")
+    with _exclusive(folder):
+        return _find(folder, name) or _build(compiler, folder, name)
+
+
+def _find(folder: Path, name: str) -> Library | None:
+    """The first library of that name that is whole and that nobody else can have put there."""
+    for path in sorted(folder.glob(f"{name}*.so")):
+        with contextlib.suppress(OSError, AttributeError, BuildUnavailableError):
+            _refuse_if_others_can_write(path)
+            if path.stem.endswith(_digest(path)):  # a damaged library would crash the process, not raise
+                return Library(path)
+    return None
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _build(compiler: list[str], folder: Path, name: str) -> Library:
+    command, reason = " ".join(compiler), ""
+    logger.info("tgnn: building the C++ kernels, once, with %s", command)
+    for parallel in _PARALLEL:
+        try:
+            with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
+                made = _compile(compiler, parallel, Path(scratch))
+                made.chmod(0o700)
+                Library(made)  # loads, or this way of building it is of no use
+                path = folder / f"{name}{_digest(made)}.so"
+                os.replace(made, path)
+            return Library(path)
+        except subprocess.CalledProcessError as error:
+            reason = reason or f"{command} failed: {_first_error(error.stderr)}"
+        except subprocess.TimeoutExpired:
+            reason = reason or f"{command} did not finish within {_BUILD_SECONDS} seconds"
+        except (OSError, AttributeError) as error:
+            reason = reason or f"what {command} built in {folder} cannot be used: {error}"
+    raise BuildUnavailableError(reason)
+
+
+def _compile(compiler: list[str], parallel: list[str], scratch: Path) -> Path:
+    """Compiles the parts of ``cpu.cpp`` side by side, and links them."""
+
+    def run(command: list[str]) -> None:
+        subprocess.run(command, check=True, capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS)
+
+    library, objects = scratch / "kernels.so", [str(scratch / f"part{part}.o") for part in range(_PARTS)]
+    compile_part = [*compiler, *_flags(), *parallel, "-c", str(_SOURCES[0])]
+    with ThreadPoolExecutor(_PARTS) as pool:
+        parts = [pool.submit(run, [*compile_part, f"-DTGNN_PART={i}", "-o", name]) for i, name in enumerate(objects)]
+        for part in parts:
+            part.result()
+    run([*compiler, "-shared", *objects, "-o", str(library), *_link_flags()])
+    return library
+
+
+def _flags() -> list[str]:
+    apple_silicon = sys.platform == "darwin" and platform.machine() == "arm64"
+    flags = ["-O3", "-std=c++17", "-fPIC", "-DNDEBUG", "-fno-math-errno", "-DAT_PARALLEL_OPENMP=1"]
+    flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{_TORCH / 'include'}"]
+    flags += ["-mcpu=native" if apple_silicon else "-march=native"]
+    return flags + (["-mprefer-vector-width=512"] if platform.machine() == "x86_64" else [])
+
+
+def _link_flags() -> list[str]:
+    folder = _TORCH / "lib"
+    return [f"-L{folder}", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{folder}"] + (
+        ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
+    )
+
+
+def _first_error(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "it said nothing")
+
+
+# ---- what decides a library's name -----------------------------------------------------------------------------
+
+
+def _compiler() -> list[str] | None:
+    """The command, as ``CXX`` may have words of its own (``ccache g++``)."""
+    wanted = shlex.split(os.environ.get("CXX", ""))
+    for command in [wanted] if wanted else [["g++"], ["c++"], ["clang++"]]:
+        if found := shutil.which(command[0]):
+            return [found, *command[1:]]
+    return None
+
+
+def _fingerprint() -> str:
+    parts = [source.read_bytes() for source in _SOURCES]
+    parts += [repr((_flags(), _link_flags(), torch.__version__, torch.version.git_version)).encode(), _cpu()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
+
+
+def _compiler_fingerprint(compiler: list[str]) -> str:
+    real = Path(compiler[0]).resolve()
+    info = real.stat()
+    return hashlib.sha256(f"{real} {compiler[1:]} {info.st_size} {info.st_mtime_ns}".encode()).hexdigest()[:12]
+
+
+def _cpu() -> bytes:
+    """What ``-march=native`` depends on."""
+    with contextlib.suppress(OSError):
+        wanted = (b"model name", b"flags", b"Features", b"CPU part")
+        lines = {line for line in Path("/proc/cpuinfo").read_bytes().splitlines() if line.startswith(wanted)}
+        return b"\n".join(sorted(lines))
+    return repr((platform.machine(), platform.processor(), platform.release())).encode()
+
+
+# ---- the folder ------------------------------------------------------------------------------------------------
+
+
+def _private_folder() -> Path:
+    folder = make_cache_dir()
+    _refuse_if_others_can_write(folder)
+    folder = folder.resolve()
+    for parent in folder.parents:  # whoever can write there could put another folder in its place
+        info = parent.stat()
+        shared = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not info.st_mode & stat.S_ISVTX
+        if shared or info.st_uid not in (0, os.geteuid()):
+            raise BuildUnavailableError(
+                f"others can replace the cache folder {folder}, because they can write {parent}"
+            )
+    return folder
+
+
+def _refuse_if_others_can_write(path: Path) -> None:
+    """A library that somebody else could have put there is never loaded."""
+    try:
+        info = path.lstat()
+    except OSError as error:
+        raise BuildUnavailableError(f"{path}: {error}") from None
+    if stat.S_ISLNK(info.st_mode):
+        raise BuildUnavailableError(f"{path} is a link; remove it or set TGNN_CACHE_DIR")
+    if info.st_uid != os.geteuid():
+        raise BuildUnavailableError(f"{path} belongs to another user; set TGNN_CACHE_DIR to a folder of your own")
+    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise BuildUnavailableError(f"{path} is writable by others; run: chmod go-w {path}")
+
+
+@contextlib.contextmanager
+def _exclusive(folder: Path) -> Iterator[None]:
+    """One process builds, the others wait. Where locks do not work, all build: the move into place is atomic."""
+    import fcntl  # not on every platform that can import this module
+
+    try:
+        handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise BuildUnavailableError(
+            f"the cache folder {folder} cannot be written: {error} (set TGNN_CACHE_DIR)"
+        ) from None
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

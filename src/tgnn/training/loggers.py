@@ -1,0 +1,96 @@
+"""Other programs that watch a run: TensorBoard, MLflow, Weights & Biases. Each is an extra; one small protocol."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tgnn.training.config import Config, ConfigError
+
+
+class Tracker(Protocol):
+    """What the loop tells whoever watches."""
+
+    def log(self, epoch: int, values: Mapping[str, float]) -> None:
+        """The numbers of an epoch."""
+
+    def finish(self, metrics: Mapping[str, Any]) -> None:
+        """The end; ``metrics`` as in ``metrics.json``, empty if the run was stopped."""
+
+
+class TensorBoard:
+    """Event files in ``<run>/tensorboard``; look at them with ``tensorboard --logdir runs``."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self._writer = _need("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(folder / "tensorboard"))
+
+    def log(self, epoch: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, epoch)
+
+    def finish(self, metrics: Mapping[str, Any]) -> None:
+        if "test" in metrics:
+            self._writer.add_scalar("test", metrics["test"], metrics["epochs"])
+        self._writer.close()
+
+
+class MLflow:
+    """A run of the current MLflow experiment (``MLFLOW_TRACKING_URI``)."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self._mlflow = _need("mlflow", "mlflow")
+        self._mlflow.start_run(run_name=folder.name)
+        self._mlflow.log_params(_flat(config))
+
+    def log(self, epoch: int, values: Mapping[str, float]) -> None:
+        self._mlflow.log_metrics(dict(values), step=epoch)
+
+    def finish(self, metrics: Mapping[str, Any]) -> None:
+        if "test" in metrics:
+            self._mlflow.log_metric("test", metrics["test"])
+        self._mlflow.end_run("FINISHED" if metrics else "KILLED")
+
+
+class WeightsAndBiases:
+    """A run of the project ``tgnn`` (``WANDB_PROJECT``, ``WANDB_MODE=offline``)."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        import os
+
+        self._run = _need("wandb", "wandb").init(
+            project=os.environ.get("WANDB_PROJECT", "tgnn"), name=folder.name, dir=str(folder), config=_flat(config)
+        )
+
+    def log(self, epoch: int, values: Mapping[str, float]) -> None:
+        self._run.log(dict(values), step=epoch)
+
+    def finish(self, metrics: Mapping[str, Any]) -> None:
+        self._run.summary.update({key: value for key, value in metrics.items() if isinstance(value, (int, float))})
+        self._run.finish(exit_code=0 if metrics else 1)
+
+
+TRACKERS: dict[str, Callable[[Config, Path], Tracker]] = {
+    "tensorboard": TensorBoard,
+    "mlflow": MLflow,
+    "wandb": WeightsAndBiases,
+}
+
+
+def make_loggers(names: Sequence[str], config: Config, folder: Path) -> list[Tracker]:
+    """Those of the given names."""
+    return [TRACKERS[name](config, folder) for name in names]
+
+
+def _need(module: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ConfigError(f"train.track has {extra!r}, which is not installed: pip install 'tgnn[{extra}]'") from None
+
+
+def _flat(config: Config) -> dict[str, Any]:
+    """Every setting, as ``section.key``."""
+    plain = config.model_dump(mode="json")
+    return {f"{section}.{key}": value for section, fields in plain.items() for key, value in fields.items()}

@@ -1,0 +1,77 @@
+"""Where sampled training gets edges and rows from: a graph in memory, or whatever else can do this much."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from tgnn.data.on_disk import DiskGraph
+from tgnn.data.sampler import get_in_edges
+from tgnn.ops.graph import Grouping
+
+
+class Source(Protocol):
+    """One graph to sample from. Threads may ask several things of it at once."""
+
+    in_edges: Grouping
+    """Edges by destination."""
+    y: Tensor
+    """Target of each node."""
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Features of some nodes, dense."""
+
+    def beside(self, nodes: Tensor, edges: Tensor) -> dict[str, Tensor]:
+        """What else a model may read of some nodes and edges, by its name in ``Data``."""
+
+
+class InMemory:
+    """A graph that is in memory.
+
+    Args:
+        data: The graph; what is in it stays where it is.
+    """
+
+    def __init__(self, data: Data) -> None:
+        if data.x is None:
+            raise ValueError("sampled training needs features of nodes")
+        self._x: Tensor = data.x
+        self.y: Tensor = data.y
+        if self._x.layout == torch.sparse_csr:
+            if self._x.numel() >= 2**28:
+                raise ValueError("sampled training needs dense features, and these are too wide to be made dense")
+            self._x = self._x.to_dense()
+        self.in_edges = get_in_edges(data.edge_index, data.num_nodes)
+        more = {key: value for key, value in data.to_dict().items() if isinstance(value, Tensor)}
+        for key in ("x", "y", "edge_index"):
+            more.pop(key, None)
+        self._of_nodes = {key: value for key, value in more.items() if data.is_node_attr(key)}
+        self._of_edges = {key: value for key, value in more.items() if data.is_edge_attr(key)}
+
+    def rows(self, index: Tensor) -> Tensor:
+        return self._x[index]
+
+    def beside(self, nodes: Tensor, edges: Tensor) -> dict[str, Tensor]:
+        found = {key: value[nodes] for key, value in self._of_nodes.items()}
+        return found | {key: value[edges] for key, value in self._of_edges.items()}
+
+
+class OnDisk:
+    """A graph that stays in its files.
+
+    Args:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: DiskGraph) -> None:
+        assert graph.y is not None
+        self._graph, self.y, self.in_edges = graph, graph.y, graph.in_edges
+
+    def rows(self, index: Tensor) -> Tensor:
+        return self._graph.rows(index)
+
+    def beside(self, nodes: Tensor, edges: Tensor) -> dict[str, Tensor]:
+        return {}

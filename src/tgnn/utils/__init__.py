@@ -1,0 +1,1 @@
+"""Helpers that every package may use."""

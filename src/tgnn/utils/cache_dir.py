@@ -1,0 +1,29 @@
+"""The cache folder: compiled kernels, downloaded and prepared data sets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def cache_dir() -> Path:
+    """Return the cache folder: ``$TGNN_CACHE_DIR``, or the folder ``tgnn`` in the platform's cache folder."""
+    if chosen := os.environ.get("TGNN_CACHE_DIR"):
+        return Path(chosen).expanduser().absolute()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "tgnn"
+    standard = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (standard if standard.is_absolute() else Path.home() / ".cache") / "tgnn"
+
+
+def make_cache_dir() -> Path:
+    """Create the cache folder if it is missing, readable by this user only, and return it."""
+    folder = cache_dir()
+    try:
+        for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+            missing.mkdir(exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OSError(f"The cache folder {folder} cannot be created: {error}. Set TGNN_CACHE_DIR.") from None
+    return folder

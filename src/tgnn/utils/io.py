@@ -1,0 +1,58 @@
+"""Atomic files: a file is written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``, and move it to ``path`` if the block succeeds.
+
+    The temporary file is removed if the block fails. An ``OSError`` names ``path``, not the temporary file.
+
+    Args:
+        path: The file to create or replace.
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file atomically."""
+    with atomic_path(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file atomically. NaN and infinity become ``null``, so that every program can read it."""
+    write_text(path, json.dumps(without_nan(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def without_nan(value: Any) -> Any:
+    """Replace NaN and infinity by ``None`` in nested lists and dictionaries; JSON has no such numbers.
+
+    Example:
+        >>> without_nan({"a": [1.0, float("nan")]})
+        {'a': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: without_nan(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,167 @@
+"""``tgnn reproduce`` and ``tgnn models``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from tests import warm
+
+PART = ("table-1-citation", "--datasets", "karate", "--set", "train.epochs=3", "--set", "data.features=stored")
+
+
+def test_what_there_is(run):
+    code, text, _ = run("reproduce")
+    assert code == 0
+    for name in ("table-1-citation", "table-1-ogb", "table-2-graph", "table-3-ablation", "figure-rank", "table-tu"):
+        assert name in text
+    for name in ("table-efficiency", "table-pooling", "figure-mixing", "theorems", "figure-interactions"):
+        assert name in text
+
+
+def test_a_part_of_a_table(run, tmp_path):
+    place = ("--out", str(tmp_path / "out"))
+    code, text, said = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--jobs", "1", *place)
+    assert code == 0
+    assert "| gcn | 0." in text
+    assert said.startswith("0 of 4 runs done, 3 waiting; running: gcn on karate #0")
+    assert "4 of 4 runs done" in said
+    assert sorted(path.suffix for path in (tmp_path / "out").glob("table*")) == [".csv", ".json", ".md", ".tex"]
+    code, text, said = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--json", *place)
+    assert code == 0
+    found = json.loads(text)
+    assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
+    assert str(tmp_path) not in text
+    tests = [outcome["test"] for outcome in found["cells"][0]["runs"]]
+    assert found["cells"][0]["mean"] == pytest.approx(sum(tests) / 2)
+    assert [found["cells"][0][name] for name in ("interval", "p", "p_rows")] == [None, None, None]  # of two runs
+    assert found["cells"][0]["std"] is not None
+    assert found["notes"][-1] == "Splits: stratified (karate); runs of a seed have the same in every row."
+
+
+@pytest.mark.parametrize(
+    ("words", "lines", "last"),
+    [
+        (("theorems",), 9, "Theorem 3 on 100 random layers, 1 run"),
+        (("figure-interactions", "--models", "pna", "--largest", "8"), 8, "pna 8 on 8, 3 runs"),
+        (("table-1-citation", "--models", "tgnn", "--runs", "2"), 3, "tgnn on pubmed, 2 runs  (paper 0.908)"),
+    ],
+)
+def test_what_would_be_done(run, words, lines, last):
+    code, text, _ = run("reproduce", *words, "--dry-run")
+    assert code == 0
+    assert (len(text.splitlines()), text.splitlines()[-1]) == (lines, last)
+    code, text, _ = run("reproduce", *words, "--dry-run", "--json")
+    found = json.loads(text)
+    assert len(found) == lines
+    assert f"{found[-1]['row']} on {found[-1]['column']}, {found[-1]['runs']} run" in last
+    assert ("paper" in last) == (found[-1]["paper"] is not None)
+
+
+def test_a_cell_that_fails_is_shown_and_the_exit_code_says_so(run, tmp_path):
+    few = ("--models", "gat,gcn", "--runs", "1", "--jobs", "1", "--out", str(tmp_path))
+    code, text, said = run("reproduce", *PART, "--datasets", "karate,cora", "--offline", *few)
+    assert code == 1
+    assert text.count("cora could not be had") == 3  # in two cells, and in full below
+    assert "gcn on cora, gat on cora failed:" in text
+    assert said.count("Three ways out") == 1
+    assert "2 of 4 runs done, 2 failed" in said
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"), [("model.ranks=4", "did you mean model.rank?"), ("train.epoch=3", "epochs")]
+)
+def test_a_setting_that_cannot_be_is_refused_before_anything_runs(run, tmp_path, setting, said):
+    code, _, error = run("reproduce", *PART, "--models", "tgnn", "--set", setting, "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert said in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_smaller_part_leaves_the_rest(run, tmp_path):
+    place = ("--jobs", "1", "--out", str(tmp_path))
+    run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", *place)
+    code, text, _ = run("reproduce", *PART, "--models", "tgnn", "--runs", "1", *place, "--json")
+    assert code == 0
+    found = json.loads(text)
+    assert [(cell["row"], len(cell["runs"])) for cell in found["cells"]] == [("gcn", 2), ("tgnn", 2)]
+    assert [command.split("--models ")[1][:8] for command in found["command"].split("; ")] == ["gcn,tgnn", "tgnn --d"]
+
+
+def test_the_command_can_be_typed_again(run, tmp_path):
+    words = ("--set", "model.norm=null", "--set", f"data.root={tmp_path}", "--out", str(tmp_path / "out"))
+    code, text, error = run("reproduce", *PART, "--models", "gcn", "--runs", "1", *words, "--json")
+    assert code == 0, error
+    assert "--set model.norm=null" in json.loads(text)["command"]
+    assert str(tmp_path) not in json.loads(text)["command"]
+
+
+def test_a_place_that_cannot_be(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file/deeper"):
+        code, _, error = run("reproduce", *PART, "--models", "gcn", "--out", str(place))
+        assert code == 2
+        assert "is a file, and a run needs a folder" in " ".join(error.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("reproduce", "tabel-tu"), "did you mean table-tu"),
+        (("reproduce", "table-tu", "--models", "gni"), "there is no 'gni' in table-tu; it has gin, gmt, soppool, tgnn"),
+        (("reproduce", "table-tu", "--datasets", "mutga"), "did you mean mutag"),
+        (("reproduce", "table-tu", "--dry-run", "--set", "model.hidden_channels"), "is not KEY=VALUE"),
+        (
+            ("reproduce", "figure-interactions", "--models", "gcn"),
+            "no 'gcn' in figure-interactions; it has cp",
+        ),
+        (
+            ("reproduce", "table-tu", "--models", ""),
+            "its rows are gin, gmt, soppool, tgnn; its columns mutag, proteins",
+        ),
+        (("reproduce", "figure-rank", "--largest", "4", "--dry-run"), "its rows are tgnn 8, tgnn 16"),
+        (("reproduce", "figure-interactions", "--datasets", ""), "its columns 1, 2, 3"),
+        (("models", "gatt"), "there is no model 'gatt': did you mean gat?"),
+    ],
+)
+def test_mistakes(run, words, said):
+    code, _, error = run(*words)
+    assert code == 2
+    assert said in " ".join(error.replace("│", " ").split())
+
+
+def test_one_model(run):
+    code, text, _ = run("models", "gat")
+    assert code == 0
+    assert "arXiv:1710.10903" in text
+    assert "model.attention_dropout" in text
+    code, text, _ = run("models", "gcn", "--json")
+    found = json.loads(text)
+    assert found["year"] == 2017
+    assert found["tasks"] == ["node", "graph"]
+    assert found["search"]["node"]["optimizer.lr"]
+    assert found["settings"]["node"]["model.hidden_channels"] == 64  # of the default recipe
+
+
+def test_stopped_and_started_again(tmp_path):
+    """Ctrl-C in the middle, for real and to all processes: what was done is found again."""
+    epochs = ("--set", "train.epochs=800", "--set", "train.patience=800")
+    part = ("table-1-citation", "--datasets", "karate", "--set", "data.features=stored", *epochs)
+    words = ["reproduce", *part, "--models", "gcn", "--runs", "2", "--out", str(tmp_path)]
+    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
+    cells = tmp_path / "cells"
+    with warm.Process(warm.TGNN, *words, "--jobs", "2", environment=quiet) as process:
+        process.until(lambda: len(list(cells.glob("*/history.jsonl"))) == 2)
+        process.send_signal(signal.SIGINT, to_all=True)
+        assert process.wait() == 130, process.read("err")
+        assert "type the same line again" in process.read("err")
+    begun = {path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")}
+    again = warm.run(warm.TGNN, *words, "--jobs", "1", environment=quiet)
+    assert again.returncode == 0, again.stderr
+    assert begun == {
+        path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")
+    }  # gone on with, not begun anew
+    assert [len(path.read_text().splitlines()) for path in cells.glob("*/history.jsonl")] == [800, 800]

@@ -1,0 +1,388 @@
+"""``tgnn tune``, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests import warm
+from tgnn.models.ranges import search_space
+from tgnn.training.config import make_config
+
+pytest.importorskip("optuna")
+
+QUICK = (
+    "--model",
+    "gcn",
+    "--trials",
+    "5",
+    "--together",
+    "3",
+    "--splits",
+    "1",
+    "--jobs",
+    "1",
+    "--set",
+    "train.epochs=5",
+)
+
+
+def trials(folder: Path) -> list[dict[str, object]]:
+    found = json.loads((folder / "study.json").read_text())["trials"]
+    return [{key: value for key, value in trial.items() if key != "seconds"} for trial in found]
+
+
+def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=4,8")
+    assert code == 0, err
+    assert "5 of 5 trials done" in out
+    assert all(f"trial {number}: " in err for number in range(5))
+    assert "tgnn train --recipe runs/tune/karate-gcn/best.yaml --runs 10" in err
+    folder = tmp_path / "runs/tune/karate-gcn"
+    study = json.loads((folder / "study.json").read_text())
+    final = max(study["finals"], key=lambda trial: trial["score"])  # judged once more, on other splits
+    assert len(final["scores"]) == 3
+    count = len(study["finals"])
+    assert f"; 0 of {count} judged once more on other splits\n" in err  # beside the last trial: what comes now
+    assert err.count(", once more: ") == count
+    assert f"{count} judged once more on other splits, the best {final['score']:.4f} (trial {final['number']})" in out
+    best = next(t for t in study["trials"] if t["number"] == final["number"])
+
+    text = (folder / "best.yaml").read_text()
+    said = f"# On validation accuracy {final['score']:.4f}, mean over 3 splits: the best there of "
+    assert text.startswith(said)
+    assert (
+        f"the best of 5 trials on 1 split (where this one has {best['score']:.4f}) and the start. Split: stra" in text
+    )
+    command = "tgnn tune karate --model gcn --trials 5 --splits 1 --together 3 --search model.hidden_channels=4,8"
+    assert f"# Study karate-gcn, seed 0, trial {best['number']}: {command} --set train.epochs=5" in text
+
+    code, out, err = run("train", "--recipe", str(folder / "best.yaml"), "--dry-run", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found.pop("hash")
+    wanted = json.loads(json.dumps(study["config"]))
+    for key, value in best["values"].items():
+        section, _, field = key.partition(".")
+        wanted[section][field] = value
+    for config in (wanted, found):
+        config["data"].pop("root", None), config["data"].pop("offline", None)
+    assert found == wanted
+    make_config(found)
+
+    code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=4,8")  # again: it is done
+    assert code == 0
+    assert "going on with a study: 5 of 5 trials done" in err
+    assert "trial 0: " not in err
+    assert "once more: " not in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Python on Windows has no modules pty, fcntl and termios")
+def test_on_a_terminal_of_80_columns(tmp_path):
+    """A table that grows, and nothing that is cut: settings for which there is no room are left out."""
+    import fcntl
+    import os
+    import pty
+    import struct
+    import subprocess
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    words = ["tune", "karate", "--trials", "3", "--splits", "1", "--finals", "1", "--jobs", "1", "--set=train.epochs=2"]
+    environ = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tgnn", *words],
+        cwd=tmp_path,
+        stdout=theirs,
+        stderr=theirs,
+        env={**environ, "TERM": "xterm", "OMP_NUM_THREADS": "1"},
+    )
+    os.close(theirs)
+    seen = b""
+    try:
+        while block := os.read(ours, 65536):
+            seen += block
+    except OSError:  # Linux says so when the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait(60) == 0, seen
+    assert b"\x1b[?25l" in seen  # a live table hides the cursor
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode()).splitlines()
+    header, *rows = lines[len(lines) - 1 - next(n for n, line in enumerate(lines[::-1]) if line.startswith("trial ")) :]
+    assert header.split()[:2] == ["trial", "accuracy"]
+    assert len(header) <= 80
+    assert all(re.match(r"\d +0\.\d{4} ", row) for row in rows[:3]), rows
+    assert re.match(r"and \d+ more settings: tgnn report shows all", rows[3])
+    assert "…" not in "".join(lines)
+
+
+def test_two_studies_in_the_same_place(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for study in ("first", "second"):
+        code, _, err = run("tune", "karate", *QUICK, "--trials", "1", "--study", study)
+        assert code == 0, err
+    assert sorted(path.name for path in Path("runs/tune").iterdir()) == ["first", "second"]
+    code, _, err = run("tune", "karate", *QUICK, "--trials", "1", "--study", "second", "--out", "runs/tune/first")
+    assert code == 2
+    assert "has the study first" in err
+
+
+def test_a_final_that_fails_is_told(run, tmp_path, monkeypatch):
+    def score(config, tell):
+        if config.train.seed >= 1001 and config.model.hidden_channels == 8:  # a seed of the finals
+            raise ValueError("the loss became nan")
+        return config.model.hidden_channels / 100
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tgnn.tuning.work.validation_score", score)
+    code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=4,8")
+    assert code == 0, err
+    failed = json.loads(Path("runs/tune/karate-gcn/study.json").read_text())["finals"]
+    failed = [trial for trial in failed if trial["state"] == "failed"]
+    assert {trial["values"]["model.hidden_channels"] for trial in failed} == {8}
+    assert f"trial {failed[0]['number']}, once more: failed (the loss became nan)" in err
+    assert f"{len(failed)} failed when judged once more, the first trial {failed[0]['number']}: the loss" in err
+
+
+def test_a_recipe_goes_over_that_of_the_package(run, tmp_path):
+    """The packaged recipe of tgnn for cora sets ``optimizer.cp_lr``; the best of the search does not."""
+    from tgnn.training.recipes import recipe_for
+    from tgnn.tuning.outcome import write_all
+    from tgnn.tuning.plan import Plan
+    from tgnn.tuning.results import StudyResult, Trial
+
+    packaged = recipe_for("cora", "tgnn")
+    config = make_config({**packaged, "data": {**packaged.get("data", {}), "name": "cora"}})
+    plan = Plan(config, {"optimizer.cp_lr": (None, 0.3), "model.rank": (5,), "train.patience": (7,)})
+    values = {"optimizer.cp_lr": None, "model.rank": 5, "train.patience": 7}
+    names = ("cora-tgnn", "cora", "tgnn", "accuracy")
+    trial = Trial(0, "complete", values, 0.5, (0.5,))
+    write_all(StudyResult(*names, True, "per-class-quota", 1, [trial], 1, plan.space, {}), plan, tmp_path)
+    code, out, err = run("train", "--recipe", str(tmp_path / "best.yaml"), "--dry-run", "--json")
+    assert code == 0, err
+    wanted = plan.config_of(values).model_dump(mode="json")
+    wanted["train"] |= {"seed": 0, "threads": None}
+    assert {key: value for key, value in json.loads(out).items() if key != "hash"} == wanted
+
+
+def test_json_and_dry_run(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("tune", "karate", *QUICK, "--dry-run")
+    assert code == 0, err
+    assert "optimizer.lr" in out
+    assert "0.01" in out
+    assert "5 trials, each the mean validation score over 1 split\n" in out
+    code, out, err = run("tune", "karate", *QUICK, "--search", "optimizer.lr=", "--dry-run", "--json")
+    plan = json.loads(out)
+    assert "optimizer.lr" not in plan["space"]
+    assert plan["space"]["model.dropout"]
+    assert not (tmp_path / "runs").exists()
+    code, out, err = run("tune", "karate", *QUICK, "--out", "here", "--json")
+    assert code == 0
+    assert err == ""
+    found = json.loads(out)
+    assert found["recipe"] == "here/best.yaml"
+    assert len(found["study"]["trials"]) == 5
+    assert found["best"]["score"] == max(trial["score"] or 0 for trial in found["study"]["trials"])
+    assert str(tmp_path) not in out
+
+
+def test_fewer_trials_than_there_are(run, tmp_path):
+    words = ("tune", "karate", *QUICK, "--out", str(tmp_path))
+    assert run(*words)[0] == 0
+    before = (tmp_path / "best.yaml").read_bytes()
+    code, _, err = run(*words, "--trials", "2")
+    assert code == 2
+    assert "the study karate-gcn has 5 trials already, and --trials counts those, too: ask for 5" in err
+    assert (tmp_path / "best.yaml").read_bytes() == before
+
+
+def test_rows_are_scaled_only_where_nothing_is_negative(run, tmp_path):
+    for sign in (1, -1):
+        edges = "source,target\n" + "".join(f"{i},{(i + 1) % 20}\n" for i in range(20))
+        nodes = "id,a,b,label\n" + "".join(f"{i},{sign * (i % 5)}.5,1,{'xy'[i % 2]}\n" for i in range(20))
+        (tmp_path / "edges.csv").write_text(edges)
+        (tmp_path / "nodes.csv").write_text(nodes)
+        folder = tmp_path / "stored"
+        assert run("data", "convert", str(tmp_path), str(folder), "--force")[0] == 0
+        for data in (tmp_path, folder):
+            code, out, err = run("tune", "--data", str(data), "--dry-run", "--json")
+            assert code == 0, err
+            assert ("data.features" in json.loads(out)["space"]) == (sign > 0)
+
+
+def test_how_far_a_model_sees_is_not_searched_where_neighbours_are_sampled(run):
+    for words in (["--set", "train.num_neighbors=5,5,5,5"], ["--search", "train.num_neighbors=[5,5,5,5],[3,3,3,3]"]):
+        code, out, err = run("tune", "karate", "--model", "mixhop", *words, "--dry-run", "--json")
+        assert code == 0, err
+        assert not {"model.num_layers", "model.powers"} & set(json.loads(out)["space"])
+
+
+def test_decays_are_those_of_the_optimizer(run):
+    decays = {}
+    for name in ("adam", "adamw"):
+        code, out, err = run("tune", "karate", "--dry-run", "--json", f"--set=optimizer.name={name}")
+        assert code == 0, err
+        decays[name] = json.loads(out)["space"]["optimizer.weight_decay"]
+    assert max(decays["adam"]) == 0.005
+    assert {0.0, 0.2} < set(decays["adamw"])
+    assert not {0.0001, 0.001} & set(decays["adamw"])
+    both = ("tune", "karate", "--dry-run", "--search", "optimizer.name=adam,adamw")
+    code, out, err = run(*both)
+    assert code == 2
+    assert "--search optimizer.weight_decay=" in " ".join(err.replace("│", " ").split())
+    assert run(*both, "--search", "optimizer.weight_decay=0,0.1")[0] == 0
+
+
+def test_a_value_that_is_said_twice_is_tried_once(run):
+    code, out, err = run("tune", "karate", "--dry-run", "--json", "--search", "model.hidden_channels=8,4,8")
+    assert code == 0, err
+    assert json.loads(out)["space"]["model.hidden_channels"].count(8) == 1
+
+
+def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
+    from tests.cli.test_train import write_friends
+
+    monkeypatch.chdir(tmp_path)
+    write_friends(tmp_path / "friends")
+    (tmp_path / "mine.yaml").write_text("model: {hidden: 4}\n")
+    words = ("--data", "friends", "--recipe", "mine.yaml", "--set", "optimizer.grad_clip=null", "--out", "study")
+    code, _, err = run("tune", *words, *QUICK, "--study", "mine")
+    assert code == 0, err
+    study = json.loads((tmp_path / "study/study.json").read_text())
+    expected = "tgnn tune --data friends --model gcn --recipe mine.yaml --study mine --trials 5"
+    assert study["command"].startswith(expected)
+    assert study["command"].endswith("--set train.epochs=5 --set optimizer.grad_clip=null") or (
+        "--set optimizer.grad_clip=null --set train.epochs=5" in study["command"]
+    )
+    assert "friends" in yaml.safe_load((tmp_path / "study/best.yaml").read_text())["data"]["name"]
+
+
+MISTAKES = {
+    "an unknown data set": (["kora"], "did you mean cora"),
+    "an unknown model": (["karate", "--model", "tgn"], "did you mean tgnn"),
+    "an unknown setting": (["karate", "--search", "optimizer.lrr=1,2"], "did you mean optimizer.lr"),
+    "an unknown setting of the model": (["karate", "--search", "model.rnak=1,2"], "did you mean model.rank"),
+    "an unknown section": (["karate", "--search", "optimiser.lr=1,2"], "there is no setting 'optimiser.lr'"),
+    "a value that cannot be": (["karate", "--search", "optimizer.lr=0.1,-1"], "optimizer.lr is -1"),
+    "a choice that is none": (["karate", "--search", "model.factors=plain,fancy"], "fancy"),
+    "values that are none": (["karate", "--search", "optimizer.lr=[1"], "is not a list of values"),
+    "no values": (["karate", "--search", "optimizer.lr"], "is not KEY=A,B,C"),
+    "searched and set": (
+        ["karate", "--search", "optimizer.lr=0.1", "--set", "optimizer.lr=0.2"],
+        "optimizer.lr is searched and set",
+    ),
+    "searched twice": (
+        ["karate", "--search", "model.hidden_channels=16", "--search", "model.hidden_channels=24"],
+        "model.hidden_channels is there twice",
+    ),
+    "an unknown setting to be left alone": (
+        ["karate", "--search", "model.hiden="],
+        "did you mean model.hidden_channels?",
+    ),
+    "another optimizer than the recipe's": (["karate", "--search", "optimizer.name=adamw"], "say which to try"),
+    "the split": (["karate", "--search", "data.split=stratified"], "data.split cannot be searched"),
+    "seeds": (["karate", "--set", "train.seed=3"], "give --seed"),
+    "nothing to search": (
+        [
+            "karate",
+            "--model",
+            "mlp",
+            *(f"--search={key}=" for key in (*search_space("mlp", "node"), "data.features", "train.select_by")),
+        ],
+        "nothing is left to search",
+    ),
+    "two data sets": (["karate", "--data", "."], "give NAME or --data, not both"),
+    "no data": ([], "give a data set by name"),
+    "a bad address": (["karate", "--storage", "postgres://me:secret@host/x"], "give sqlite:///FILE or postgresql://"),
+    "nobody there": (["karate", "--storage", "postgresql://me:secret@127.0.0.1:9/x"], "cannot be opened"),
+    "depth of what is sampled": (
+        ["karate", "--set", "train.num_neighbors=[5,5]", "--search", "model.num_layers=2,3"],
+        "model.num_layers cannot be searched where neighbours are sampled",
+    ),
+    "depth while samples are searched": (
+        ["karate", "--search", "train.num_neighbors=[5,5],[3,3]", "--search", "model.num_layers=2,3"],
+        "model.num_layers cannot be searched where neighbours are sampled",
+    ),
+    "a device": (["karate", "--set", "train.device=cuda:7"], "train.device is 'cuda:7'"),
+    "batches": (["karate", "--set", "train.batch_size=3"], "needs train.num_neighbors"),
+    "a file for a folder": (["karate", "--out", "file"], "file"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_a_line_and_leaves_nothing_behind(run, tmp_path, monkeypatch, mistake):
+    words, message = MISTAKES[mistake]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    code, out, err = run("tune", *words)
+    assert code == 2, err
+    assert message in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
+    assert "secret" not in err
+    assert "Errno" not in err
+    assert out == ""
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["file"]
+
+
+def test_without_optuna(run, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "tgnn.tuning.study", raising=False)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    code, _, err = run("tune", "karate", *QUICK, "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert "error: tgnn tune needs optuna: pip install 'tgnn[tune]'" in err
+    assert run("tune", "karate", *QUICK, "--dry-run")[0] == 0
+
+
+def test_reasons_of_failures_are_told(run, tmp_path, monkeypatch):
+    from tgnn.tuning import work
+
+    def score(config, tell):
+        if config.model.hidden_channels != 64:
+            raise RuntimeError("hidden [b]eight[/b]")
+        return 0.5
+
+    monkeypatch.setattr(work, "validation_score", score)
+    code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=7,8,9", "--out", str(tmp_path))
+    assert code == 0, err
+    assert re.search(r"trial \d: failed \(hidden \[b\]eight\[/b\]\); \d of 5 trials done \(1 failed\)", err)
+    assert re.search(r"\d failed, the first trial \d: hidden \[b\]eight\[/b\]", err)
+
+
+def test_ctrl_c_stops_all_and_nothing_is_lost(run, tmp_path):
+    words = ["tune", "digits", *QUICK, "--finals", "0", "--set", "train.epochs=80", "--set", "train.patience=80"]
+    with warm.Process(warm.TGNN, *words, "--jobs", "2", "--out", str(tmp_path / "stopped")) as process:
+        process.until(lambda: re.search("^trial", process.read("err"), re.M) is not None)
+        process.send_signal(signal.SIGINT, to_all=True)
+        code, out, err = process.wait(), process.read("out"), process.read("err")
+    assert code == 130, err
+    assert "Traceback" not in err
+    assert "what was tried is kept: type the same line again to go on" in err
+    assert out == ""
+    with sqlite3.connect(tmp_path / "stopped/study.db") as database:
+        assert database.execute("select count(*) from tgnn_claims").fetchone() == (0,)
+    database.close()
+    before = trials(tmp_path / "stopped")
+    assert 0 < len(before) < 5
+    assert run(*words, "--out", str(tmp_path / "stopped"))[0] == 0
+    after = trials(tmp_path / "stopped")
+    assert [trial["number"] for trial in after] == list(range(5))
+    assert all(trial in after for trial in before)
+
+
+def test_data_without_features_are_told_before_any_trial(run, tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\nd,a\n")
+    (tmp_path / "nodes.csv").write_text("id,label\na,x\nb,y\nc,x\nd,y\n")
+    code, _, err = run("tune", "--data", str(tmp_path), "--out", str(tmp_path / "study"))
+    assert code == 2
+    assert "features" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "study").exists()

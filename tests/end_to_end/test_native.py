@@ -1,0 +1,214 @@
+"""Building and loading the kernels, and all the ways in which that goes wrong, each in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import warm
+from tgnn.ops import cpp_build
+from tgnn.utils.cache_dir import cache_dir
+
+if sys.platform not in ("linux", "darwin"):
+    pytest.skip("the kernels are built on Linux and macOS", allow_module_level=True)
+
+USE = """
+import torch
+from tgnn.ops import available_backends, neighbor_product
+z = torch.tensor([[2.0], [3.0], [5.0]], requires_grad=True)
+out = neighbor_product(z, torch.tensor([[0, 1, 2], [2, 2, 0]]), activation="tanh")
+out.sum().backward()
+assert abs(out.flatten().tolist()[1] - 0.7615942) < 1e-6
+neighbor_product(z, torch.tensor([[1, 0, 2], [2, 2, 0]]))
+print(available_backends()["cpp"])
+"""
+
+
+def use(
+    cache: Path, script: str = USE, cold: bool = False, **environment: str | None
+) -> subprocess.CompletedProcess[str]:
+    """Uses the operator in a new process with its own cache folder; ``None`` takes a variable away."""
+    variables = {**os.environ, "TGNN_CACHE_DIR": str(cache), **environment}
+    variables = {name: value for name, value in variables.items() if value is not None}
+    if cold:
+        words = [sys.executable, "-c", script]
+        return subprocess.run(words, env=variables, capture_output=True, text=True, timeout=300)
+    return warm.run(script, environment=variables)
+
+
+def says_once(run: subprocess.CompletedProcess[str], words: str) -> bool:
+    """The operator worked all the same, and one line said why the kernels did not serve."""
+    assert run.returncode == 0, run.stderr
+    lines = [line for line in run.stderr.splitlines() if line.strip()]
+    return len(lines) == 1 and "torch serves instead" in lines[0] and words in lines[0] and words in run.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder with the library in it."""
+    if cpp_build._compiler() is None:
+        pytest.skip("no C++ compiler")
+    cache = tmp_path_factory.mktemp("cache") / "tgnn"
+    run = use(cache)
+    assert run.stdout.strip() == "available", run.stderr
+    return cache
+
+
+@pytest.fixture
+def copier(built: Path, tmp_path: Path) -> Path:
+    """A quick compiler: it gives out what the real one has built, and notes with which words it was called."""
+    compiler = tmp_path / "c++"
+    (library,) = built.glob("*.so")
+    copy = f'for word; do case "$last" in -o) cp "{library}" "$word";; esac; last="$word"; done'
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/calls"\nsleep 0.1\n{copy}\n')
+    compiler.chmod(0o755)
+    return compiler
+
+
+def builds(compiler: Path) -> list[str]:
+    """The words of each build's last call."""
+    return [words for words in compiler.with_name("calls").read_text().splitlines() if "-shared" in words]
+
+
+def test_the_folder_is_the_users_alone(built):
+    assert stat.S_IMODE(built.stat().st_mode) == 0o700
+    (library,) = built.glob("*.so")
+    assert not library.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    assert sorted(path.name for path in built.iterdir()) == sorted([library.name, "lock"])  # nothing half made
+
+
+def test_a_built_library_is_used_without_a_compiler(built):
+    run = use(built, PATH="", CXX=None, cold=True)  # nor does importing say anything
+    assert run.stdout.strip() == "available", run.stderr
+    assert run.stderr == ""
+
+
+def test_no_compiler(tmp_path):
+    assert says_once(use(tmp_path / "cache", PATH="", CXX=None), "no C++ compiler was found")
+
+
+def test_a_broken_compiler(tmp_path):
+    compiler = tmp_path / "c++"
+    compiler.write_text("#!/bin/sh\necho 'error: out of luck' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    assert says_once(use(tmp_path / "cache", CXX=str(compiler)), "out of luck")
+    assert not list((tmp_path / "cache").glob("*.so"))
+
+
+def test_a_compiler_that_makes_nonsense(tmp_path):
+    compiler = tmp_path / "c++"
+    compiler.write_text('#!/bin/sh\nfor a; do case "$last" in -o) echo nonsense > "$a";; esac; last="$a"; done\n')
+    compiler.chmod(0o755)
+    assert says_once(use(tmp_path / "cache", CXX=str(compiler)), "cannot be used")
+    assert not list((tmp_path / "cache").glob("*.so"))
+
+
+def test_a_cache_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    assert says_once(use(tmp_path / "file" / "cache"), "cannot be made")
+
+
+def test_a_read_only_cache(tmp_path):
+    """A real read-only file system: even root cannot write there."""
+    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("unshare") is None:
+        cache = tmp_path / "cache"
+        cache.mkdir(mode=0o500)
+        if os.geteuid() == 0:
+            pytest.skip("root writes everywhere, and unshare is not here to make a read-only file system")
+        assert says_once(use(cache), "cannot be written")
+        return
+    mount = f"mount -t tmpfs -o ro,mode=700 none {tmp_path}"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode:
+        pytest.skip("this machine does not let us mount a read-only file system")
+    script = f"{mount} && exec {sys.executable} -c '{USE}'"
+    variables = {**os.environ, "TGNN_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script], env=variables, capture_output=True, text=True, timeout=300
+    )
+    assert says_once(run, "cannot be written")
+
+
+def test_a_folder_that_others_can_write_is_refused(copier, tmp_path):
+    cache = tmp_path / "cache"
+    use(cache, CXX=str(copier))
+    cache.chmod(0o777)
+    assert says_once(use(cache, CXX=str(copier)), "writable by others")
+    cache.chmod(0o700)
+    (library,) = cache.glob("*.so")
+    library.chmod(0o777)
+    run = use(cache, CXX=str(copier))  # a library that others can write is not loaded: it is built again
+    assert run.stdout.strip() == "available", run.stderr
+    assert len(builds(copier)) == 2
+    (library,) = (path for path in cache.glob("*.so") if not path.stat().st_mode & stat.S_IWOTH)
+
+
+def test_a_folder_of_another_user_is_refused(built, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    cache = tmp_path / "cache"
+    shutil.copytree(built, cache)
+    os.chown(cache, 12345, -1)
+    assert says_once(use(cache), "belongs to another user")
+
+
+def test_a_link_is_refused(built, tmp_path):
+    (tmp_path / "link").symlink_to(built)
+    assert says_once(use(tmp_path / "link"), "is a link")
+
+
+def test_a_folder_that_others_can_replace_is_refused(tmp_path):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert says_once(use(tmp_path / "open" / "cache"), "others can replace")
+
+
+def test_a_compiler_of_several_words(copier, tmp_path):
+    run = use(tmp_path / "cache", CXX=f"{copier} -g0")
+    assert (run.stdout.strip(), run.stderr) == ("available", "")
+    assert builds(copier)[0].startswith("-g0 ")
+
+
+def test_no_home(tmp_path):
+    script = "import pathlib\ndef none(): raise RuntimeError('no home')\npathlib.Path.home = none\n" + USE
+    assert says_once(use(tmp_path, script, TGNN_CACHE_DIR=None, XDG_CACHE_HOME=None), "no home")
+
+
+def test_a_damaged_library_is_built_again(copier, tmp_path):
+    cache = tmp_path / "cache"
+    use(cache, CXX=str(copier))
+    (library,) = cache.glob("*.so")
+    library.write_bytes(library.read_bytes()[:1000])
+    run = use(cache, CXX=str(copier))
+    assert run.stdout.strip() == "available", run.stderr
+    assert len(builds(copier)) == 2
+    assert len([path for path in cache.glob("*.so") if path.stat().st_size > 1000]) == 1
+
+
+def test_ten_processes_at_once(copier, tmp_path):
+    variables = {**os.environ, "TGNN_CACHE_DIR": str(tmp_path / "cache"), "CXX": str(copier), "OMP_NUM_THREADS": "1"}
+    with contextlib.ExitStack() as all_of_them:
+        runs = [all_of_them.enter_context(warm.Process(USE, environment=variables)) for _ in range(10)]
+        for run in runs:
+            assert (run.wait(), run.read("out").strip(), run.read("err")) == (0, "available", "")
+    assert len(builds(copier)) == 1
+    assert len(list((tmp_path / "cache").glob("*.so"))) == 1
+    assert not list((tmp_path / "cache").glob("build-*"))
+
+
+def test_threads_of_torch_are_used(built):
+    """One pool: the kernel's OpenMP runtime is the one that torch has loaded."""
+    if sys.platform != "linux":
+        pytest.skip("reads /proc")
+    script = USE + "\nprint({line.split()[-1] for line in open('/proc/self/maps') if 'gomp' in line or 'iomp' in line})"
+    runtimes = eval(use(built, script, cold=True).stdout.splitlines()[-1])
+    assert len([path for path in runtimes if "torch" in path]) == 1
+    for path in cache_dir().glob("*.so"):
+        needed = subprocess.run(["readelf", "-d", path], capture_output=True, text=True).stdout
+        assert "gomp" not in needed

@@ -1,0 +1,104 @@
+"""Ctrl-C and polite kills reach every process of a terminal at once: all stop soon, and all have saved."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import warm
+from tgnn.training.checkpoint import read_tensors
+from tgnn.training.history import read_history
+from tgnn.training.interrupts import catch_interrupts
+
+FOREVER = ("--set", "train.epochs=1000000", "--set", "train.patience=1000000")
+WAYS = {
+    "reproduce": ("reproduce", "table-1-citation", "--datasets", "karate", "--models", "gcn,tgnn", "--runs", "2"),
+    "train": ("train", "karate", "--model", "gcn", "--runs", "4"),
+}
+
+
+def start(way: str, folder: Path) -> warm.Process:
+    words = [*WAYS[way], *FOREVER, "--jobs", "2", "--out", str(folder)]
+    return warm.Process(warm.TGNN, *words, environment=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+def stop(process: warm.Process, number: int, ready: Callable[[], bool]) -> None:
+    """Signals all as soon as they are ready."""
+    process.until(ready)
+    process.send_signal(number, to_all=True)
+    code, said = process.wait(60), process.read("err")
+    assert "Traceback" not in said
+    assert "stopped;" in said
+    assert "killed" not in said
+    assert code == 130
+
+
+@pytest.mark.parametrize(
+    ("way", "number"), [("reproduce", signal.SIGINT), ("reproduce", signal.SIGTERM), ("train", signal.SIGINT)]
+)
+def test_all_runs_are_saved(way, number, tmp_path):
+    def both_learn() -> bool:
+        return sum(len(read_history(path.parent)) > 2 for path in tmp_path.rglob("history.jsonl")) == 2
+
+    with start(way, tmp_path) as process:
+        stop(process, number, both_learn)
+    begun = [path.parent for path in tmp_path.rglob("history.jsonl")]
+    assert len(begun) == 2
+    for folder in begun:
+        assert read_tensors(folder / "checkpoint.safetensors")[1]["epoch"] == len(read_history(folder))
+
+
+def test_while_the_command_itself_is_imported():
+    script = (
+        "import sys\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from tgnn.__main__ import main\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sees in /proc, which only Linux has, when workers have begun")
+@pytest.mark.parametrize("wait", [0.0, 1.5])
+def test_while_workers_still_import(wait, tmp_path):
+    seen: list[float] = []
+
+    def workers() -> bool:
+        text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        found = [pid for pid in text.split() if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        seen.extend([time.monotonic()] if found else [])
+        return bool(seen) and time.monotonic() - seen[0] >= wait
+
+    with start("reproduce", tmp_path) as process:
+        stop(process, signal.SIGINT, workers)
+
+
+def test_once_more_is_not_twice():
+    """Programs that start others hand a signal on, so that it comes two times at once; kills are polite for ever."""
+    with catch_interrupts() as asked:
+        for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGTERM):
+            signal.raise_signal(number)
+        assert asked.is_set()
+        with catch_interrupts() as inner:
+            assert inner.is_set()
+    with catch_interrupts() as asked:
+        assert not asked.is_set()
+
+
+def test_ctrl_c_again_stops_at_once(monkeypatch):
+    monkeypatch.setattr("tgnn.training.interrupts._SAME", -1.0)
+    with catch_interrupts():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)

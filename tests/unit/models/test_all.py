@@ -1,0 +1,165 @@
+"""What every model by name must do."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import degree
+
+from tgnn.models import MODELS, build_model
+from tgnn.models.data_shape import DataShape
+
+NODE = [name for name, model in MODELS.items() if model.node is not None]
+GRAPH = [name for name, model in MODELS.items() if model.graph is not None]
+LOOK = 20  # steps from one look at what was learned to the next
+HIDDEN = 20  # divides by the heads, towers and dimensions that models have by default
+EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
+
+
+def small(settings: dict[str, object], name: str) -> dict[str, object]:
+    """The same, with numbers that fit a small width."""
+    return {"heads": 4} | settings if name.partition("+")[0] == "gat" else settings
+
+
+def make(
+    name: str,
+    level: str,
+    features: int | tuple[int, ...] = 6,
+    edges: object = None,
+    outputs: int = 3,
+    degrees: tuple[int, ...] = (1, 1, 5, 1),
+) -> torch.nn.Module:
+    torch.manual_seed(0)
+    shape = DataShape(level, features, edges, outputs, nodes=8 if level == "node" else None, degrees=degrees)  # type: ignore[arg-type]
+    return build_model(name, shape, HIDDEN, 2, 0.0, small({}, name))
+
+
+def one_graph(nodes: int = 8, edges: Tensor = EDGES, features: int = 6) -> Data:
+    """Nodes 6 and 7 have no neighbour."""
+    generator = torch.Generator().manual_seed(1)
+    return Data(torch.randn(nodes, features, generator=generator), edges, num_nodes=nodes)
+
+
+def graphs(sizes: tuple[int, ...] = (5, 3, 6, 4), features: int = 6) -> Batch:
+    """Paths of some nodes, with a triangle at one end where there are four: the first eigenvalue above 0 is simple."""
+    generator = torch.Generator().manual_seed(4)
+    parts = []
+    for size in sizes:
+        path = torch.stack([torch.arange(size - 1), torch.arange(1, size)])
+        path = torch.cat([path, torch.tensor([[0], [2]])], 1) if size > 3 else path
+        both = torch.cat([path, path.flip(0)], 1)
+        parts.append(Data(torch.randn(size, features, generator=generator), both, num_nodes=size))
+    return Batch.from_data_list(parts)
+
+
+def learn(model: torch.nn.Module, data: Data, y: Tensor, steps: int, lr: float = 0.01) -> float:
+    """Trains, until all is right at three looks in a row, and gives the share that is right."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    looks: list[float] = []
+    while len(looks) < steps // LOOK and looks[-3:] != [1, 1, 1]:
+        train(model, optimizer, data, y)
+        model.eval()
+        with torch.no_grad():
+            looks.append(float((model(data).argmax(1) == y).float().mean()))
+    return looks[-1]
+
+
+def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, data: Data, y: Tensor) -> None:
+    for _ in range(LOOK):
+        model.train()
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(data), y)
+        extra = getattr(model, "extra_loss", None)
+        (loss if extra is None else loss + extra).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("name", NODE)
+def test_nodes_are_learned_by_heart(name):
+    same = 1  # nodes 4 and 5 are neighbours of each other and of no other: many models cannot tell them apart
+    assert learn(make(name, "node"), one_graph(), torch.tensor([0, 0, 2, 2, same, same, 0, 1]), 300) == 1
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_graphs_are_learned_by_heart(name):
+    assert learn(make(name, "graph"), graphs(), torch.tensor([0, 1, 2, 0]), 300) == 1
+
+
+@pytest.mark.parametrize("name", NODE)
+@pytest.mark.parametrize("edges", [EDGES, EDGES[:, :0]])
+def test_nodes_without_neighbours(name, edges):
+    data = one_graph(edges=edges)
+    degrees = torch.bincount(degree(edges[1], 8, torch.long))
+    model = make(name, "node", degrees=tuple(degrees.tolist()))
+    out = model(data)
+    out.sum().backward()
+    assert out.shape == (8, 3)
+    assert bool(out.isfinite().all())
+    assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("name", GRAPH)
+@pytest.mark.parametrize("sizes", [(1,), (1, 4, 1), (1, 1)])
+def test_graphs_of_one_node(name, sizes):
+    model = make(name, "graph").eval()  # normalization over a batch of one row has no variance to learn from
+    out = model(graphs(sizes))
+    out.sum().backward()
+    assert out.shape == (len(sizes), 3)
+    assert bool(out.isfinite().all())
+    assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_graphs_without_edges(name):
+    model = make(name, "graph", degrees=(3,))
+    out = model(graphs((1, 1, 1)))
+    out.sum().backward()
+    assert bool(out.isfinite().all())
+    assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_a_graph_does_not_see_the_others(name):
+    model = make(name, "graph").eval()
+    alone = torch.cat([model(graphs((5, 3, 6, 4)[:number]))[-1:] for number in range(1, 5)])
+    torch.testing.assert_close(model(graphs()), alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_the_order_of_nodes_does_not_matter(name):
+    model, data = make(name, "graph").eval(), graphs((6,))
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    place = torch.empty_like(order)
+    place[order] = torch.arange(6)
+    other = Batch.from_data_list([Data(data.x[order], place[data.edge_index], num_nodes=6)])
+    torch.testing.assert_close(model(other), model(data), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in GRAPH if "edge features" in (*MODELS[n].graph_uses, *MODELS[n].needs)])
+@pytest.mark.parametrize("edges", [4, (4,)])
+def test_edge_features_are_used(name, edges):
+    model, data = make(name, "graph", edges=edges).eval(), graphs()
+    count = data.edge_index.size(1)
+    out = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        data.edge_attr = torch.randn(count, 4) if edges == 4 else torch.randint(4, (count, 1))
+        out.append(model(data))
+    assert bool((out[0] - out[1]).abs().max() > 1e-4)
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_categories_of_atoms(name):
+    data = graphs()
+    data.x = torch.randint(5, (data.num_nodes, 2), generator=torch.Generator().manual_seed(0))
+    assert make(name, "graph", features=(5, 5))(data).shape == (4, 3)
+
+
+@pytest.mark.parametrize("name", NODE)
+def test_sparse_features_give_the_same(name):
+    model, data = make(name, "node").eval(), one_graph()
+    dense = model(data)
+    data.x = data.x.to_sparse_csr()
+    torch.testing.assert_close(model(data), dense, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,396 @@
+"""Models of nodes: their equations, computed densely; their walks; their sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
+from torch_geometric.nn import APPNP, MixHopConv
+from torch_geometric.nn.models import GCN, GIN, GraphSAGE
+
+from tgnn.models import MODELS, build_model, h2gcn
+from tgnn.models.appnp import PersonalizedPageRank
+from tgnn.models.data_shape import DataShape
+from tgnn.models.gin import SummingGIN
+from tgnn.models.gprgnn import GeneralizedPageRank
+from tgnn.models.mixhop import MapFirst
+from tgnn.models.node2vec import random_walk
+from tgnn.models.propagation import PropagatingGCN, propagate
+from tgnn.nn.linear import FeatureLinear
+from tgnn.training.recipes import recipe_for
+
+NODE = [name for name, model in MODELS.items() if model.node is not None]
+CORA = DataShape("node", 1433, None, 7, nodes=2708, degrees=(0, 1, 1))
+
+
+def random_graph(seed: int, nodes: int = 12, share: float = 0.2, directed: bool = False) -> tuple[Data, Tensor]:
+    """Some features and edges, and the same edges as a matrix, ``[to, from]``; the last two nodes have no neighbour."""
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.rand(nodes, nodes, generator=generator) < share
+    matrix = matrix if directed else matrix | matrix.T
+    matrix.fill_diagonal_(False)
+    matrix[-2:], matrix[:, -2:] = False, False
+    edges = matrix.nonzero().T.flip(0)
+    order = torch.randperm(edges.size(1), generator=generator)
+    return Data(torch.randn(nodes, 6, generator=generator), edges[:, order], num_nodes=nodes), matrix
+
+
+def by_degrees(matrix: Tensor) -> Tensor:
+    """``D^-1/2 A D^-1/2``, with zeros where there is no degree."""
+    matrix = matrix.double()
+    root = torch.diag(torch.tensor([d**-0.5 if d > 0 else 0.0 for d in matrix.sum(1).tolist()], dtype=torch.double))
+    return root @ matrix @ root
+
+
+def make(name: str, **settings: object) -> torch.nn.Module:
+    torch.manual_seed(0)
+    layers = settings.pop("num_layers", 2)
+    return build_model(name, DataShape("node", 6, None, 3, nodes=12), 5, layers, 0.0, settings).eval()  # type: ignore[arg-type]
+
+
+# ---- equations -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_h2gcn_is_what_its_equations_say(seed, rounds):
+    data, one = random_graph(seed)
+    model = make("h2gcn", layers=rounds)
+    two = ((one.double() @ one.double()) > 0) & ~one & ~torch.eye(12, dtype=torch.bool)
+    rows = [(data.x.double() @ model.gnn.embed.weight.double()).clamp(min=0)]
+    for _ in range(rounds):
+        rows.append(torch.cat([by_degrees(one) @ rows[-1], by_degrees(two) @ rows[-1]], dim=1))
+    wanted = torch.cat(rows, dim=1) @ model.gnn.last.weight.double().T
+    torch.testing.assert_close(model(data).double(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_h2gcn_sees_neither_loops_nor_edges_given_twice():
+    data, _ = random_graph(0)
+    model = make("h2gcn")
+    wanted = model(data)
+    loops = torch.arange(12).expand(2, -1)
+    data.edge_index = torch.cat([data.edge_index, loops, data.edge_index], dim=1)
+    torch.testing.assert_close(model(data), wanted)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_hops_follow_the_edges(seed):
+    data, one = random_graph(seed, directed=True)
+    two = ((one.double() @ one.double()) > 0) & ~one & ~torch.eye(12, dtype=torch.bool)
+    for (edges, weight), matrix in zip(h2gcn.two_hops(data.edge_index, 12), (one, two)):
+        found = torch.zeros(12, 12)
+        found[edges[1], edges[0]] = weight
+        degrees = matrix.sum(1).clamp(min=1)
+        torch.testing.assert_close(found, matrix / (degrees[:, None] * degrees).sqrt())
+
+
+def test_h2gcn_says_that_a_graph_has_too_many_paths(monkeypatch):
+    monkeypatch.setattr(h2gcn, "_MOST_PATHS", 3)
+    with pytest.raises(ValueError, match="paths of two edges, more than 3: mixhop, gprgnn or appnp"):
+        make("h2gcn")(random_graph(0)[0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("steps", [0, 1, 10])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gprgnn_is_what_its_equation_says(seed, steps, weighted):
+    data, matrix = random_graph(seed)
+    model = make("gprgnn", steps=steps, start="random")
+    values = matrix.double()
+    if weighted:
+        data.edge_weight = torch.rand(data.edge_index.size(1), generator=torch.Generator().manual_seed(seed))
+        values[data.edge_index[1], data.edge_index[0]] = data.edge_weight.double()
+    first, second = model.gnn.mlp.lins
+    h = (data.x.double() @ first.weight.double() + first.bias.double()).clamp(min=0)
+    h = h @ second.weight.double().T + second.bias.double()
+    step = by_degrees(values + torch.eye(12))
+    gammas = model.gnn.propagation.gamma.tolist()
+    wanted = sum(gamma * torch.linalg.matrix_power(step, k) @ h for k, gamma in enumerate(gammas))
+    torch.testing.assert_close(model(data).double(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_gprgnn_starts_as_asked():
+    assert GeneralizedPageRank(3, 0.1).gamma.tolist() == pytest.approx([0.1, 0.09, 0.081, 0.729])
+    assert GeneralizedPageRank(2, 0.5, "nppr").gamma.tolist() == pytest.approx([4 / 7, 2 / 7, 1 / 7])
+    assert GeneralizedPageRank(3, 0.1, "sgc").gamma.tolist() == [0, 0, 0, 1]
+    assert float(GeneralizedPageRank(9, 0.1, "random").gamma.detach().abs().sum()) == pytest.approx(1)
+
+
+def test_gprgnn_begins_as_appnp():
+    data, _ = random_graph(3)
+    one, other = make("gprgnn", alpha=0.2), make("appnp", alpha=0.2)
+    other.gnn.mlp.load_state_dict(one.gnn.mlp.state_dict())
+    torch.testing.assert_close(one(data), other(data), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("powers", [[0, 1, 2], [1, 3], [0], [2]])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_mixhop_maps_first_and_gives_the_same_as_pyg(powers, weighted):
+    data, _ = random_graph(1)
+    weight = torch.rand(data.edge_index.size(1)) if weighted else None
+    ours, pyg = MapFirst(6, 4, powers), MixHopConv(6, 4, powers)
+    pyg.load_state_dict(ours.state_dict())
+    wanted = pyg(data.x, data.edge_index, weight)
+    torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("ours", "pyg"), [(PropagatingGCN(6, 5, 2, 3), GCN(6, 5, 2, 3)), (PersonalizedPageRank(4, 0.2), APPNP(4, 0.2))]
+)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("explained", [False, True])
+def test_steps_are_those_of_pyg(ours, pyg, weighted, explained):
+    data, _ = random_graph(3, directed=True)
+    weight = torch.rand(data.edge_index.size(1)) if weighted else None
+    pyg.load_state_dict(ours.state_dict())
+    for model in (ours, pyg):
+        clear_masks(model)
+        if explained:  # messages are masked, one by one
+            set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
+    wanted = pyg(data.x, data.edge_index, weight)
+    torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"aggr": "mean"}, {"aggr": "max"}, {"flow": "target_to_source"}])
+@pytest.mark.parametrize("explained", [False, True])
+def test_sums_of_gin_are_those_of_pyg(settings, explained):
+    data, _ = random_graph(3, directed=True)
+    ours, pyg = (kind(6, 5, 2, 3, train_eps=True, **settings).double() for kind in (SummingGIN, GIN))
+    with torch.no_grad():
+        ours.convs[0].eps.fill_(0.3)
+    pyg.load_state_dict(ours.state_dict())
+    grads = []
+    for model in (ours, pyg):
+        if explained:
+            set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
+        x = data.x.double().requires_grad_()
+        out = model(x, data.edge_index)
+        grads.append((out, *torch.autograd.grad(out.square().sum(), [x, model.convs[0].eps])))
+    torch.testing.assert_close(*grads)
+
+
+def test_a_hook_sees_messages():
+    data, _ = random_graph(3)
+    model, seen = PropagatingGCN(6, 5, 1, 3), []
+    model.convs[0].register_message_forward_hook(lambda layer, inputs, output: seen.append(output.shape))
+    model(data.x, data.edge_index)
+    assert seen
+
+
+def test_weights_of_edges_that_are_learned_have_gradients_every_time():
+    data, _ = random_graph(4)
+    first = torch.rand(data.edge_index.size(1))
+    propagate(data.x, data.edge_index, first)  # cached_on without a gradient
+    weight, other = (torch.nn.Parameter(w) for w in (first, first.clone()))
+    pyg = APPNP(1, 0.0)
+    for _ in range(2):
+        propagate(data.x, data.edge_index, weight).square().sum().backward()
+        pyg(data.x, data.edge_index, other).square().sum().backward()
+    torch.testing.assert_close(weight.grad, other.grad)
+
+
+def test_degrees_are_counted_in_float32_for_half_precision():
+    edges = torch.stack([torch.arange(1, 3001), torch.zeros(3000, dtype=torch.int64)])
+    h = torch.ones(3001, 1)
+    wanted = propagate(h, edges)[0]
+    torch.testing.assert_close(propagate(h.bfloat16(), edges)[0].float(), wanted, rtol=2e-3, atol=0)  # .005 off else
+
+
+def test_steps_are_compiled_in_one_graph():
+    data, _ = random_graph(3)
+    step = torch.compile(PropagatingGCN(6, 5, 2, 3), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(step(data.x, data.edge_index), step._orig_mod(data.x, data.edge_index))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"aggr": "mean"}, {"add_self_loops": False}, {"flow": "target_to_source"}, {"improved": True}]
+)
+def test_gcn_of_unusual_settings_is_pygs(settings):
+    data, _ = random_graph(3, directed=True)
+    ours, pyg = PropagatingGCN(6, 5, 2, 3, **settings), GCN(6, 5, 2, 3, **settings)
+    pyg.load_state_dict(ours.state_dict())
+    torch.testing.assert_close(ours(data.x, data.edge_index), pyg(data.x, data.edge_index))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "sum"])
+def test_graphsage_maps_first_and_gives_the_same_as_pyg(pooling):
+    data, _ = random_graph(0, directed=True)
+    ours, pyg = make("graphsage", pooling=pooling), GraphSAGE(6, 5, 2, 3, aggr=pooling)
+    with torch.no_grad():
+        for mine, other in zip(ours.gnn.convs, pyg.convs):
+            for name in ("lin_l", "lin_r"):
+                weight = getattr(mine, name).weight
+                getattr(other, name).weight.copy_(
+                    weight.T if isinstance(getattr(mine, name), FeatureLinear) else weight
+                )
+            other.lin_l.bias.copy_(mine.bias)
+    torch.testing.assert_close(ours(data), pyg(data.x, data.edge_index), rtol=1e-4, atol=1e-5)
+
+
+def test_gcn2_without_a_first_map_takes_sparse_features():
+    data, _ = random_graph(2)
+    model = build_model("gcn2", DataShape("node", 6, None, 3), 6, 2, 0.0, {}).eval()
+    dense = model(data)
+    data.x = data.x.to_sparse_csr()
+    torch.testing.assert_close(model(data), dense)
+
+
+@pytest.mark.parametrize("edges", [4, (4,)])
+def test_deepergcn_uses_the_features_of_edges(edges):
+    data, _ = random_graph(0)
+    model = build_model("deepergcn", DataShape("node", 6, edges, 3), 5, 3, 0.0, {}).eval()
+    out = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        count = data.edge_index.size(1)
+        data.edge_attr = torch.randn(count, 4) if edges == 4 else torch.randint(4, (count, 1))
+        out.append(model(data))
+    changed = (out[0] - out[1]).abs().amax(1) > 1e-4
+    assert changed[:-2].any()
+    assert not changed[-2:].any()  # they have no edges
+
+
+# ---- walks -----------------------------------------------------------------------------------------------------
+
+
+def rows_of(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Edges from each node, of a matrix ``[from, to]``."""
+    return torch.nn.functional.pad(matrix.sum(1).cumsum(0), (1, 0)), matrix.nonzero()[:, 1]
+
+
+@pytest.mark.parametrize(("p", "q"), [(1, 1), (0.25, 4), (4, 0.25)])
+@pytest.mark.parametrize("directed", [False, True])
+def test_walks_go_along_edges_and_stay_where_there_are_none(p, q, directed):
+    _, matrix = random_graph(0, directed=directed)
+    walk = random_walk(*rows_of(matrix), torch.arange(12).repeat(20), 15, p, q)
+    assert walk.shape == (240, 16)
+    here, there = walk[:, :-1].reshape(-1), walk[:, 1:].reshape(-1)
+    stays = ~matrix.any(1)[here]
+    assert bool(matrix[here, there][~stays].all())
+    assert torch.equal(here[stays], there[stays])
+    assert bool((walk[walk[:, 0] >= 10] >= 10).all())
+
+
+@pytest.mark.parametrize(("p", "q"), [(1, 1), (0.25, 4), (4, 0.25), (0.1, 1)])
+def test_steps_are_as_likely_as_the_paper_says(p, q):
+    """0 and 1 and 2 are a triangle, 3 and 4 hang on 1: from 0 over 1, every kind of step is there."""
+    matrix = torch.zeros(5, 5, dtype=torch.bool)
+    for one, other in ((0, 1), (0, 2), (1, 2), (1, 3), (1, 4)):
+        matrix[one, other] = matrix[other, one] = True
+    torch.manual_seed(0)
+    walk = random_walk(*rows_of(matrix), torch.zeros(40_000, dtype=torch.long), 2, p, q)
+    ends = walk[walk[:, 1] == 1, 2]
+    share = torch.bincount(ends, minlength=5) / len(ends)
+    bias = torch.tensor([1 / p, 0, 1, 1 / q, 1 / q])
+    torch.testing.assert_close(share, bias / bias.sum(), atol=0.012, rtol=0)  # 4 standard errors
+    assert float((walk[:, 1] == 1).float().mean()) == pytest.approx(0.5, abs=0.012)
+
+
+def test_walks_go_far_where_q_is_small():
+    nodes = torch.arange(200)
+    distance = (nodes[:, None] - nodes).abs()
+    distance = torch.minimum(distance, 200 - distance)
+    near = (distance > 0) & (distance <= 2)  # a ring, two neighbours on each side
+    far = {}
+    for q in (0.01, 1.0, 100.0):
+        torch.manual_seed(0)
+        walk = random_walk(*rows_of(near), nodes, 20, 1.0, q)
+        far[q] = float(distance[walk[:, 0], walk[:, -1]].float().mean())
+    assert far[0.01] > 2 * far[1.0] > 2.5 * far[100.0]
+
+
+def test_walks_are_the_same_for_the_same_seed():
+    _, matrix = random_graph(0, share=0.5)
+    walks = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        walks.append(random_walk(*rows_of(matrix), torch.arange(10), 10, 0.5, 2.0))
+    assert torch.equal(walks[0], walks[1])
+    assert not torch.equal(walks[0], walks[2])
+
+
+def test_node2vec_learns_its_embedding_from_walks_alone():
+    data, _ = random_graph(0)
+    data.x = None
+    model = build_model("node2vec", DataShape("node", None, None, 3, nodes=12), 5, 1, 0.0, {"walk_batch": 4}).train()
+    embedding = model.walks.embedding.weight
+    model(data).sum().backward()
+    assert embedding.grad is None
+    torch.manual_seed(0)
+    model(data)
+    loss = model.extra_loss
+    loss.backward()
+    assert bool(embedding.grad.abs().sum() > 0)
+    torch.manual_seed(0)
+    model(data)
+    assert torch.equal(model.extra_loss, loss)
+    model.eval()(data)
+    assert model.extra_loss is None
+
+
+def test_node2vec_brings_neighbours_together():
+    edges = torch.combinations(torch.arange(6)).T
+    edges = torch.cat([edges, edges + 6], dim=1)  # two parts, all neighbours of all
+    data = Data(edge_index=torch.cat([edges, edges.flip(0)], dim=1), num_nodes=12)
+    torch.manual_seed(0)
+    model = build_model("node2vec", DataShape("node", None, None, 2, nodes=12), 8, 1, 0.0, {}).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(100):
+        optimizer.zero_grad()
+        model(data)
+        model.extra_loss.backward()
+        optimizer.step()
+    likeness = model.walks.embedding.weight @ model.walks.embedding.weight.T
+    assert bool(likeness[:6, :6].min() > likeness[:6, 6:].max())
+
+
+def test_node2vec_knows_no_other_nodes():
+    model = make("node2vec")
+    data, _ = random_graph(0, nodes=13)
+    with pytest.raises(ValueError, match="each of the 12 nodes it was made for.*this graph has 13"):
+        model(data)
+    data, _ = random_graph(0)
+    data.n_id = torch.arange(12)
+    with pytest.raises(ValueError, match=r"leave train\.sample out"):
+        model(data)
+    with pytest.raises(ValueError, match="many graphs"):
+        build_model("node2vec", DataShape("node", 6, None, 3), 5, 1, 0.0, {})
+    with pytest.raises(ValueError, match=r"model\.context is 30"):
+        make("node2vec", context=30)
+
+
+# ---- sizes and recipes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden", "settings", "count"),
+    [
+        ("gcn", 32, {}, 46_080),
+        ("gcn", 64, {}, 92_160),
+        ("gcn2", 32, {}, 48_128),
+        ("gcn2", 64, {}, 100_352),
+        ("gcn2", 1433, {}, 4_117_009),
+        ("gat", 32, {"separate": True, "heads": 1}, 92_238),
+        ("gat", 64, {"separate": True, "heads": 1}, 184_462),
+        ("gat", 32, {"separate": True, "heads": 8}, 762_992),
+        ("gat", 64, {"separate": True, "heads": 8}, 1_525_872),
+        *((name, 32, {}, 46_080) for name in ("sum", "mean", "max")),
+        *((name, 64, {}, 92_160) for name in ("sum", "mean", "max")),
+        ("tgnn", 32, {"rank": 8}, 58_128),
+    ],
+)
+def test_parameters_on_cora_are_those_of_the_paper(name, hidden, settings, count):
+    model = build_model(name, CORA, hidden, 2, 0.5, settings)
+    assert sum(parameter.numel() for parameter in model.parameters()) == count
+
+
+@pytest.mark.parametrize("name", NODE)
+def test_every_model_of_nodes_has_a_recipe_with_the_same_budget(name):
+    recipe = recipe_for("data of one's own", name, "node")
+    assert recipe["train"] == {"epochs": 300, "patience": 60}
+    settings = dict(recipe["model"])
+    assert settings.pop("name") == name
+    common = [settings.pop(key) for key in ("hidden_channels", "num_layers", "dropout")]
+    build_model(name, DataShape("node", 6, None, 3, nodes=12), *common, settings)

@@ -1,0 +1,78 @@
+"""Recipes and ranges: sizes that are comparable, settings that build."""
+
+from __future__ import annotations
+
+import pytest
+
+from tgnn.models import MODELS, build_model
+from tgnn.models.data_shape import DataShape
+from tgnn.models.ranges import OWN, search_space
+from tgnn.models.registry import model_options
+from tgnn.training.config import Config
+from tgnn.training.recipes import resolve
+
+GRAPH = [name for name, model in MODELS.items() if model.graph is not None]
+CASES = [(name, level) for name, model in MODELS.items() for level in ("node", "graph") if model.builder(level)]
+ZINC = DataShape("graph", (28,), (4,), 1)
+NODES = DataShape("node", 30, None, 3, nodes=9)
+OGB = {
+    "ogbn-products": DataShape("node", 100, None, 47, nodes=9),
+    "ogbn-arxiv": DataShape("node", 128, None, 40, nodes=9),
+    "ogbn-proteins": DataShape("node", 8, 8, 112, nodes=9),
+}
+
+
+def size(config: Config, shape: DataShape) -> int:
+    model = config.model
+    made = build_model(model.name, shape, model.hidden_channels, model.num_layers, model.dropout, model.arguments)
+    return sum(parameter.numel() for parameter in made.parameters())
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_models_of_graphs_have_100k_parameters_on_zinc(name):
+    assert size(resolve("", name, "graph"), ZINC) == pytest.approx(100_000, rel=0.1)
+
+
+@pytest.mark.parametrize(("name", "level"), CASES)
+def test_every_value_of_a_range_builds_with_the_recipe(name, level):
+    for key in search_space(name, level):
+        if key in OWN.get(name, {}):
+            for value in search_space(name, level)[key]:
+                changed = resolve("", name, level, changes={key: value})
+                size(changed, ZINC if level == "graph" else NODES)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name.endswith("+cp")])
+def test_ranges_of_a_model_through_with_cp(name):
+    for level in ("node", "graph"):
+        plain, ours = search_space(name.removesuffix("+cp"), level), search_space(name, level)
+        assert {**plain, **ours} == ours
+        assert ours.keys() - plain.keys() == {"model.rank", "optimizer.cp_lr"}
+        assert "rank" in model_options(MODELS[name].builder(level))
+
+
+def test_what_is_read_of_a_graph_is_searched():
+    for name in ("tgnn", "gin"):
+        assert {"model.jk", "model.readout_norm"} <= search_space(name, "graph").keys()
+        assert not {"model.jk", "model.readout_norm"} & search_space(name, "node").keys()
+    assert "model.jk" not in search_space("gcn", "graph")
+
+
+def test_steps_of_the_products_are_searched():
+    assert {"model.rank", "optimizer.cp_lr"} <= search_space("cp", "node").keys() & search_space("tgnn", "node").keys()
+
+
+@pytest.mark.parametrize("data", OGB)
+@pytest.mark.parametrize("name", ["mlp", "gcn", "graphsage", "deepergcn", "node2vec", "tgnn"])
+def test_recipes_for_ogb(data, name):
+    config, like = resolve(data, name, "node"), resolve(data, "tgnn", "node")
+    assert config.data.split == "official"
+    assert (config.train.epochs, config.train.patience) == (like.train.epochs, like.train.patience)
+    sampled = data == "ogbn-products" and name != "node2vec"  # it walks over the whole graph
+    assert (config.train.num_neighbors, config.train.batch_size) == (((15, 10, 5), 1024) if sampled else (None, None))
+    assert size(config, OGB[data]) > 0
+
+
+@pytest.mark.parametrize(("data", "heads"), [("", 1), ("cora", 1), ("citeseer", 1), ("pubmed", 8)])
+def test_last_heads_of_gat_are_the_authors(data, heads):
+    assert resolve(data, "gat", "node").model.arguments["out_heads"] == heads
