@@ -1,4 +1,7 @@
-"""Records ``tgnn train cora`` in a real terminal and draws it: ``docs/images/train.svg``."""
+"""Record ``tgnn train cora`` in a real terminal and draw it: docs/images/train.svg.
+
+Run: .venv/bin/python tools/record_terminal.py
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ from rich.text import Text
 WIDTH = 108
 
 
-def record(words: list[str]) -> bytes:
-    """Everything that a command writes to a terminal."""
-    shown = bytearray()
+def record(command: list[str]) -> bytes:
+    """Return everything that a command writes to a terminal."""
+    output = bytearray()
 
     def keep(descriptor: int) -> bytes:
         block = os.read(descriptor, 1 << 16)
-        shown.extend(block)
+        output.extend(block)
         return block
 
     os.environ |= {"COLUMNS": str(WIDTH), "LINES": "30", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
@@ -30,11 +33,11 @@ def record(words: list[str]) -> bytes:
         os.chdir(folder)
         os.dup2(nowhere.fileno(), 1)
         try:
-            pty.spawn(words, keep)
+            pty.spawn(command, keep)
         finally:
             os.dup2(before, 1)
             os.chdir(here)
-    return bytes(shown)
+    return bytes(output)
 
 
 def main() -> None:
@@ -47,7 +50,7 @@ def main() -> None:
     console.print(Text.from_ansi(frames[len(frames) // 2]))
     console.print(Text.from_ansi(result.rstrip()))
     drawn = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="tgnn"), flags=re.S)  # no fonts from the web
-    (Path(__file__).parent / "images" / "train.svg").write_text(drawn)
+    (Path(__file__).parent.parent / "docs" / "images" / "train.svg").write_text(drawn)
 
 
 if __name__ == "__main__":

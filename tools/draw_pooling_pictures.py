@@ -1,6 +1,6 @@
-"""Draws the pictures: what a CP layer computes, beside sum pooling (README), and what it can compute (theory.md).
+"""Draw the diagrams of the docs: a CP layer beside sum pooling (README), and nested function classes (theory.md).
 
-Run: .venv/bin/python docs/make_pictures.py
+Run: .venv/bin/python tools/draw_pooling_pictures.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
-BLUE, ORANGE, GREY, INK = "#cfe0f3", "#fbdcc0", "#eeeeee", "#222222"
+BLUE, ORANGE, GRAY, INK = "#cfe0f3", "#fbdcc0", "#eeeeee", "#222222"
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
 
 def box(axis: Axes, x: float, y: float, text: str, color: str, width: float = 1.5, height: float = 0.62) -> None:
@@ -37,10 +38,10 @@ def arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float]) -> N
     )
 
 
-def neighbours(axis: Axes) -> list[float]:
+def draw_neighbors(axis: Axes) -> list[float]:
     heights = [3.0, 2.0, 1.0]
     for i, y in enumerate(heights, 1):
-        axis.add_patch(Circle((0.45, y), 0.33, fc=GREY, ec=INK, lw=1))
+        axis.add_patch(Circle((0.45, y), 0.33, fc=GRAY, ec=INK, lw=1))
         axis.text(0.45, y, rf"$x_{i}$", ha="center", va="center", fontsize=12)
     return heights
 
@@ -51,10 +52,10 @@ def pooling() -> None:
         axis.set_title(title, fontsize=13, color=INK, loc="left")
         axis.set_aspect("equal")
         axis.axis("off")
-        for y in neighbours(axis):
+        for y in draw_neighbors(axis):
             low = axis is left
             arrow(axis, (0.8, y), (1.51 if low else 1.27, y))
-            box(axis, 2.05, y, r"$W_2^\top$" if low else r"$W_1^\top[\,\cdot\,;1]$", GREY, 1.0 if low else 1.5)
+            box(axis, 2.05, y, r"$W_2^\top$" if low else r"$W_1^\top[\,\cdot\,;1]$", GRAY, 1.0 if low else 1.5)
             arrow(axis, (2.57 if low else 2.83, y), (3.45, 2.0 + (y - 2) * 0.18))
     box(left, 3.85, 2.0, r"$\Sigma$", BLUE, 0.75, 0.75)
     arrow(left, (4.25, 2), (4.75, 2))
@@ -63,22 +64,22 @@ def pooling() -> None:
     left.set(xlim=(0, 7.6), ylim=(0.4, 3.6))
     box(right, 3.85, 2.0, r"$\prod$", ORANGE, 0.75, 0.75)
     arrow(right, (4.25, 2), (4.7, 2))
-    box(right, 5.1, 2.0, r"$\tanh$", GREY, 0.8)
+    box(right, 5.1, 2.0, r"$\tanh$", GRAY, 0.8)
     arrow(right, (5.52, 2), (5.95, 2))
-    box(right, 6.3, 2.0, r"$M$", GREY, 0.66)
+    box(right, 6.3, 2.0, r"$M$", GRAY, 0.66)
     arrow(right, (6.65, 2), (7.1, 2))
     right.text(7.2, 2.0, r"$1,\ x_i,\ x_i x_j,\ x_1 x_2 x_3$", va="center", fontsize=12)
     right.text(7.2, 1.45, "all orders up to the degree", va="center", fontsize=10, color="#666666")
     right.set(xlim=(0, 10.2), ylim=(0.4, 3.6))
-    figure.savefig(Path(__file__).parent / "images" / "pooling.png", dpi=130, bbox_inches="tight", facecolor="white")
+    figure.savefig(IMAGES / "pooling.png", dpi=130, bbox_inches="tight", facecolor="white")
 
 
 def function_spaces() -> None:
-    """Four nested sets of functions: the figure of the paper's section on theory."""
+    """Draw four nested classes of functions, as in the paper's theory section."""
     figure, axis = plt.subplots(figsize=(9.6, 5.3), layout="constrained")
     axis.set_aspect("equal")
     axis.axis("off")
-    # From the outside in: name, what is to be said of it, half width, half height, colour.
+    # From the outside in: name, note, half width, half height, color.
     functions = r"e.g. $\max(x_1, \ldots, x_k)$"
     layers = r"Theorem 3: few are functions of the sum  ·  e.g. $\tanh(x_1 x_2 \cdots x_k)$"
     polynomials = r"Theorem 1: all are CP layers  ·  e.g. $\sum_{i<j}\, x_i\, x_j$"
@@ -108,7 +109,7 @@ def function_spaces() -> None:
         axis.text(0, top - (0.46 if inner else 0.4), note, ha="center", va="center", fontsize=11, color="#555555")
         bottom += 0.2
     axis.set(xlim=(-5.4, 5.4), ylim=(-0.15, 5.87))
-    path = Path(__file__).parent / "images" / "function_spaces.png"
+    path = IMAGES / "function_spaces.png"
     figure.savefig(path, dpi=130, bbox_inches="tight", facecolor="white")
 
 
