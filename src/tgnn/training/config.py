@@ -1,4 +1,4 @@
-"""Everything that decides a run, in four sections. Unknown keys are errors; every field says what it is for."""
+"""Configuration of a run: data, model, optimizer and training options, validated with pydantic."""
 
 from __future__ import annotations
 
@@ -16,39 +16,44 @@ from tgnn.utils.suggest import closest_match
 class _Base(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
-    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """Else it would be taken for 1."""
+    def _refuse_booleans_as_numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse ``true`` for an integer or a float, which pydantic would convert to 1."""
         if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
-            raise PydanticCustomError("yes_or_no", "it is not a question of true or false")
+            raise PydanticCustomError("boolean", "Input should not be true or false")
         return value
 
 
-class _Section(_Base):
+class Section(_Base):
+    """Base of all sections: fields are fixed after construction, and unknown keys are errors."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
-class DataConfig(_Section):
-    """What to learn from."""
+class DataConfig(Section):
+    """Data set, split and preprocessing."""
 
-    name: str = Field(default="cora", description="A name of `tgnn data list`, or a path to your own data.")
-    root: str | None = Field(default=None, description="Folder with files, looked into before cache and network.")
-    offline: bool = Field(default=False, description="Never touch the network.")
+    name: str = Field(default="cora", description="Name in `tgnn data list`, or path to your own data.")
+    root: str | None = Field(
+        default=None, description="Folder with downloaded files, searched before the cache and the network."
+    )
+    offline: bool = Field(default=False, description="Never access the network.")
     split: str | None = Field(default=None, description="Split protocol; by default that of the data set.")
     features: Literal["stored", "row-sum", "row-l2"] = Field(
-        default="stored", description="Features as stored, or each row divided by its sum or its length."
+        default="stored",
+        description="Normalization of node features: none, or each node's features divided by their sum or L2 norm.",
     )
-    edge_features: bool = Field(default=True, description="Whether to use edge features where there are any.")
+    edge_features: bool = Field(default=True, description="Whether to use edge features if the data has any.")
 
 
 class ModelConfig(_Base):
-    """What learns. Any other key is an argument of the model itself, such as `rank` or `factors` of tgnn."""
+    """Model and hyperparameters. Any other key is an argument of the model itself, such as `rank` of tgnn."""
 
     model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
 
-    name: str = Field(default="tgnn", description="A name of `tgnn models`.")
+    name: str = Field(default="tgnn", description="Name in `tgnn models`.")
     hidden_channels: int = Field(default=32, ge=1, description="Width of hidden layers.")
     num_layers: int = Field(default=2, ge=1, description="Number of layers.")
-    dropout: float = Field(default=0.5, ge=0, lt=1, description="Share of hidden entries dropped in training.")
+    dropout: float = Field(default=0.5, ge=0, lt=1, description="Dropout probability of hidden features.")
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -56,64 +61,86 @@ class ModelConfig(_Base):
         return dict(self.model_extra or {})
 
 
-class OptimizerConfig(_Section):
-    """How weights move."""
+class ModelOptimizerConfig(Section):
+    """Options of the optimizer that are hyperparameters of a model."""
 
-    name: Literal["adam", "adamw"] = Field(default="adam", description="Which optimizer.")
-    lr: float = Field(default=0.01, gt=0, description="Step size.")
-    weight_decay: float = Field(default=5e-4, ge=0, description="Decay of weights.")
-    cp_lr: float | None = Field(default=None, gt=0, description="Step size of the product branch, if it differs.")
-    cp_weight_decay: float | None = Field(default=None, ge=0, description="Decay in the product branch, if it differs.")
-    schedule: Literal["constant", "cosine", "plateau"] = Field(
-        default="constant", description="How the step size changes."
+    name: Literal["adam", "adamw"] = Field(default="adam", description="Optimizer.")
+    lr: float = Field(default=0.01, gt=0, description="Learning rate of the optimizer.")
+    weight_decay: float = Field(default=5e-4, ge=0, description="Weight decay of the optimizer.")
+    cp_lr: float | None = Field(default=None, gt=0, description="Learning rate of the CP branch; by default lr.")
+    cp_weight_decay: float | None = Field(
+        default=None, ge=0, description="Weight decay of the CP branch; by default weight_decay."
     )
-    warmup: int = Field(default=0, ge=0, description="Epochs over which the step size rises from 0 at the start.")
-    grad_clip: float | None = Field(default=None, gt=0, description="Largest norm of a gradient.")
 
 
-class TrainConfig(_Section):
-    """How long, on what, how exactly."""
+class ScheduleConfig(Section):
+    """Options of the optimizer that depend on the number of epochs. All models share them on a data set."""
 
-    seed: int = Field(default=0, ge=0, le=2**31, description="Of weights, dropout, batches and the split.")
-    epochs: int = Field(default=500, ge=1, description="At most so many.")
-    patience: int = Field(default=100, ge=1, description="Stop after so many epochs without a better one.")
+    schedule: Literal["constant", "cosine", "plateau"] = Field(
+        default="constant", description="Learning rate schedule."
+    )
+    warmup: int = Field(default=0, ge=0, description="Number of epochs of linear learning rate warmup.")
+    grad_clip: float | None = Field(
+        default=None, gt=0, description="Maximum norm of the gradient; by default no clipping."
+    )
+
+
+class OptimizerConfig(ScheduleConfig, ModelOptimizerConfig):
+    """Optimizer and learning rate schedule."""
+
+
+class TrainConfig(Section):
+    """Training budget, batches and hardware."""
+
+    seed: int = Field(default=0, ge=0, le=2**31, description="Seed for initialization, shuffling and splitting.")
+    epochs: int = Field(default=500, ge=1, description="Maximum number of epochs.")
+    patience: int = Field(
+        default=100, ge=1, description="Stop after this many epochs without improvement on the validation set."
+    )
     select_by: Literal["metric", "loss"] = Field(
-        default="metric", description="By which figure of validation the best epoch is chosen."
+        default="metric", description="Validation score that selects the best epoch."
     )
     prior_correction: Literal["none", "validation"] = Field(
         default="none",
-        description="Shares of classes that are expected: as in what is learned from, or as in validation.",
+        description="Class priors assumed at prediction: none keeps those of the training set, validation replaces "
+        "them by those of the validation set (label shift correction).",
     )
     batch_size: int | None = Field(
-        default=None, ge=1, description="Graphs, or seed nodes, in a batch. Nodes: all if not set."
+        default=None, ge=1, description="Number of graphs, or of seed nodes with num_neighbors, per batch."
     )
     num_neighbors: tuple[int, ...] | None = Field(
-        default=None, description="Neighbours sampled at each step away, -1 for all; not set: full neighbourhoods."
+        default=None, description="Number of neighbors to sample per hop, e.g. 10,5; -1 keeps all."
     )
 
     @field_validator("num_neighbors", mode="before")
     @classmethod
-    def _one_or_with_commas(cls, value: Any) -> Any:
-        """``5`` and ``5,5``, as a command line gives them."""
+    def _parse_num_neighbors(cls, value: Any) -> Any:
+        """Accept ``5`` and ``"5,5"``, as a command line gives them."""
         if not isinstance(value, int | str):
             return value
         try:
             return tuple(int(part) for part in str(value).split(","))
         except ValueError:
-            raise PydanticCustomError("numbers", "it is not a list of numbers such as 10,5") from None
+            raise PydanticCustomError("integers", "Input should be integers separated by commas, e.g. 10,5") from None
 
-    device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps.")
-    precision: Literal["float32", "bfloat16", "float16"] = Field(default="float32", description="Of matrix products.")
-    track: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = Field(
-        default=(), description="Programs that watch the run; each is an extra to install."
+    device: str = Field(default="auto", description="Device: auto, cpu, cuda, cuda:1 or mps.")
+    precision: Literal["float32", "bfloat16", "float16"] = Field(
+        default="float32", description="Precision of matrix products."
     )
-    save_every: float = Field(default=10.0, ge=0, description="Seconds between checkpoints; 0: after every epoch.")
-    threads: int | None = Field(default=None, ge=1, description="CPU threads; by default torch's choice.")
-    workers: int = Field(default=0, ge=0, description="Threads that sample ahead; 0: the one that trains.")
+    track: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = Field(
+        default=(), description="Experiment trackers to log to; each is an optional dependency."
+    )
+    save_every: float = Field(
+        default=10.0, ge=0, description="Seconds between checkpoints; 0 saves one after every epoch."
+    )
+    threads: int | None = Field(default=None, ge=1, description="Number of CPU threads; by default chosen by torch.")
+    workers: int = Field(
+        default=0, ge=0, description="Number of threads that sample batches; 0 samples in the main thread."
+    )
 
 
-class Config(_Section):
-    """One run."""
+class Config(Section):
+    """Configuration of one run."""
 
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
@@ -122,113 +149,120 @@ class Config(_Section):
 
     @property
     def hash(self) -> str:
-        """12 hexadecimal digits that tell :attr:`what_counts`."""
-        return hashlib.sha256(json.dumps(self.what_counts, sort_keys=True).encode()).hexdigest()[:12]
+        """12 hexadecimal digits that identify :attr:`hashed_sections`."""
+        return hashlib.sha256(json.dumps(self.hashed_sections, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
-    def what_counts(self) -> dict[str, dict[str, Any]]:
-        """Everything that can change a result (not where files lie), by sections."""
-        plain = self.model_dump(mode="json")
+    def hashed_sections(self) -> dict[str, dict[str, Any]]:
+        """All options that can change a result. Locations of files, threads and logging are not among them."""
+        sections = self.model_dump(mode="json")
         for key in ("root", "offline"):
-            del plain["data"][key]
+            del sections["data"][key]
         for key in ("threads", "save_every", "track", "workers"):
-            del plain["train"][key]
-        return plain
+            del sections["train"][key]
+        return sections
 
 
 class ConfigError(ValueError):
-    """A setting that does not exist or cannot be; the text names it."""
+    """An unknown option or an invalid value. The message names it."""
 
 
-def make_config(settings: Mapping[str, Any]) -> Config:
-    """Validates settings; an error names the key, its value and the nearest key that exists.
+def make_config(sections: Mapping[str, Any]) -> Config:
+    """Validate the sections of a configuration.
 
     Args:
-        settings: Sections with their fields.
+        sections: Sections with their options. Missing options take their defaults.
+
+    Raises:
+        ConfigError: If an option is unknown or a value is invalid. The message names the option, the value and what
+            is allowed.
 
     Example:
         >>> make_config({"optimizer": {"lr": 0.1}}).optimizer.lr
         0.1
         >>> make_config({"optimizer": {"learning": 0.1}})
         Traceback (most recent call last):
-        tgnn.training.config.ConfigError: there is no setting optimizer.learning; optimizer has name, lr, ...
+        tgnn.training.config.ConfigError: unknown option optimizer.learning; optimizer has name, lr, ...
     """
     try:
-        config = Config.model_validate(settings)
+        config = Config.model_validate(sections)
     except ValidationError as error:
-        raise ConfigError("; ".join(_plain(problem) for problem in error.errors())) from None
-    _check_sample(config)
+        raise ConfigError("; ".join(_explain(problem) for problem in error.errors())) from None
+    _check_num_neighbors(config)
     return config
 
 
-def _check_sample(config: Config) -> None:
-    """Neighbours are sampled as far as the model sees."""
-    model, sample = config.model, config.train.num_neighbors
-    if sample is None:
+def _check_num_neighbors(config: Config) -> None:
+    """Check that ``train.num_neighbors`` has one entry per hop of the model."""
+    model, num_neighbors = config.model, config.train.num_neighbors
+    if num_neighbors is None:
         return
-    from tgnn.models.registry import count_hops  # not needed to look at settings
+    from tgnn.models.registry import count_hops  # imports torch, which most callers of this module do not need
 
     hops = count_hops(model.name, model.num_layers, model.arguments)
     if hops == 0:
-        raise ConfigError(f"{model.name} learns from the whole graph: leave train.num_neighbors out")
-    if len(sample) != hops:
-        such = ",".join(str(max(10 // 2**hop, 2)) for hop in range(hops))
-        many = "1 number" if hops == 1 else f"{hops} numbers"
-        layers = f"{model.num_layers} layer{'s' * (model.num_layers > 1)}"
-        why = (
-            f"{layers} need{'s' * (hops == 1)}"
-            if hops == model.num_layers
-            else f"{model.name} looks {hops} steps far and needs"
+        raise ConfigError(f"{model.name} trains on the whole graph; remove train.num_neighbors (--sample)")
+    if len(num_neighbors) != hops:
+        layers = f"{model.num_layers} layer{'s' if model.num_layers > 1 else ''}"
+        reach = f"with {layers}" if hops == model.num_layers else f"aggregates {hops} hops and"
+        numbers = "1 number" if hops == 1 else f"{hops} numbers"
+        example = ",".join(str(max(10 // 2**hop, 2)) for hop in range(hops))
+        given = ",".join(map(str, num_neighbors))
+        raise ConfigError(
+            f"train.num_neighbors is {given}, but {model.name} {reach} needs {numbers}, e.g. --sample {example}"
         )
-        raise ConfigError(f"train.num_neighbors is {','.join(map(str, sample))}: {why} {many}, such as --sample {such}")
 
 
-def with_changes(settings: Mapping[str, Any], changes: Mapping[str, Any], more: Iterable[str] = ()) -> dict[str, Any]:
-    """Settings with some replaced, each named as ``section.field``.
+def with_options(
+    sections: Mapping[str, Any], options: Mapping[str, Any], model_keys: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Replace single options, each named ``section.key``, in the sections of a configuration.
 
     Args:
-        settings: Sections with their fields.
-        changes: What to replace.
-        more: Keys that exist beside :func:`all_keys`: those of the model's own, to be suggested.
+        sections: Sections with their options. They are not modified.
+        options: Values to set, by ``section.key``.
+        model_keys: Keys of the model's own arguments, such as ``model.rank``. An error suggests one of them, or of
+            :func:`option_keys`.
 
     Example:
-        >>> with_changes({"model": {"rank": 8}}, {"model.rank": 16, "train.seed": 1})
+        >>> with_options({"model": {"rank": 8}}, {"model.rank": 16, "train.seed": 1})
         {'model': {'rank': 16}, 'train': {'seed': 1}}
     """
-    result = {section: dict(fields) for section, fields in settings.items()}
-    for key, value in changes.items():
+    result = {section: dict(fields) for section, fields in sections.items()}
+    for key, value in options.items():
         section, dot, field = key.partition(".")
         if not dot or section not in Config.model_fields:
-            near = _nearest(key, [*all_keys(), *more])
-            raise ConfigError(f"there is no setting {key!r}: settings are written section.key, such as {near}")
+            suggestion = _suggest(key, [*option_keys(), *model_keys])
+            raise ConfigError(f"unknown option {key!r}; options are written as section.key, e.g. {suggestion}")
         result.setdefault(section, {})[field] = value
     return result
 
 
-def _nearest(key: str, known: list[str]) -> str:
-    """The key that may have been meant: one that ends alike, else one that looks alike."""
+def _suggest(key: str, known: list[str]) -> str:
+    """Find the key that was probably meant: one with the same or a similar last part, else a similar one."""
     last = key.rpartition(".")[2]
-    ends = {name.rpartition(".")[2]: name for name in reversed(known)}
-    if last not in ends:
-        last = closest_match(last, ends, cutoff=0.7) or ""
-    return ends.get(last) or closest_match(key, known, cutoff=0.3) or "optimizer.lr"
+    by_last_part = {name.rpartition(".")[2]: name for name in reversed(known)}
+    if last not in by_last_part:
+        last = closest_match(last, by_last_part, cutoff=0.7) or ""
+    return by_last_part.get(last) or closest_match(key, known, cutoff=0.3) or "optimizer.lr"
 
 
-def all_keys() -> list[str]:
-    """Every setting, as ``section.field``; the model's own arguments are not among them."""
+def option_keys() -> list[str]:
+    """List every option as ``section.key``, without the arguments of the models themselves."""
     sections = {name: field.annotation for name, field in Config.model_fields.items()}
-    return [f"{section}.{field}" for section, kind in sections.items() for field in kind.model_fields]  # type: ignore[union-attr]
+    return [f"{section}.{key}" for section, schema in sections.items() for key in schema.model_fields]  # type: ignore[union-attr]
 
 
-def _plain(problem: Any) -> str:
+def _explain(problem: Any) -> str:
+    """Turn an error of pydantic into a message that names the option, the value and what is allowed."""
     where = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        section, _, field = where.partition(".")
-        if section in Config.model_fields and field:
-            fields = [key.partition(".")[2] for key in all_keys() if key.startswith(f"{section}.")]
-            meant = closest_match(field, fields)
-            near = [f"{section}.{meant}"] if meant else [key for key in all_keys() if key.endswith(f".{field}")]
-            hint = f"did you mean {near[0]}?" if near else f"{section} has {', '.join(fields)}"
-            return f"there is no setting {where}; {hint}"
-        return f"there is no section {where!r}; sections are {', '.join(Config.model_fields)}"
-    return f"{where} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    if problem["type"] != "extra_forbidden":
+        return f"{where} is {problem['input']!r}, but {problem['msg'].replace('Input should', 'it should', 1)}"
+    section, _, field = where.partition(".")
+    if section not in Config.model_fields or not field:
+        return f"unknown section {where!r}; the sections are {', '.join(Config.model_fields)}"
+    fields = [key.partition(".")[2] for key in option_keys() if key.startswith(f"{section}.")]
+    match = closest_match(field, fields)
+    candidates = [f"{section}.{match}"] if match else [key for key in option_keys() if key.endswith(f".{field}")]
+    hint = f"did you mean {candidates[0]}?" if candidates else f"{section} has {', '.join(fields)}"
+    return f"unknown option {where}; {hint}"

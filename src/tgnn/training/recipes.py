@@ -1,35 +1,77 @@
-"""Settings that are good for a data set and a model: YAML files for some pairs, and defaults for the rest."""
+"""Recipes: hyperparameters and training budget for a data set and a model.
+
+A recipe becomes a configuration in this order: find the file of the data set, pick the block of the model, merge both,
+then apply the user's recipe file, then single options.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from tgnn.data.catalog import CATALOG
 from tgnn.data.on_disk.layout import read_data_facts
 from tgnn.data.readers.detect import is_on_disk
 from tgnn.models.registry import MODELS, count_hops, model_options
-from tgnn.training.config import Config, ConfigError, make_config, with_changes
+from tgnn.training.config import Config, ConfigError, make_config, with_options
+from tgnn.training.recipe_schema import ModelBlock, RecipeFile, parse_recipe_file
 from tgnn.utils.yaml import parse_yaml
 
-_FAN_OUT, _BATCH = 10, 1024
-"""Neighbours of a node, and nodes in a step, where a graph is on disk and nobody says."""
-_SCHEDULE = {"schedule": "constant", "warmup": 0, "grad_clip": None}
-"""What goes with the number of epochs."""
+_NEIGHBORS_PER_HOP, _BATCH_SIZE = 10, 1024
+"""Defaults of ``train.num_neighbors`` and ``train.batch_size`` for graphs on disk."""
 
 
-def recipe_for(data: str, model: str, level: str = "node") -> dict[str, Any]:
-    """The settings of the recipe for a data set and a model, or of the default for its level.
+def resolve(
+    data: str,
+    model: str,
+    level: str,
+    user_recipe: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Config:
+    """Resolve the configuration of a run: the package's recipe, then the user's recipe, then single options.
 
-    On a data set of the catalogue data, budget and schedule are those of tgnn's recipe there, for every model. But how
-    features are scaled, and by what the epoch is chosen, is each model's own choice: searches choose it.
+    ``train.num_neighbors`` of the package's recipe is cut to the number of hops of the model. A model with more hops
+    than that, or with none, trains on the whole graph. ``train.num_neighbors`` of the user is never cut.
 
     Args:
-        data: Name of the data set.
+        data: Name of the data set, or a path.
         model: Name of the model.
         level: ``"node"`` or ``"graph"``.
+        user_recipe: Sections of the user's recipe, which replace single values of the package's recipe.
+        changes: Options by ``section.key``, which replace values of both recipes.
+    """
+    user_recipe, changes = user_recipe or {}, changes or {}
+    on_disk = data not in CATALOG and is_on_disk(data)
+    sections = recipe_for(data, model, level)
+    if on_disk and model == "tgnn":
+        sections = _merge(sections, _on_disk_recipe(data))
+    sampling = _take_sampling(sections)
+    if "train.num_neighbors" in changes or "num_neighbors" in user_recipe.get("train", {}):
+        sampling = {}
+    names = {"data.name": data, "model.name": model}
+    config = make_config(
+        with_options(_merge(sections, user_recipe), {**names, **changes}, _argument_keys(model, level))
+    )
+    fitted = _fit_num_neighbors(config, sampling, on_disk)
+    return make_config(with_options(config.model_dump(mode="json"), fitted)) if fitted else config
+
+
+def recipe_for(data: str, model: str, level: str = "node") -> dict[str, dict[str, Any]]:
+    """Return the sections of the package's recipe for a data set and a model.
+
+    The file of the data set states the data, the budget and the schedule, which all models share. The block of the
+    model states its hyperparameters. A model without a block takes its block of the default file, and data without a
+    file takes the budget of the default file, too.
+
+    Args:
+        data: Name of the data set, or a path.
+        model: Name of the model.
+        level: ``"node"`` or ``"graph"``, which selects the default file.
 
     Example:
         >>> recipe_for("cora", "tgnn")["data"]["split"]
@@ -37,104 +79,102 @@ def recipe_for(data: str, model: str, level: str = "node") -> dict[str, Any]:
         >>> recipe_for("zinc", "gin", "graph")["train"] == recipe_for("zinc", "tgnn", "graph")["train"]
         True
     """
-    own = _find(data, model, level)
-    return own if model == "tgnn" or data not in CATALOG else _beside(_find(data, "tgnn", level), own)
+    default = read_recipe_file(f"default-{level}") or RecipeFile()
+    file = read_recipe_file(data) if data in CATALOG else None
+    shared = file or default
+    block = shared.models.get(model) or default.models.get(model) or ModelBlock()
+    # A data set's schedule replaces the block's as a whole, so its defaults count, too.
+    schedule = file.optimizer.model_dump() if file else _stated(default.optimizer)
+    return {
+        "data": _stated(shared.data) | _stated(block, "features", "edge_features"),
+        "model": {"name": model, **block.model},
+        "optimizer": _stated(block.optimizer) | schedule,
+        "train": _stated(shared.train) | _stated(block, "select_by"),
+    }
 
 
-def _beside(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe with the data, the budget and the schedule of another."""
-    same = {part: {**theirs.get(part, {}), **ours.get(part, {})} for part in ("data", "train")}
-    same["data"] |= {key: value for key, value in theirs.get("data", {}).items() if key == "features"}
-    if "select_by" in same["train"]:
-        same["train"]["select_by"] = theirs.get("train", {}).get("select_by", "metric")
-    schedule = {key: ours.get("optimizer", {}).get(key, default) for key, default in _SCHEDULE.items()}
-    return {**theirs, **same, "optimizer": {**theirs.get("optimizer", {}), **schedule}}
+@cache
+def read_recipe_file(name: str) -> RecipeFile | None:
+    """Read a recipe file of the package.
 
+    Args:
+        name: Name of a data set, ``"default-node"`` or ``"default-graph"``.
 
-def _find(data: str, model: str, level: str) -> dict[str, Any]:
-    tables = (
-        [] if data not in CATALOG else sorted(files("tgnn").joinpath("recipes").iterdir(), key=lambda table: table.name)
-    )
-    for table in tables:
-        file = table / data / f"{model}.yaml"
-        if file.is_file():
-            return _parse(file.read_text(encoding="utf-8"), str(file))
-    file = files("tgnn") / "recipes" / "default" / level / f"{model}.yaml"
-    return _parse(file.read_text(encoding="utf-8"), str(file)) if file.is_file() else {"model": {"name": model}}
+    Returns:
+        The validated content, or ``None`` if the package has no such file.
+    """
+    path = files("tgnn") / "recipes" / f"{name}.yaml"
+    if not path.is_file():
+        return None
+    return parse_recipe_file(parse_yaml(path.read_text(encoding="utf-8")), path.name)
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
-    """A recipe of the user's own, whole or in part."""
-    if not path.exists():
-        raise ConfigError(f"there is no recipe {path}")
-    if path.is_dir():
-        raise ConfigError(f"{path} is a folder, and a recipe is a YAML file; that of a run is {path / 'config.yaml'}")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not a text file in UTF-8, and a recipe is a YAML file") from None
-    return _parse(text, str(path))
-
-
-def _parse(text: str, name: str) -> dict[str, Any]:
-    try:
-        found = parse_yaml(text) or {}
-    except ValueError as error:
-        raise ConfigError(f"{name}: {error}") from error
-    if not isinstance(found, dict) or not all(isinstance(fields, dict) for fields in found.values()):
-        raise ConfigError(f"{name} must have sections (data, model, optimizer, train) with their settings")
-    return found
-
-
-def resolve(
-    data: str, model: str, level: str, own: Mapping[str, Any] | None = None, changes: Mapping[str, Any] | None = None
-) -> Config:
-    """The recipe, then the user's own file, then single settings.
-
-    A recipe's ``train.num_neighbors`` is cut to the steps that the model sees; one that sees farther learns from whole graphs.
+    """Read a recipe file of the user: any part of the sections data, model, optimizer and train.
 
     Args:
-        data: Name of the data set, or a path.
-        model: Name of the model.
-        level: ``"node"`` or ``"graph"``.
-        own: Sections of a recipe of the user's.
-        changes: Single settings, as ``section.key``.
+        path: A YAML file, such as ``config.yaml`` of a run.
     """
-    settings = recipe_for(data, model, level)
-    train = settings.get("train", {})
-    sampling = (
-        {key: train.pop(key, None) for key in ("num_neighbors", "batch_size")} if train.get("num_neighbors") else {}
-    )
-    on_disk = data not in CATALOG and is_on_disk(data)
-    for section, fields in [*(_on_disk(data) if on_disk and model == "tgnn" else {}).items(), *(own or {}).items()]:
-        settings[section] = {**settings.get(section, {}), **fields}
-    if "train.num_neighbors" in (changes or {}) or "num_neighbors" in (own or {}).get("train", {}):
-        sampling = {}
-    named = {"data.name": data, "model.name": model}
+    if not path.exists():
+        raise ConfigError(f"the recipe {path} does not exist")
+    if path.is_dir():
+        raise ConfigError(
+            f"{path} is a folder, but a recipe is a YAML file; the recipe of a run is {path / 'config.yaml'}"
+        )
+    try:
+        sections = parse_yaml(path.read_text(encoding="utf-8")) or {}
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not a UTF-8 text file, but a recipe is a YAML file") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(sections, dict) or not all(isinstance(fields, dict) for fields in sections.values()):
+        raise ConfigError(
+            f"{path} must consist of sections (data, model, optimizer, train) with options, e.g. model: {{rank: 8}}"
+        )
+    return sections
+
+
+def _stated(section: BaseModel, *keys: str) -> dict[str, Any]:
+    """Return the values that a file states, without defaults; all, or those of some keys."""
+    return section.model_dump(mode="json", exclude_unset=True, include=set(keys) if keys else None)
+
+
+def _merge(sections: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace single values of sections by those of others."""
+    return {key: {**sections.get(key, {}), **others.get(key, {})} for key in [*sections, *others]}
+
+
+def _argument_keys(model: str, level: str) -> list[str]:
+    """List the keys of a model's own arguments, such as ``model.rank``."""
     build = MODELS[model].builder(level) if model in MODELS else None
-    own_keys = [f"model.{key}" for key in model_options(build)] if build is not None else []
-    config = make_config(with_changes(settings, {**named, **(changes or {})}, own_keys))
-    fitted = _fit_sample(config, sampling, on_disk)
-    return make_config(with_changes(config.model_dump(mode="json"), fitted)) if fitted else config
+    return [] if build is None else [f"model.{key}" for key in model_options(build)]
 
 
-def _fit_sample(config: Config, recipe: Mapping[str, Any], on_disk: bool) -> dict[str, Any]:
-    """``train.num_neighbors`` with an entry for each step that the model sees: of the recipe, or of a graph on disk."""
+def _take_sampling(sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Remove ``num_neighbors`` and its ``batch_size`` from a recipe: both depend on the final number of hops."""
+    train = sections["train"]
+    return {key: train.pop(key, None) for key in ("num_neighbors", "batch_size")} if train.get("num_neighbors") else {}
+
+
+def _fit_num_neighbors(config: Config, sampling: Mapping[str, Any], on_disk: bool) -> dict[str, Any]:
+    """Cut ``train.num_neighbors`` of a recipe, or set that of a graph on disk, to one entry per hop of the model."""
     hops = count_hops(config.model.name, config.model.num_layers, config.model.arguments)
     if on_disk and config.train.num_neighbors is None:
-        return {"train.num_neighbors": (_FAN_OUT,) * hops or None}
-    if recipe and 0 < hops <= len(recipe["num_neighbors"]):
-        batch = config.train.batch_size or recipe["batch_size"]
-        return {"train.num_neighbors": recipe["num_neighbors"][:hops], "train.batch_size": batch}
+        return {"train.num_neighbors": (_NEIGHBORS_PER_HOP,) * hops or None}
+    if sampling and 0 < hops <= len(sampling["num_neighbors"]):
+        batch_size = config.train.batch_size or sampling["batch_size"]
+        return {"train.num_neighbors": sampling["num_neighbors"][:hops], "train.batch_size": batch_size}
     return {}
 
 
-def _on_disk(path: str) -> dict[str, dict[str, Any]]:
-    """How tgnn learns from a graph on disk: in 20 epochs of a large graph, and up to 200 of a small one, which has
-    few steps in an epoch.
+def _on_disk_recipe(path: str) -> dict[str, dict[str, Any]]:
+    """Return the recipe of tgnn for a graph on disk.
+
+    A large graph trains for 20 epochs. A small one has few batches per epoch, so it trains for up to 200.
     """
-    epochs = min(max(2000 * _BATCH // max(read_data_facts(Path(path).expanduser())["nodes"], 1), 20), 200)
+    nodes = max(read_data_facts(Path(path).expanduser())["nodes"], 1)
+    epochs = min(max(2000 * _BATCH_SIZE // nodes, 20), 200)
     return {
-        "model": {"low_order": "mean"},  # which is about the same for some neighbours and for all
-        "train": {"epochs": epochs, "patience": epochs // 4, "batch_size": _BATCH, "workers": 2},
+        "model": {"low_order": "mean"},  # its expectation is the same for sampled and for full neighborhoods
+        "train": {"epochs": epochs, "patience": epochs // 4, "batch_size": _BATCH_SIZE, "workers": 2},
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tgnn.training.config import Config, make_config, with_changes
+from tgnn.training.config import Config, make_config, with_options
 
 FIRST_SEED = 1000
 """Of the splits a search sees. Results are made with seeds from 0: on splits that chose nothing."""
@@ -61,7 +61,7 @@ class Plan:
     def config_of(self, values: Mapping[str, Any], split: int = 0) -> Config:
         """Settings of a trial, on one of the splits."""
         changes = {key: json.loads(value[1:]) if _is_list(value) else value for key, value in values.items()}
-        settings = with_changes(self.config.model_dump(mode="json"), changes)
+        settings = with_options(self.config.model_dump(mode="json"), changes)
         settings["train"]["seed"] = FIRST_SEED + split
         settings["train"]["threads"] = self.config.train.threads or 1  # so that scores depend on no number of jobs
         return make_config(settings)
@@ -77,7 +77,7 @@ class Plan:
 
         Where one's own data lies does not count: machines differ in that.
         """
-        sections = self.config.what_counts
+        sections = self.config.hashed_sections
         sections["data"]["name"] = Path(self.config.data.name).name
         sections["train"] |= {
             "select_by": self.config.train.select_by,

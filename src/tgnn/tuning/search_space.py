@@ -14,7 +14,7 @@ from tgnn.data.on_disk import DiskGraph
 from tgnn.data.split_protocols import STORED
 from tgnn.models.ranges import search_space
 from tgnn.models.registry import get_model, model_options
-from tgnn.training.config import Config, ConfigError, all_keys, make_config, with_changes
+from tgnn.training.config import Config, ConfigError, option_keys, make_config, with_options
 from tgnn.training.model_check import check_model
 from tgnn.training.prepare import Prepared
 from tgnn.utils.suggest import closest_match
@@ -82,10 +82,10 @@ def check_search(config: Config, level: str, space: Mapping[str, tuple[Any, ...]
     for key, values in space.items():
         if key in _NEVER:
             raise ConfigError(f"{key} cannot be searched: scores would not be of the same thing")
-        if not values and key not in (known := [*all_keys(), *own]):
-            raise ConfigError(f"there is no setting {key!r}; did you mean {closest_match(key, known, cutoff=0)}?")
+        if not values and key not in (known := [*option_keys(), *own]):
+            raise ConfigError(f"unknown option {key!r}; did you mean {closest_match(key, known, cutoff=0)}?")
         for value in values:
-            check_model(make_config(with_changes(config.model_dump(mode="json"), {key: value}, own)), level)
+            check_model(make_config(with_options(config.model_dump(mode="json"), {key: value}, own)), level)
 
 
 def with_defaults(config: Config, level: str, keys: Iterable[str]) -> Config:
@@ -100,7 +100,7 @@ def with_defaults(config: Config, level: str, keys: Iterable[str]) -> Config:
     own = {} if build is None else {f"model.{name}": default for name, (_, default) in model_options(build).items()}
     said = {f"model.{name}" for name in config.model.arguments}
     missing = {key: own[key] for key in keys if key in own and key not in said}
-    return make_config(with_changes(config.model_dump(mode="json"), missing))
+    return make_config(with_options(config.model_dump(mode="json"), missing))
 
 
 def usual_splits(prepared: Prepared) -> int:

@@ -272,7 +272,7 @@ MISTAKES = {
     "an unknown model": (["karate", "--model", "tgn"], "did you mean tgnn"),
     "an unknown setting": (["karate", "--search", "optimizer.lrr=1,2"], "did you mean optimizer.lr"),
     "an unknown setting of the model": (["karate", "--search", "model.rnak=1,2"], "did you mean model.rank"),
-    "an unknown section": (["karate", "--search", "optimiser.lr=1,2"], "there is no setting 'optimiser.lr'"),
+    "an unknown section": (["karate", "--search", "optimiser.lr=1,2"], "unknown option 'optimiser.lr'"),
     "a value that cannot be": (["karate", "--search", "optimizer.lr=0.1,-1"], "optimizer.lr is -1"),
     "a choice that is none": (["karate", "--search", "model.factors=plain,fancy"], "fancy"),
     "values that are none": (["karate", "--search", "optimizer.lr=[1"], "is not a list of values"),

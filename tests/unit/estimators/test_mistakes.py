@@ -224,7 +224,7 @@ def test_targets_of_graphs():
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        ({"lr": -1.0}, "optimizer.lr is -1.0: input should be greater than 0"),
+        ({"lr": -1.0}, "optimizer.lr is -1.0, but it should be greater than 0"),
         ({"epochs": 0}, "train.epochs is 0"),
         ({"model": "tgn"}, "there is no model 'tgn': did you mean tgnn"),
         ({"device": "gpu"}, "train.device is 'gpu'"),
@@ -237,7 +237,7 @@ def test_targets_of_graphs():
         ({"options": {"data.split": "public"}}, "is for runs from files"),
         ({"options": {"optimizer.clp": 1.0}}, "did you mean optimizer.grad_clip"),
         ({"options": {"model.mixx": "sum"}}, "did you mean model.mix"),
-        ({"options": {"clip": 1.0}}, "settings are written section.key"),
+        ({"options": {"clip": 1.0}}, "options are written as section.key"),
     ],
 )
 def test_parameters(parameters, text):

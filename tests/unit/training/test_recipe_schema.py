@@ -1,0 +1,155 @@
+"""Recipe files of the package: all are valid, and what a file states is what runs."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+
+from tgnn.data.catalog import CATALOG
+from tgnn.models.registry import MODELS, count_hops
+from tgnn.training.config import ConfigError
+from tgnn.training.model_check import check_model
+from tgnn.training.recipe_schema import parse_recipe_file
+from tgnn.training.recipes import read_recipe_file, recipe_for, resolve
+from tgnn.utils.yaml import parse_yaml
+
+FILES = sorted(path.name.removesuffix(".yaml") for path in files("tgnn").joinpath("recipes").iterdir())
+DEFAULTS = ["default-graph", "default-node"]
+
+
+def read_text(name: str) -> str:
+    return (files("tgnn") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def models_of(level: str) -> list[str]:
+    return [name for name, model in MODELS.items() if model.builder(level) is not None]
+
+
+def test_every_data_set_has_a_file_and_every_file_a_data_set():
+    assert sorted([*CATALOG, *DEFAULTS]) == FILES
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_is_valid_and_names_models_of_its_level(name):
+    file = read_recipe_file(name)
+    level = CATALOG[name].level if name in CATALOG else name.removeprefix("default-")
+    assert set(file.models) <= set(models_of(level))
+    for model in file.models:
+        check_model(resolve(name if name in CATALOG else "", model, level), level)
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_default_files_have_a_block_for_every_model(name):
+    assert set(read_recipe_file(name).models) == set(models_of(name.removeprefix("default-")))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_comment_line_above_every_block_states_its_origin(name):
+    lines = read_text(name).splitlines()
+    assert lines[0].startswith("# ")
+    for model in read_recipe_file(name).models:
+        above = lines[lines.index(f"  {model}:") - 1]
+        assert above.startswith("  # "), f"{name}.yaml has no comment above the block of {model}"
+
+
+@pytest.mark.parametrize("name", sorted(CATALOG))
+def test_what_a_file_states_is_what_runs(name):
+    """For the models with a block and for those without; only num_neighbors is cut to the hops of a model."""
+    level, content = CATALOG[name].level, parse_yaml(read_text(name))
+    for model in models_of(level):
+        block = content["models"].get(model, {})
+        stated = {
+            f"{section}.{key}": value
+            for section in ("data", "optimizer", "train")
+            for key, value in content.get(section, {}).items()
+        }
+        stated |= {
+            f"{section}.{key}": value
+            for section in ("model", "optimizer")
+            for key, value in block.get(section, {}).items()
+        }
+        stated |= {f"data.{key}": block[key] for key in ("features", "edge_features") if key in block}
+        stated |= {f"train.{key}": block[key] for key in ("select_by",) if key in block}
+        config = resolve(name, model, level)
+        if "train.num_neighbors" in stated:
+            hops = count_hops(model, config.model.num_layers, config.model.arguments)
+            if 0 < hops <= len(stated["train.num_neighbors"]):
+                stated["train.num_neighbors"] = stated["train.num_neighbors"][:hops]
+            else:
+                stated |= {"train.num_neighbors": None, "train.batch_size": None}
+        resolved = config.model_dump(mode="json")
+        for key, value in stated.items():
+            section, _, field = key.partition(".")
+            assert resolved[section][field] == value, f"{model} on {name}: {key}"
+
+
+@pytest.mark.parametrize("name", sorted(CATALOG))
+def test_all_models_share_the_budget_and_the_schedule_of_a_data_set(name):
+    level = CATALOG[name].level
+    recipes = [recipe_for(name, model, level) for model in models_of(level)]
+    for recipe in recipes:
+        recipe["train"].pop("select_by", None)
+        recipe["optimizer"] = {key: recipe["optimizer"][key] for key in ("schedule", "warmup", "grad_clip")}
+        assert recipe["train"] == recipes[0]["train"]
+        assert recipe["optimizer"] == recipes[0]["optimizer"]
+        assert recipe["data"].get("split") == recipes[0]["data"].get("split")
+
+
+def test_a_schedule_of_a_default_block_runs_only_without_a_file():
+    assert resolve("", "gin", "graph").optimizer.schedule == "plateau"
+    assert resolve("mutag", "gin", "graph").optimizer.schedule == "constant"
+    assert resolve("mutag", "gin", "graph").optimizer.lr == resolve("", "gin", "graph").optimizer.lr
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        ("data", "split"),
+        *(("train", key) for key in ("epochs", "patience", "batch_size", "num_neighbors", "prior_correction", "seed")),
+        *(("optimizer", key) for key in ("schedule", "warmup", "grad_clip")),
+    ],
+)
+def test_a_training_key_in_a_block_is_refused(section, key):
+    message = rf"^cora\.yaml: models\.gcn\.{key} belongs at the top of the file, as {section}\.{key}$"
+    with pytest.raises(ConfigError, match=message):
+        parse_recipe_file({"models": {"gcn": {key: 1}}}, "cora.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"models": {"gcn": {"model": {"epochs": 1}}}}, r"models\.gcn\.model\.epochs belongs .*, as train\.epochs"),
+        (
+            {"models": {"gcn": {"optimizer": {"schedule": "cosine"}}}},
+            r"models\.gcn\.optimizer\.schedule belongs at the top",
+        ),
+        ({"models": {"gcn": {"train": {"epochs": 1}}}}, r"models\.gcn\.train belongs at the top of the file"),
+        ({"models": {"gcn": {"lr": 1}}}, r"models\.gcn\.lr belongs in a model's block, as optimizer\.lr"),
+        (
+            {"models": {"gcn": {"model": {"select_by": "loss"}}}},
+            r"models\.gcn\.model\.select_by belongs in a model's block$",
+        ),
+        ({"models": {"gcn": {"model": {"name": "gcn"}}}}, r"remove models\.gcn\.model\.name"),
+        ({"models": {"gcn": {"rank": 8}}}, r"unknown key models\.gcn\.rank; allowed are model, optimizer, features"),
+        (
+            {"models": {"gcn": {"optimizer": {"lrr": 1}}}},
+            r"unknown key models\.gcn\.optimizer\.lrr; allowed are name, lr",
+        ),
+        ({"optimizer": {"lr": 1}}, r"optimizer\.lr belongs in a model's block"),
+        ({"data": {"name": "cora"}}, r"unknown key data\.name; allowed are split"),
+        ({"trian": {}}, "unknown key trian; allowed are data, train, optimizer, models"),
+        ({"train": {"epochs": 0}}, r"train\.epochs is 0, but it should be greater than or equal to 1"),
+        (None, "the content is None"),
+    ],
+)
+def test_errors_name_the_file_the_key_and_its_place(content, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_recipe_file(content, "cora.yaml")
+
+
+def test_blocks_of_default_files_may_have_a_schedule():
+    content = {"models": {"gcn": {"optimizer": {"schedule": "plateau", "warmup": 1, "grad_clip": 1.0}}}}
+    assert parse_recipe_file(content, "default-node.yaml").models["gcn"].optimizer.schedule == "plateau"
+    with pytest.raises(ConfigError, match=r"default-node\.yaml: models\.gcn\.epochs belongs at the top"):
+        parse_recipe_file({"models": {"gcn": {"epochs": 1}}}, "default-node.yaml")
