@@ -1,5 +1,34 @@
-"""Models by name: ours, and the systems that the paper compares with. One file each; PyG's own wherever PyG has it."""
+"""Models that can be trained by name: tGNN and the models that the paper compares with.
 
-from tgnn.models.registry import MODELS, Model, build_model, get_model
+Each model is one file, whose builders are registered by :func:`~tgnn.models.registration.register_model`. Layers are
+those of PyG wherever PyG has them.
+"""
 
-__all__ = ["MODELS", "Model", "build_model", "get_model"]
+from tgnn.models.data_shape import DataShape
+from tgnn.models.factory import build_model
+from tgnn.models.hyperparameters import count_hops, model_options
+from tgnn.models.registration import MODELS, Model, ModelError, get_model, register_model
+from tgnn.models.search_ranges import search_space
+
+# Importing a file registers its model. Models are listed in the order of these imports, therefore they are not sorted.
+# isort: off
+from tgnn.models import tgnn
+from tgnn.models import mlp, gcn, gat, graphsage, gin, pna
+from tgnn.models import monet, gatedgcn, diffpool, soppool, phm_gnn, dgn, gmt
+from tgnn.models import appnp, mixhop, deepergcn, gcn2, gprgnn, h2gcn, node2vec
+from tgnn.models import pooling
+from tgnn.models import with_cp_variants
+# isort: on
+
+__all__ = [
+    "MODELS",
+    "DataShape",
+    "Model",
+    "ModelError",
+    "build_model",
+    "count_hops",
+    "get_model",
+    "model_options",
+    "register_model",
+    "search_space",
+]

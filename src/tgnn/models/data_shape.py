@@ -1,4 +1,4 @@
-"""What a model must know of data to be made for it."""
+"""Sizes of the inputs and outputs that a model is built for."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class DataShape:
-    """Sizes of inputs and outputs.
+    """Sizes of the inputs and outputs of a model.
 
     Args:
         level: ``"node"`` or ``"graph"``.
-        features: Width of numeric node features, or the number of categories in each column; ``None``: no features.
-        edge_features: The same for edges.
-        outputs: Numbers that come out, for a node or a graph.
+        features: Number of numeric node features, or a tuple with the number of categories in each column of categorical
+            features. ``None`` if nodes have no features.
+        edge_features: The same for edge features.
+        outputs: Number of outputs per node or graph: the number of classes or of targets.
         edge_weights: Whether edges have weights.
-        positions: Width of the positions of nodes; ``None``: no positions.
-        nodes: Nodes of the one graph; ``None``: there are many graphs.
-        degrees: How many nodes have 0, 1, 2, ... edges into them, where models are trained; it is not stored.
+        positions: Number of coordinates of node positions. ``None`` if nodes have no positions.
+        nodes: Number of nodes of a single graph. ``None`` for a data set of many graphs.
+        degrees: Histogram of in-degrees in the training data: the number of nodes with 0, 1, 2, ... incoming edges. It is
+            needed only to initialize a model and is not stored.
     """
 
     level: str
@@ -32,11 +34,11 @@ class DataShape:
     degrees: tuple[int, ...] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """To be stored beside a trained model."""
+        """Return the fields that are stored with a trained model."""
         return {name: value for name, value in asdict(self).items() if name != "degrees"}
 
     @staticmethod
     def from_dict(stored: Mapping[str, Any]) -> DataShape:
-        """From what was stored; a file has lists."""
-        known: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in stored.items()}
-        return DataShape(**known)
+        """Restore a shape from its stored fields. JSON has lists in place of tuples."""
+        fields: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in stored.items()}
+        return DataShape(**fields)

@@ -1,4 +1,4 @@
-"""DeeperGCN: a softmax over neighbours whose temperature is learned, in many layers."""
+"""DeeperGCN (Li et al., 2020): deep residual layers with softmax aggregation."""
 
 from __future__ import annotations
 
@@ -10,58 +10,69 @@ from torch import Tensor
 from torch_geometric.nn import DeepGCNLayer, GENConv
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import NodeNetwork, node_input
+from tgnn.models.node_network import NodeNetwork, encode_input
+from tgnn.models.registration import register_model
 from tgnn.nn.linear import FeatureLinear
 from tgnn.nn.models.encoder import make_encoder
 
 
 class DeeperGCN(torch.nn.Module):
-    """Layers of PyG's ``GENConv`` in ``"res+"`` blocks of Li et al.: normalization, ReLU, dropout and the layer, added
-    to its input. Before the first layer there is nothing of this; the last is followed by all but a layer.
+    """Layers of PyG's ``GENConv`` in the pre-activation residual blocks ``"res+"`` of Li et al.
+
+    A block applies normalization, ReLU, dropout and the layer, and adds its input. The first layer has no block around
+    it. The last block is followed by normalization, ReLU, dropout and a linear layer.
 
     Args:
-        width: Of the features.
-        hidden_channels: Width of rows.
+        in_channels: Number of input features.
+        hidden_channels: Number of channels of the node embeddings.
         num_layers: Number of layers.
-        outputs: Width of what comes out.
-        dropout: Share of entries dropped before each layer but the first, and before the last map.
-        edge_features: Width of the features of edges, or the categories in each column; ``None``: none.
-        mlp_layers: Of the MLP in each layer.
+        out_channels: Number of output channels.
+        dropout: Dropout probability before all layers but the first, and before the linear output layer.
+        edge_features: Number of edge features, or the number of categories in each column. ``None`` for no edge features.
+        mlp_layers: Number of layers of the MLP in each ``GENConv``.
     """
 
     def __init__(
         self,
-        width: int,
+        in_channels: int,
         hidden_channels: int,
         num_layers: int,
-        outputs: int,
+        out_channels: int,
         dropout: float,
         edge_features: int | tuple[int, ...] | None,
         mlp_layers: int,
     ) -> None:
         super().__init__()
-        self.encoder = FeatureLinear(width, hidden_channels, bias=True)
+        self.encoder = FeatureLinear(in_channels, hidden_channels, bias=True)
         self.edge_encoder = None if edge_features is None else make_encoder(edge_features, hidden_channels, "edge_attr")
-        settings = {"aggr": "softmax", "t": 1.0, "learn_t": True, "num_layers": mlp_layers, "norm": "layer"}
-        self.first, *others = (GENConv(hidden_channels, hidden_channels, **settings) for _ in range(num_layers))
+        kwargs = {"aggr": "softmax", "t": 1.0, "learn_t": True, "num_layers": mlp_layers, "norm": "layer"}
+        self.first, *others = (GENConv(hidden_channels, hidden_channels, **kwargs) for _ in range(num_layers))
         self.blocks = torch.nn.ModuleList(
             DeepGCNLayer(conv, torch.nn.LayerNorm(hidden_channels), torch.nn.ReLU(), block="res+", dropout=dropout)
             for conv in others
         )
         self.norm, self.dropout = torch.nn.LayerNorm(hidden_channels), torch.nn.Dropout(dropout)
-        self.last = torch.nn.Linear(hidden_channels, outputs)
+        self.last = torch.nn.Linear(hidden_channels, out_channels)
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, edge_attr: Tensor | None = None
     ) -> Tensor:
-        edges = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
-        x = self.first(self.encoder(x), edge_index, edges)
+        edge_embedding = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
+        x = self.first(self.encoder(x), edge_index, edge_embedding)
         for block in self.blocks:
-            x = block(x, edge_index, edges)
+            x = block(x, edge_index, edge_embedding)
         out: Tensor = self.last(self.dropout(self.norm(x).relu()))
         return out
 
 
+@register_model(
+    "deepergcn",
+    "node",
+    summary="Deep residual layers with softmax aggregation and a learned temperature",
+    paper="Li et al. 2020, arXiv:2006.07739",
+    uses=("edge features",),
+    search_space={"model.num_layers": (3, 7, 14)},
+)
 def build_deepergcn(
     shape: DataShape,
     hidden_channels: int,
@@ -71,7 +82,7 @@ def build_deepergcn(
     mlp_layers: Annotated[int, Field(ge=1)] = 2,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
-    """:class:`DeeperGCN`, with the features of edges where there are any."""
-    encoder, width = node_input(shape, hidden_channels)
-    gnn = DeeperGCN(width, hidden_channels, num_layers, shape.outputs, dropout, shape.edge_features, mlp_layers)
+    """Build :class:`DeeperGCN`, with edge features if the data has them."""
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    gnn = DeeperGCN(in_channels, hidden_channels, num_layers, shape.outputs, dropout, shape.edge_features, mlp_layers)
     return NodeNetwork(gnn, encoder, uses_edges=True, input_dropout=input_dropout)

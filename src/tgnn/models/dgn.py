@@ -1,4 +1,4 @@
-"""DGN: neighbours weighted by where they lie along the graph, as an eigenvector of the Laplacian tells it."""
+"""DGN (Beaini et al., 2021): directional aggregation along an eigenvector of the graph Laplacian."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from torch_geometric.data import Data
 from torch_geometric.utils import degree, scatter
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.eigenvector import eigenvectors
-from tgnn.models.pooled import Pooled
+from tgnn.models.eigenvector import add_eigenvectors, eigenvectors
+from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.readout import Readout
+from tgnn.models.registration import register_model
 from tgnn.nn.models.encoder import make_encoder
 
 logger = logging.getLogger("tgnn")
 
-_KINDS = ("mean", "max", "min", "av", "dx")
-_SMALL = 1e-8  # where the eigenvector is flat, there is no direction; rounding must not make one
+_AGGREGATORS = ("mean", "max", "min", "av", "dx")
+_EPSILON = 1e-8  # rounding errors must not make a direction where the eigenvector is constant
 
 
 class Directions(torch.nn.Module):
-    r"""What layers are told of an edge from ``u`` to ``v``: its entry of the field,
+    r"""Edge inputs of :class:`DGNConv`: the normalized directional field, and the edge features if they are used.
+
+    The field of an edge from ``u`` to ``v`` is
 
     .. math:: \hat F_{vu} = (f_u - f_v) \,/\, (\sum_{w \in N(v)} |f_w - f_v| + \epsilon),
 
-    where :math:`f` is the eigenvector, and then its features, where they are used, mapped to ``hidden_channels``.
-
-    The eigenvector is ``data.eigenvector``, or is found here.
+    where :math:`f` is the eigenvector ``data.eigenvector``. It is computed if the batch has none.
 
     Args:
-        shape: Of the data.
-        hidden_channels: Width of rows.
-        features: Whether the features of edges are used, where there are any.
+        shape: Sizes of the inputs and outputs.
+        hidden_channels: Number of channels that edge features are transformed to.
+        features: Whether to use the edge features, if the data has them.
     """
 
     def __init__(self, shape: DataShape, hidden_channels: int, features: bool = True) -> None:
         super().__init__()
-        known = shape.edge_features if features else None
-        self.encoder = None if known is None else make_encoder(known, hidden_channels, "edge_attr")
+        edge_features = shape.edge_features if features else None
+        self.encoder = None if edge_features is None else make_encoder(edge_features, hidden_channels, "edge_attr")
 
     def forward(self, data: Data) -> Tensor:
         f = data.get("eigenvector")
@@ -49,59 +50,72 @@ class Directions(torch.nn.Module):
         source, target = data.edge_index
         gradient = f[source] - f[target]
         size = scatter(gradient.abs(), target, dim_size=data.num_nodes, reduce="sum")
-        field = gradient / (size[target] + _SMALL)
+        field = gradient / (size[target] + _EPSILON)
         return field if self.encoder is None else torch.cat([field, self.encoder(data.edge_attr)], dim=1)
 
 
 class DGNConv(torch.nn.Module):
-    r"""Directional aggregations side by side, and a linear map of them and of the row itself (Beaini et al.):
+    r"""Concatenated directional aggregations, and a linear layer of them and of the node itself (Beaini et al.):
 
     - ``av``: directional smoothing, :math:`B_{av} X` with :math:`B_{av} = |\hat F|`;
     - ``dx``: directional derivative, :math:`|B_{dx} X|` with
-      :math:`B_{dx} = \hat F - \mathrm{diag}(\hat F \mathbf 1)`; of no sign, as an eigenvector has none;
-    - ``mean``, ``max`` and ``min``: of the neighbours, without direction.
+      :math:`B_{dx} = \hat F - \mathrm{diag}(\hat F \mathbf 1)`, in absolute value as the sign of an eigenvector is
+      arbitrary;
+    - ``mean``, ``max`` and ``min`` of the neighbors, without direction.
 
     Args:
-        width: Of rows.
-        kinds: Which of these.
-        told: Width of what is told of edges, see :class:`Directions`; ``None``: the messages are the neighbours' rows;
-            else linear maps of both rows and the features of the edge.
-        scale: Mean of ``log(degree + 1)``, for PNA's scaling by degrees; ``None``: there is none.
+        channels: Number of channels of the node embeddings.
+        aggregators: Names of the aggregations.
+        edge_channels: Number of channels of the edge inputs, see :class:`Directions`. The messages are then a linear
+            layer of both nodes and the edge features. ``None`` takes the neighbors themselves as messages.
+        mean_log_degree: Mean of ``log(degree + 1)``, for the degree scalers of PNA. ``None`` leaves the scalers out.
     """
 
-    scale: Tensor | None
+    mean_log_degree: Tensor | None
 
-    def __init__(self, width: int, kinds: tuple[str, ...], told: int | None, scale: float | None) -> None:
+    def __init__(
+        self, channels: int, aggregators: tuple[str, ...], edge_channels: int | None, mean_log_degree: float | None
+    ) -> None:
         super().__init__()
-        self.kinds = kinds
-        self.message = None if told is None else torch.nn.Linear(2 * width + told - 1, width)
-        self.register_buffer("scale", None if scale is None else torch.tensor(scale))
-        copies = len(kinds) * (1 if scale is None else 3)
-        self.update = torch.nn.Linear((1 + copies) * width, width)
+        self.aggregators = aggregators
+        self.message = None if edge_channels is None else torch.nn.Linear(2 * channels + edge_channels - 1, channels)
+        self.register_buffer("mean_log_degree", None if mean_log_degree is None else torch.tensor(mean_log_degree))
+        copies = len(aggregators) * (1 if mean_log_degree is None else 3)
+        self.update = torch.nn.Linear((1 + copies) * channels, channels)
 
-    def forward(self, x: Tensor, edge_index: Tensor, told: Tensor) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Tensor, directions: Tensor) -> Tensor:
         source, target = edge_index
+        field, edge_embedding = directions[:, :1], directions[:, 1:]
         messages = x[source]
         if self.message is not None:
-            messages = self.message(torch.cat([x[target], messages, told[:, 1:]], dim=1))
-        pooled = torch.cat([self._pool(kind, x, messages, target, told[:, :1]) for kind in self.kinds], dim=1)
-        if self.scale is not None:
-            logs = degree(target, len(x)).clamp(min=1).log1p().unsqueeze(1) / self.scale
-            pooled = torch.cat([pooled, pooled * logs, pooled / logs], dim=1)
-        out: Tensor = self.update(torch.cat([x, pooled], dim=1))
+            messages = self.message(torch.cat([x[target], messages, edge_embedding], dim=1))
+        aggregated = torch.cat([self._aggregate(name, x, messages, target, field) for name in self.aggregators], dim=1)
+        if self.mean_log_degree is not None:
+            scale = degree(target, len(x)).clamp(min=1).log1p().unsqueeze(1) / self.mean_log_degree
+            aggregated = torch.cat([aggregated, aggregated * scale, aggregated / scale], dim=1)
+        out: Tensor = self.update(torch.cat([x, aggregated], dim=1))
         return out
 
     @staticmethod
-    def _pool(kind: str, x: Tensor, messages: Tensor, target: Tensor, field: Tensor) -> Tensor:
-        reduce = kind if kind in ("mean", "max", "min") else "sum"
-        if kind == "av":
+    def _aggregate(name: str, x: Tensor, messages: Tensor, target: Tensor, field: Tensor) -> Tensor:
+        reduce = name if name in ("mean", "max", "min") else "sum"
+        if name == "av":
             messages = messages * field.abs()
-        if kind == "dx":
+        if name == "dx":
             messages = (messages - x[target]) * field
         out: Tensor = scatter(messages, target, dim_size=len(x), reduce=reduce)
-        return out.abs() if kind == "dx" else out
+        return out.abs() if name == "dx" else out
 
 
+@register_model(
+    "dgn",
+    "graph",
+    summary="Directional aggregation along an eigenvector of the graph Laplacian",
+    paper="Beaini et al. 2021, arXiv:2010.02863",
+    uses=("edge features",),
+    search_space={"model.aggregators": ("mean+dx", "mean+av", "mean+av+dx", "mean+dx+max+min")},
+    preprocess=add_eigenvectors,
+)
 def build_graph_dgn(
     shape: DataShape,
     hidden_channels: int,
@@ -112,24 +126,31 @@ def build_graph_dgn(
     messages: Literal["simple", "complex"] = "complex",
     scalers: bool = True,
     readout: str = "mean",
-) -> Pooled:
-    """Directional layers in the common network. ``simple`` messages are the neighbours' rows; ``complex`` ones are
-    linear maps of both ends, and alone use the features of edges. The paper's towers are left out.
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of :class:`DGNConv`, without the towers of the paper.
+
+    ``simple`` messages are the neighbors themselves. ``complex`` messages are a linear layer of both nodes, and only
+    they use the edge features.
     """
-    kinds = tuple(aggregators.split("+"))
-    if not set(kinds) <= set(_KINDS):
-        raise ValueError(f"model.aggregators is {aggregators!r}: it is made of {', '.join(_KINDS)}, such as mean+av+dx")
+    names = tuple(aggregators.split("+"))
+    if not set(names) <= set(_AGGREGATORS):
+        raise ValueError(
+            f"model.aggregators is {aggregators!r}, but must be one or several of {', '.join(_AGGREGATORS)}, joined by "
+            "'+' as in mean+av+dx."
+        )
     if messages == "simple" and shape.edge_features is not None:
         logger.warning("dgn does not use the edge features of this data with model.messages=simple; complex does")
     directions = Directions(shape, hidden_channels, features=messages == "complex")
-    told = None if messages == "simple" else 1 if directions.encoder is None else 1 + hidden_channels
-    scale = _mean_log(shape.degrees) if scalers else None
-    stack = [DGNConv(hidden_channels, kinds, told, scale) for _ in range(num_layers)]
-    return Pooled(shape, hidden_channels, stack, Readout(readout, hidden_channels), dropout, edges=directions)
+    edge_channels = None if messages == "simple" else 1 if directions.encoder is None else 1 + hidden_channels
+    mean_log_degree = _mean_log_degree(shape.degrees) if scalers else None
+    layers = [DGNConv(hidden_channels, names, edge_channels, mean_log_degree) for _ in range(num_layers)]
+    return GraphNetwork(
+        shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout, edge_inputs=directions
+    )
 
 
-def _mean_log(degrees: tuple[int, ...] | None) -> float:
-    """Over the nodes to learn from; a trained model has it among its weights."""
+def _mean_log_degree(degrees: tuple[int, ...] | None) -> float:
+    """Return the mean of ``log(degree + 1)`` over the training data. A trained model stores it with its weights."""
     counts = degrees or (0, 1)
     mean = sum(count * math.log(number + 1) for number, count in enumerate(counts)) / max(sum(counts), 1)
-    return mean or 1.0  # no node has an edge
+    return mean or 1.0  # 0 if no node has an edge, but it is a divisor

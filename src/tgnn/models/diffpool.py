@@ -1,4 +1,4 @@
-"""DiffPool: nodes are pooled into clusters that are learned, level by level."""
+"""DiffPool (Ying et al., 2018): hierarchical pooling with learned soft clusters."""
 
 from __future__ import annotations
 
@@ -15,47 +15,48 @@ from torch_geometric.nn.norm import BatchNorm
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from tgnn.models.data_shape import DataShape
+from tgnn.models.registration import register_model
 from tgnn.nn.models.encoder import make_encoder
 
 
 class DenseSAGE(torch.nn.Module):
-    """Layers of PyG's ``DenseSAGEConv``, each followed by normalization over the nodes that there are, and ReLU.
+    """Layers of PyG's ``DenseSAGEConv``, each followed by batch normalization over the nodes in the mask, and ReLU.
 
     Args:
-        width: Of rows.
-        out: Of rows that come out.
-        num_layers: How many.
-        dropout: Share of entries dropped.
+        in_channels: Number of input channels and of hidden channels.
+        out_channels: Number of output channels.
+        num_layers: Number of layers.
+        dropout: Dropout probability.
     """
 
-    def __init__(self, width: int, out: int, num_layers: int, dropout: float) -> None:
+    def __init__(self, in_channels: int, out_channels: int, num_layers: int, dropout: float) -> None:
         super().__init__()
-        widths = [width] * num_layers + [out]
-        self.convs = torch.nn.ModuleList(DenseSAGEConv(*pair) for pair in pairwise(widths))
-        self.norms = torch.nn.ModuleList(BatchNorm(size) for size in widths[1:])
+        channels = [in_channels] * num_layers + [out_channels]
+        self.convs = torch.nn.ModuleList(DenseSAGEConv(*pair) for pair in pairwise(channels))
+        self.norms = torch.nn.ModuleList(BatchNorm(size) for size in channels[1:])
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor) -> Tensor:
         padded = not bool(mask.all())
         for conv, norm in zip(self.convs, self.norms):
             x = conv(x, adj)
-            rows = self.dropout(norm(x[mask] if padded else x.flatten(0, 1)).relu())
-            x = rows.new_zeros(x.shape).index_put((mask,), rows) if padded else rows.view(x.shape)
+            nodes = self.dropout(norm(x[mask] if padded else x.flatten(0, 1)).relu())
+            x = nodes.new_zeros(x.shape).index_put((mask,), nodes) if padded else nodes.view(x.shape)
         return x
 
 
 class DiffPool(torch.nn.Module):
-    """Eq. (3) to (6) of Ying et al., as PyG's ``dense_diff_pool`` has them, and the sum of what the last level has.
+    """Eq. (3) to (6) of Ying et al., as in PyG's ``dense_diff_pool``, with a sum readout of the last level.
 
-    While training, ``extra_loss`` is the paper's loss of links and entropy (Sect. 3.3), summed over levels, each as
-    :func:`cluster_losses` has them.
+    During training, ``extra_loss`` is the sum of the link prediction and entropy losses of all levels (Sect. 3.3), see
+    :func:`cluster_losses`.
 
     Args:
-        shape: Of the data.
-        hidden_channels: Width of rows.
-        num_layers: Of each GNN; every level has one, and one more that assigns clusters.
-        dropout: Share of entries dropped.
-        clusters: Of each level of pooling.
+        shape: Sizes of the inputs and outputs.
+        hidden_channels: Number of channels of the node embeddings.
+        num_layers: Number of layers of each GNN. A pooling level has one GNN that embeds and one that assigns clusters.
+        dropout: Dropout probability.
+        clusters: Number of clusters of each pooling level.
     """
 
     extra_loss: Tensor | None
@@ -69,7 +70,9 @@ class DiffPool(torch.nn.Module):
         self.embeds = torch.nn.ModuleList(
             DenseSAGE(hidden_channels, hidden_channels, num_layers, dropout) for _ in range(len(clusters) + 1)
         )
-        self.assigns = torch.nn.ModuleList(_Assign(hidden_channels, number, num_layers, dropout) for number in clusters)
+        self.assigns = torch.nn.ModuleList(
+            ClusterAssignment(hidden_channels, number, num_layers, dropout) for number in clusters
+        )
         self.head = MLP(
             [hidden_channels, max(hidden_channels // 2, 1), max(hidden_channels // 4, 1), shape.outputs],
             dropout=dropout,
@@ -83,50 +86,64 @@ class DiffPool(torch.nn.Module):
         adj = to_dense_adj(data.edge_index, data.batch, max_num_nodes=x.size(1), batch_size=size).transpose(1, 2)
         losses: list[Tensor] = []
         for embed, assign in zip(self.embeds, self.assigns):
-            rows, s = embed(x, adj, mask), assign(x, adj, mask).softmax(-1) * mask.unsqueeze(-1)
+            z, s = embed(x, adj, mask), assign(x, adj, mask).softmax(-1) * mask.unsqueeze(-1)
             if self.training:
                 losses += cluster_losses(adj, s, mask)
-            x, adj = s.transpose(1, 2) @ rows, s.transpose(1, 2) @ adj @ s  # as PyG's dense_diff_pool
+            x, adj = s.transpose(1, 2) @ z, s.transpose(1, 2) @ adj @ s  # Eq. (3) and (4)
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         self.extra_loss = torch.stack(losses).sum() if self.training else None
         out: Tensor = self.head(self.embeds[-1](x, adj, mask).sum(1))
         return out
 
 
-def cluster_losses(adj: Tensor, s: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The paper's losses of links, :math:`\Vert A - S S^\top \Vert_F`, and of entropy (Sect. 3.3), with the shares
-    :math:`S`: the first divided by the number of pairs of nodes, as PyG does, the second a mean over nodes.
-
-    PyG counts nodes that only pad as well: its losses change with the largest graph of a batch.
+class ClusterAssignment(torch.nn.Module):
+    """Cluster scores of each node, before the softmax of Eq. (6).
 
     Args:
-        adj: Edges.
-        s: Share of each cluster in each node, 0 where there is no node.
-        mask: Which nodes there are.
-
-    Shapes:
-        - **input:** ``adj`` ``[B, N, N]``, ``s`` ``[B, N, C]``, ``mask`` ``[B, N]``
-        - **output:** two numbers
+        channels: Number of channels of the node embeddings.
+        clusters: Number of clusters.
+        num_layers: Number of layers.
+        dropout: Dropout probability.
     """
-    nodes = mask.sum(1)
-    links = torch.linalg.vector_norm(adj - s @ s.transpose(1, 2)) / nodes.square().sum()
-    entropy = -(s * (s + 1e-15).log()).sum() / nodes.sum()
-    return links, entropy
 
-
-class _Assign(torch.nn.Module):
-    """To which cluster a node belongs, before the softmax of Eq. (6)."""
-
-    def __init__(self, width: int, clusters: int, num_layers: int, dropout: float) -> None:
+    def __init__(self, channels: int, clusters: int, num_layers: int, dropout: float) -> None:
         super().__init__()
-        self.gnn = DenseSAGE(width, width, num_layers, dropout)
-        self.lin = torch.nn.Linear(width, clusters)
+        self.gnn = DenseSAGE(channels, channels, num_layers, dropout)
+        self.lin = torch.nn.Linear(channels, clusters)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor) -> Tensor:
         out: Tensor = self.lin(self.gnn(x, adj, mask))
         return out
 
 
+def cluster_losses(adj: Tensor, s: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Return the link prediction loss :math:`\Vert A - S S^\top \Vert_F` and the entropy loss (Sect. 3.3).
+
+    The first is divided by the number of pairs of nodes, as in PyG. The second is averaged over the nodes. PyG's
+    ``dense_diff_pool`` also counts padding, so that its losses depend on the largest graph of a batch.
+
+    Args:
+        adj: Adjacency matrices :math:`A`.
+        s: Cluster assignments :math:`S`, 0 for padding.
+        mask: Mask of the nodes, false for padding.
+
+    Shapes:
+        - **input:** ``adj`` ``[B, N, N]``, ``s`` ``[B, N, C]``, ``mask`` ``[B, N]``
+        - **output:** two scalars
+    """
+    num_nodes = mask.sum(1)
+    link_loss = torch.linalg.vector_norm(adj - s @ s.transpose(1, 2)) / num_nodes.square().sum()
+    entropy = -(s * (s + 1e-15).log()).sum() / num_nodes.sum()
+    return link_loss, entropy
+
+
+@register_model(
+    "diffpool",
+    "graph",
+    summary="Hierarchical pooling with learned soft clusters",
+    paper="Ying et al. 2018, arXiv:1806.08804",
+    search_space={"model.clusters": (4, 8, 16)},
+)
 def build_graph_diffpool(
     shape: DataShape,
     hidden_channels: int,
@@ -136,5 +153,5 @@ def build_graph_diffpool(
     clusters: Annotated[int, Field(ge=1)] = 8,
     levels: Annotated[int, Field(ge=1, le=2)] = 1,
 ) -> DiffPool:
-    """PyG's ``DenseSAGEConv``, pooled by clusters; a second level has a quarter of the ``clusters``."""
+    """Build :class:`DiffPool`. A second pooling level has a quarter of the ``clusters``."""
     return DiffPool(shape, hidden_channels, num_layers, dropout, (clusters, max(clusters // 4, 1))[:levels])

@@ -1,4 +1,4 @@
-"""GAT: neighbours weighted by attention."""
+"""GAT (Veličković et al., 2018): attention-weighted sum of the neighbors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,28 @@ from torch_geometric.nn import GATConv
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import NodeNetwork, Norm, accept_sparse, node_input
-from tgnn.models.pooled import Pooled
+from tgnn.models.graph_network import GraphNetwork
+from tgnn.models.node_network import NodeNetwork, Norm, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE
 from tgnn.models.readout import Readout
+from tgnn.models.registration import register_model
+from tgnn.models.sparse_input import accept_sparse
 
 
 class GAT(BasicGNN):
-    """Layers of PyG's ``GATConv``: heads side by side, and their mean in the last layer, Eq. (5) and (6) of
-    Veličković et al. (PyG's own ``GAT`` has no mean, and divides the width among the heads.)
+    """Layers of PyG's ``GATConv`` that concatenate their heads, Eq. (5), and a last layer that averages them, Eq. (6).
+
+    PyG's own ``GAT`` does not average the heads and divides ``hidden_channels`` among them.
+
+    Args:
+        in_channels: Number of input features.
+        hidden_channels: Number of channels of each head.
+        num_layers: Number of layers.
+        out_channels: Number of output channels.
+        heads: Number of attention heads of all layers but the last.
+        out_heads: Number of attention heads of the last layer.
+        kwargs: Other arguments of PyG's ``BasicGNN``, and ``separate``: whether source and target nodes have separate
+            weights.
     """
 
     supports_edge_weight = False
@@ -30,24 +43,24 @@ class GAT(BasicGNN):
         in_channels: int,
         hidden_channels: int,
         num_layers: int,
-        outputs: int,
+        out_channels: int,
         heads: int,
         out_heads: int,
         **kwargs: Any,
     ) -> None:
         self.heads, self.out_heads = heads, out_heads
-        self.hidden, self.outputs = hidden_channels, outputs
-        super().__init__(in_channels, hidden_channels * heads, num_layers, outputs, act="elu", **kwargs)
+        self.head_channels, self.last_channels = hidden_channels, out_channels
+        super().__init__(in_channels, hidden_channels * heads, num_layers, out_channels, act="elu", **kwargs)
 
     def init_conv(self, in_channels: int, out_channels: int, separate: bool, **kwargs: Any) -> torch.nn.Module:
-        conv = _Separate if separate else GATConv
+        conv = SeparateGATConv if separate else GATConv
         if len(self.convs) == self.num_layers - 1 and self.jk_mode is None:
-            return conv(in_channels, self.outputs, heads=self.out_heads, concat=False, **kwargs)
-        return conv(in_channels, self.hidden, heads=self.heads, **kwargs)
+            return conv(in_channels, self.last_channels, heads=self.out_heads, concat=False, **kwargs)
+        return conv(in_channels, self.head_channels, heads=self.heads, **kwargs)
 
 
-class _Separate(GATConv):
-    """With weights of their own for a node as the source and as the target of attention."""
+class SeparateGATConv(GATConv):
+    """PyG's ``GATConv`` with separate weights for a node as the source and as the target of attention."""
 
     propagate = PLAIN_PROPAGATE
 
@@ -59,6 +72,13 @@ class _Separate(GATConv):
         return out
 
 
+@register_model(
+    "gat",
+    "node",
+    summary="Attention-weighted sum of the neighbors",
+    paper="Veličković et al. 2018, arXiv:1710.10903",
+    search_space={"model.heads": (1, 4, 8), "model.attention_dropout": (0.0, 0.3, 0.6)},
+)
 def build_gat(
     shape: DataShape,
     hidden_channels: int,
@@ -74,20 +94,24 @@ def build_gat(
     norm: Norm | None = None,
     jk: str | None = None,
 ) -> NodeNetwork:
-    """PyG's ``GATConv``; ``hidden_channels`` is the width of each head. ``out_heads`` are those of the last layer, by default as
-    many as ``heads``; Veličković et al. have one on Cora and Citeseer, eight on Pubmed (Sect. 3.3).
+    """Build :class:`GAT`, where ``hidden_channels`` is the number of channels of each head.
 
-    92,238 parameters on Cora at 32 hidden and one head, as in the paper's efficiency table, need ``separate=True``:
-    weights of their own for source and target. Its counts for 8 heads have 8 in the last layer, too.
+    ``out_heads`` is the number of heads of the last layer, by default ``heads``. Veličković et al. use one on Cora and
+    Citeseer and eight on Pubmed (Sect. 3.3).
+
+    The 92,238 parameters on Cora with 32 hidden channels and one head, as in the efficiency table of Hua et al., need
+    ``separate=True``: separate weights for source and target nodes. Their counts for 8 heads have 8 heads in the last
+    layer as well.
     """
-    encoder, width = node_input(shape, hidden_channels)
-    settings = {"dropout": dropout, "norm": norm, "jk": jk, "separate": separate, "bias": bias}
-    gnn = GAT(width, hidden_channels, num_layers, shape.outputs, heads, out_heads or heads, **settings)
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    kwargs = {"dropout": dropout, "norm": norm, "jk": jk, "separate": separate, "bias": bias}
+    gnn = GAT(in_channels, hidden_channels, num_layers, shape.outputs, heads, out_heads or heads, **kwargs)
     for conv in gnn.convs:
         conv.dropout = attention_dropout
-    return NodeNetwork(accept_sparse(gnn, width), encoder, input_dropout=input_dropout)
+    return NodeNetwork(accept_sparse(gnn, in_channels), encoder, input_dropout=input_dropout)
 
 
+@register_model("gat", "graph", uses=("edge features",))
 def build_graph_gat(
     shape: DataShape,
     hidden_channels: int,
@@ -96,12 +120,14 @@ def build_graph_gat(
     *,
     heads: Annotated[int, Field(ge=1)] = 8,
     readout: str = "mean",
-) -> Pooled:
-    """PyG's ``GATConv`` in the common network; ``hidden_channels`` is divided among the heads."""
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of PyG's ``GATConv``. ``hidden_channels`` is divided among the heads."""
     if hidden_channels % heads:
-        raise ValueError(f"model.hidden_channels is {hidden_channels}, but must be a multiple of model.heads, {heads}")
+        raise ValueError(f"model.hidden_channels is {hidden_channels}, but must be a multiple of model.heads, {heads}.")
     edge_dim = None if shape.edge_features is None else hidden_channels
-    stack = [
+    layers = [
         GATConv(hidden_channels, hidden_channels // heads, heads=heads, edge_dim=edge_dim) for _ in range(num_layers)
     ]
-    return Pooled(shape, hidden_channels, stack, Readout(readout, hidden_channels), dropout, edges="features")
+    return GraphNetwork(
+        shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout, edge_inputs="features"
+    )

@@ -1,21 +1,31 @@
-"""GatedGCN: every edge has a gate for each entry of what comes through it."""
+"""GatedGCN (Bresson and Laurent, 2017): residual gated graph convolution."""
 
 from __future__ import annotations
 
 from torch_geometric.nn import ResGatedGraphConv
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.pooled import Pooled
+from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.readout import Readout
+from tgnn.models.registration import register_model
 
 
+@register_model(
+    "gatedgcn",
+    "graph",
+    summary="Residual gated graph convolution",
+    paper="Bresson and Laurent 2017, arXiv:1711.07553",
+    uses=("edge features",),
+)
 def build_graph_gatedgcn(
     shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, readout: str = "mean"
-) -> Pooled:
-    """PyG's ``ResGatedGraphConv`` in the common network, whose residuals are those of Bresson and Laurent.
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of PyG's ``ResGatedGraphConv``. Its residual connections are those of the paper.
 
-    Features of edges go into gates and messages; in Dwivedi et al. they change from layer to layer, here they do not.
+    Edge features enter the gates and the messages. They are not updated from layer to layer, unlike in Dwivedi et al.
     """
     edge_dim = None if shape.edge_features is None else hidden_channels
-    stack = [ResGatedGraphConv(hidden_channels, hidden_channels, edge_dim=edge_dim) for _ in range(num_layers)]
-    return Pooled(shape, hidden_channels, stack, Readout(readout, hidden_channels), dropout, edges="features")
+    layers = [ResGatedGraphConv(hidden_channels, hidden_channels, edge_dim=edge_dim) for _ in range(num_layers)]
+    return GraphNetwork(
+        shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout, edge_inputs="features"
+    )

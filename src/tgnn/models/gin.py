@@ -1,4 +1,4 @@
-"""GIN: a sum of neighbours, and an MLP of it."""
+"""GIN (Xu et al., 2019): MLP of the sum of the neighbors."""
 
 from __future__ import annotations
 
@@ -11,34 +11,41 @@ from torch_geometric.nn import GINConv, GINEConv, MessagePassing, SumAggregation
 from torch_geometric.nn.models import GIN, MLP
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import NodeNetwork, node_input
-from tgnn.models.pooled import Pooled
-from tgnn.models.propagation import PLAIN_PROPAGATE, only_sums
+from tgnn.models.graph_network import GraphNetwork
+from tgnn.models.node_network import NodeNetwork, encode_input
+from tgnn.models.propagation import PLAIN_PROPAGATE, can_fuse
 from tgnn.models.readout import Readout
+from tgnn.models.registration import register_model
 from tgnn.ops import neighbor_sum
 
 
-class SummingConv(GINConv):
-    """PyG's ``GINConv``, whose sum has no row for each edge."""
+class FusedGINConv(GINConv):
+    """PyG's ``GINConv``, computed by :func:`~tgnn.ops.neighbor_sum` without a message per edge."""
 
     propagate = PLAIN_PROPAGATE
 
     def forward(self, x: Tensor, edge_index: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         plain = isinstance(x, Tensor) and not args and not kwargs and isinstance(self.aggr_module, SumAggregation)
-        if not plain or not only_sums(self, x, edge_index):
+        if not plain or not can_fuse(self, x, edge_index):
             out: Tensor = super().forward(x, edge_index, *args, **kwargs)
             return out
         out = self.nn(neighbor_sum(x, edge_index) + (1 + self.eps) * x)
         return out
 
 
-class SummingGIN(GIN):
-    """PyG's ``GIN`` of such layers."""
+class FusedGIN(GIN):
+    """PyG's ``GIN`` with layers of :class:`FusedGINConv`."""
 
     def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> MessagePassing:
-        return SummingConv(super().init_conv(in_channels, out_channels, **kwargs).nn, **kwargs)
+        return FusedGINConv(super().init_conv(in_channels, out_channels, **kwargs).nn, **kwargs)
 
 
+@register_model(
+    "gin",
+    "node",
+    summary="MLP of the sum of the neighbors, as expressive as the Weisfeiler-Leman test",
+    paper="Xu et al. 2019, arXiv:1810.00826",
+)
 def build_gin(
     shape: DataShape,
     hidden_channels: int,
@@ -48,14 +55,15 @@ def build_gin(
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     train_eps: bool = True,
 ) -> NodeNetwork:
-    """PyG's ``GIN``, Eq. (4.1) of Xu et al."""
-    encoder, width = node_input(shape, hidden_channels)
-    gnn = SummingGIN(
-        width, hidden_channels, num_layers, shape.outputs, dropout=dropout, train_eps=train_eps, norm="batch_norm"
+    """Build PyG's ``GIN``, Eq. (4.1) of Xu et al."""
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    gnn = FusedGIN(
+        in_channels, hidden_channels, num_layers, shape.outputs, dropout=dropout, train_eps=train_eps, norm="batch_norm"
     )
     return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
 
 
+@register_model("gin", "graph", uses=("edge features",))
 def build_graph_gin(
     shape: DataShape,
     hidden_channels: int,
@@ -67,17 +75,32 @@ def build_graph_gin(
     jk: Literal["cat"] | None = "cat",
     readout_norm: bool = False,
     rank: Annotated[int, Field(ge=1)] = 32,
-) -> Pooled:
-    """PyG's ``GINConv`` in the common network, or ``GINEConv`` where edges have features; the readouts of all layers
-    side by side, Eq. (4.2).
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of PyG's ``GINConv``, or of ``GINEConv`` if edges have features.
+
+    By default the readouts of all layers are concatenated, Eq. (4.2). ``rank`` is that of a ``cp`` readout.
     """
-    stack = [gin_layer(shape, hidden_channels, train_eps) for _ in range(num_layers)]
-    read = Readout(readout, hidden_channels, rank)
-    return Pooled(shape, hidden_channels, stack, read, dropout, jk=jk, readout_norm=readout_norm, edges="features")
+    layers = [make_gin_layer(shape, hidden_channels, train_eps) for _ in range(num_layers)]
+    return GraphNetwork(
+        shape,
+        hidden_channels,
+        layers,
+        Readout(readout, hidden_channels, rank),
+        dropout,
+        jk=jk,
+        readout_norm=readout_norm,
+        edge_inputs="features",
+    )
 
 
-def gin_layer(shape: DataShape, hidden_channels: int, train_eps: bool) -> torch.nn.Module:
-    """One layer of the common network, which uses the features of edges where there are any."""
+def make_gin_layer(shape: DataShape, hidden_channels: int, train_eps: bool) -> torch.nn.Module:
+    """Make a layer of a :class:`GraphNetwork`: ``GINConv``, or ``GINEConv`` if edges have features.
+
+    Args:
+        shape: Sizes of the inputs and outputs.
+        hidden_channels: Number of channels of the node embeddings.
+        train_eps: Whether the weight of the node itself, ``1 + eps``, is trained.
+    """
     mlp = MLP([hidden_channels, hidden_channels, hidden_channels], norm="batch_norm")
-    kind: type[torch.nn.Module] = SummingConv if shape.edge_features is None else GINEConv
-    return kind(mlp, train_eps=train_eps)
+    conv: type[torch.nn.Module] = FusedGINConv if shape.edge_features is None else GINEConv
+    return conv(mlp, train_eps=train_eps)

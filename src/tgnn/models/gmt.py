@@ -1,4 +1,4 @@
-"""GMT: nodes are pooled by attention, into a few that attend to each other, and then into one."""
+"""GMT (Baek et al., 2021): graph multiset transformer, pooling by attention."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.nn.aggr import GraphMultisetTransformer
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.pooled import Pooled
+from tgnn.models.graph_network import GraphNetwork
+from tgnn.models.registration import register_model
 
 
 class MultisetReadout(torch.nn.Module):
-    """PyG's ``GraphMultisetTransformer``. Nodes of a graph stand side by side in ``batch``, as PyG's batches have them.
+    """PyG's ``GraphMultisetTransformer`` as a readout. The nodes of a graph must be contiguous in ``batch``.
 
     Args:
-        width: Of a row.
-        seeds: How many rows a graph is pooled into first.
-        heads: Of attention.
-        norm: Whether rows are normalized after attention, each alone.
+        width: Number of channels of the node embeddings and of the graph embedding.
+        seeds: Number of seed vectors, into which a graph is pooled first.
+        heads: Number of attention heads.
+        norm: Whether to apply layer normalization after attention.
     """
 
     def __init__(self, width: int, seeds: int, heads: int, norm: bool) -> None:
@@ -33,6 +34,13 @@ class MultisetReadout(torch.nn.Module):
         return out
 
 
+@register_model(
+    "gmt",
+    "graph",
+    summary="Multi-head attention pooling of nodes into seed vectors",
+    paper="Baek et al. 2021, arXiv:2102.11533",
+    search_space={"model.seeds": (4, 8, 16)},
+)
 def build_graph_gmt(
     shape: DataShape,
     hidden_channels: int,
@@ -43,13 +51,15 @@ def build_graph_gmt(
     heads: Annotated[int, Field(ge=1)] = 4,
     norm: bool = False,
     head_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None,
-) -> Pooled:
-    """PyG's ``GCNConv`` in the common network, with the readout of Baek et al.: pooling to ``seeds`` rows, attention
-    among them, pooling to one. The paper has as many seeds as a quarter of the nodes of a graph of middle size, pools
-    the rows of all layers side by side, and has a GNN where PyG's readout has a linear map of keys and values.
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of PyG's ``GCNConv`` with :class:`MultisetReadout`.
+
+    The readout pools the nodes into ``seeds`` vectors, applies self-attention, and pools these into one. The paper uses
+    a quarter of the average number of nodes as ``seeds``, pools the concatenated embeddings of all layers, and computes
+    keys and values by a GNN where PyG's readout has a linear layer.
     """
     if hidden_channels % heads:
-        raise ValueError(f"model.hidden_channels is {hidden_channels}, but must be a multiple of model.heads, {heads}")
-    stack = [GCNConv(hidden_channels, hidden_channels) for _ in range(num_layers)]
+        raise ValueError(f"model.hidden_channels is {hidden_channels}, but must be a multiple of model.heads, {heads}.")
+    layers = [GCNConv(hidden_channels, hidden_channels) for _ in range(num_layers)]
     readout = MultisetReadout(hidden_channels, seeds, heads, norm)
-    return Pooled(shape, hidden_channels, stack, readout, dropout, head_dropout=head_dropout)
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, head_dropout=head_dropout)

@@ -1,4 +1,4 @@
-"""GPR-GNN: an MLP first, then steps along edges whose weights are learned."""
+"""GPR-GNN (Chien et al., 2021): MLP followed by generalized PageRank propagation."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ from torch_geometric.nn.models import MLP
 
 from tgnn.models.appnp import PredictThenPropagate
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import NodeNetwork, accept_sparse, node_input
+from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.propagation import propagate
+from tgnn.models.registration import register_model
+from tgnn.models.sparse_input import accept_sparse
 
 Start = Literal["ppr", "nppr", "random", "sgc"]
 
 
 class GeneralizedPageRank(torch.nn.Module):
-    r"""The propagation of Chien et al., Eq. (1), with weights :math:`\gamma` that are learned:
+    r"""Propagation with learned weights :math:`\gamma`, Eq. (1) of Chien et al.:
 
     .. math::
         Z = \sum_{k=0}^{K} \gamma_k \tilde{A}_{\mathrm{sym}}^k H, \quad
         \tilde{A}_{\mathrm{sym}} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}
 
     Args:
-        steps: :math:`K`.
-        alpha: Of the weights to begin with.
-        start: Weights to begin with: ``"ppr"``, personalized PageRank :math:`\alpha (1 - \alpha)^k`, the rest on the
-            last step; ``"nppr"``, :math:`\alpha^k` divided by their sum; ``"sgc"``, the last step alone; ``"random"``.
+        steps: Number of propagation steps :math:`K`.
+        alpha: Parameter :math:`\alpha` of the initial weights.
+        start: Initial weights. ``"ppr"`` is personalized PageRank, :math:`\alpha (1 - \alpha)^k` with the rest on the
+            last step; ``"nppr"`` is :math:`\alpha^k`, normalized to sum to 1; ``"sgc"`` is 1 on the last step;
+            ``"random"`` is uniform, normalized to sum to 1 in absolute value.
 
     Shapes:
         - **input:** ``h`` ``[N, F]``, ``edge_index`` ``[2, E]``, ``edge_weight`` ``[E]``
@@ -68,6 +71,15 @@ class GeneralizedPageRank(torch.nn.Module):
         return out
 
 
+@register_model(
+    "gprgnn",
+    "node",
+    summary="MLP followed by generalized PageRank propagation with learned weights",
+    paper="Chien et al. 2021, arXiv:2006.07988",
+    uses=("edge weights",),
+    search_space={"model.alpha": (0.1, 0.2, 0.5, 0.9)},
+    hops=lambda num_layers, hyperparameters: max(hyperparameters["steps"], 1),
+)
 def build_gprgnn(
     shape: DataShape,
     hidden_channels: int,
@@ -80,9 +92,12 @@ def build_gprgnn(
     propagation_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
-    """:class:`GeneralizedPageRank` after an MLP of ``num_layers``; what goes into the first step may be dropped, too."""
-    encoder, width = node_input(shape, hidden_channels)
-    mlp = MLP([width, *[hidden_channels] * (num_layers - 1), shape.outputs], dropout=dropout, norm=None)
+    """Build :class:`GeneralizedPageRank` after an MLP of ``num_layers`` layers.
+
+    ``propagation_dropout`` is the dropout probability before the first propagation step.
+    """
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    mlp = MLP([in_channels, *[hidden_channels] * (num_layers - 1), shape.outputs], dropout=dropout, norm=None)
     propagation = GeneralizedPageRank(steps, alpha, start)
-    gnn = PredictThenPropagate(accept_sparse(mlp, width), propagation, propagation_dropout)
+    gnn = PredictThenPropagate(accept_sparse(mlp, in_channels), propagation, propagation_dropout)
     return NodeNetwork(gnn, encoder, uses_weights=True, input_dropout=input_dropout)

@@ -1,4 +1,4 @@
-"""GraphSAGE: the mean of the neighbours, beside the node itself."""
+"""GraphSAGE (Hamilton et al., 2017): mean of the neighbors beside a root weight."""
 
 from __future__ import annotations
 
@@ -14,48 +14,26 @@ from torch_geometric.nn.inits import uniform
 from torch_geometric.nn.models import GraphSAGE
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import NodeNetwork, Norm, accept_sparse, node_input
-from tgnn.models.pooled import Pooled
-from tgnn.models.propagation import only_sums
+from tgnn.models.graph_network import GraphNetwork
+from tgnn.models.node_network import NodeNetwork, Norm, encode_input
+from tgnn.models.propagation import can_fuse
 from tgnn.models.readout import Readout
+from tgnn.models.registration import register_model
+from tgnn.models.sparse_input import accept_sparse
 from tgnn.ops import degrees, neighbor_sum
 
 Pooling = Literal["mean", "max", "sum"]
 
 
-def build_graphsage(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
-    pooling: Pooling = "mean",
-    norm: Norm | None = None,
-    jk: str | None = None,
-) -> NodeNetwork:
-    """PyG's ``GraphSAGE``, Algorithm 1 of Hamilton et al. without sampling and without rows of length 1 (line 7)."""
-    encoder, width = node_input(shape, hidden_channels)
-    if pooling == "max":
-        gnn = GraphSAGE(
-            width, hidden_channels, num_layers, shape.outputs, dropout=dropout, norm=norm, jk=jk, aggr=pooling
-        )
-        return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
-    gnn = _MapFirst(width, hidden_channels, num_layers, shape.outputs, dropout=dropout, norm=norm, jk=jk, aggr=pooling)
-    return NodeNetwork(accept_sparse(gnn, width), encoder, input_dropout=input_dropout)
+class TransformFirstSAGEConv(MessagePassing):
+    """PyG's ``SAGEConv`` that applies the linear transformation before it aggregates.
 
-
-class _MapFirst(GraphSAGE):
-    def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> MessagePassing:
-        return MapFirstConv(in_channels, out_channels, **kwargs)
-
-
-class MapFirstConv(MessagePassing):
-    """PyG's ``SAGEConv`` in another order: means and sums commute with a linear map, which makes wide rows short first.
+    Mean and sum commute with a linear transformation. Aggregating afterwards is cheaper because the transformed
+    features are narrow, and the input features may be sparse.
 
     Args:
-        in_channels: Size of each input row.
-        out_channels: Size of each output row.
+        in_channels: Number of input features.
+        out_channels: Number of output features.
         aggr: ``"mean"`` or ``"sum"``.
     """
 
@@ -73,17 +51,53 @@ class MapFirstConv(MessagePassing):
         uniform(self.lin_l.in_channels, self.bias)
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        mapped = self.lin_l(x)
-        if only_sums(self, x, edge_index):
-            pooled = neighbor_sum(mapped, edge_index)
+        transformed = self.lin_l(x)
+        if can_fuse(self, x, edge_index):
+            aggregated = neighbor_sum(transformed, edge_index)
             if self.aggr == "mean":
-                pooled = pooled / degrees(edge_index, len(pooled)).clamp(min=1).unsqueeze(1)
+                aggregated = aggregated / degrees(edge_index, len(aggregated)).clamp(min=1).unsqueeze(1)
         else:
-            pooled = self.propagate(edge_index, x=mapped)
-        out: Tensor = pooled + self.bias + self.lin_r(x)
+            aggregated = self.propagate(edge_index, x=transformed)
+        out: Tensor = aggregated + self.bias + self.lin_r(x)
         return out
 
 
+class TransformFirstGraphSAGE(GraphSAGE):
+    """PyG's ``GraphSAGE`` with layers of :class:`TransformFirstSAGEConv`."""
+
+    def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> MessagePassing:
+        return TransformFirstSAGEConv(in_channels, out_channels, **kwargs)
+
+
+@register_model(
+    "graphsage",
+    "node",
+    summary="Mean of the neighbors beside a root weight",
+    paper="Hamilton et al. 2017, arXiv:1706.02216",
+    search_space={"model.pooling": ("mean", "max")},
+)
+def build_graphsage(
+    shape: DataShape,
+    hidden_channels: int,
+    num_layers: int,
+    dropout: float,
+    *,
+    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    pooling: Pooling = "mean",
+    norm: Norm | None = None,
+    jk: str | None = None,
+) -> NodeNetwork:
+    """Build PyG's ``GraphSAGE``, Algorithm 1 of Hamilton et al. without the L2 normalization of line 7."""
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
+    kwargs = {"dropout": dropout, "norm": norm, "jk": jk, "aggr": pooling}
+    if pooling == "max":  # does not commute with a linear transformation
+        return NodeNetwork(GraphSAGE(*sizes, **kwargs), encoder, input_dropout=input_dropout, takes_sparse=False)
+    gnn = TransformFirstGraphSAGE(*sizes, **kwargs)
+    return NodeNetwork(accept_sparse(gnn, in_channels), encoder, input_dropout=input_dropout)
+
+
+@register_model("graphsage", "graph")
 def build_graph_graphsage(
     shape: DataShape,
     hidden_channels: int,
@@ -92,7 +106,7 @@ def build_graph_graphsage(
     *,
     pooling: Pooling = "mean",
     readout: str = "mean",
-) -> Pooled:
-    """PyG's ``SAGEConv`` in the common network."""
-    stack = [SAGEConv(hidden_channels, hidden_channels, aggr=pooling) for _ in range(num_layers)]
-    return Pooled(shape, hidden_channels, stack, Readout(readout, hidden_channels), dropout)
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of PyG's ``SAGEConv``."""
+    layers = [SAGEConv(hidden_channels, hidden_channels, aggr=pooling) for _ in range(num_layers)]
+    return GraphNetwork(shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout)

@@ -1,4 +1,4 @@
-"""H2GCN: a node, its neighbours and their neighbours apart, from every round."""
+"""H2GCN (Zhu et al., 2020): concatenation of one-hop and two-hop neighborhoods."""
 
 from __future__ import annotations
 
@@ -10,51 +10,58 @@ from torch import Tensor
 from torch_geometric.utils import coalesce, degree, remove_self_loops
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import NodeNetwork, node_input
+from tgnn.models.node_network import NodeNetwork, encode_input
+from tgnn.models.registration import register_model
 from tgnn.nn.linear import FeatureLinear
 from tgnn.ops import neighbor_sum
 from tgnn.ops.graph_cache import cached_on
 
-_MOST_PATHS = 2**26  # of two edges; to find which pairs they join takes some GB
+_MAX_PATHS = 2**26  # paths of two edges; finding the pairs of nodes that they connect takes several GB
 
 
 class H2GCN(torch.nn.Module):
-    r"""The three stages of Zhu et al., Section 3.2. S1: :math:`r^{(0)} = \sigma(X W_e)`. S2: in each round
+    r"""The three stages of Zhu et al., Section 3.2, without biases.
+
+    S1 embeds the features, :math:`r^{(0)} = \sigma(X W_e)`. S2 aggregates in each round
 
     .. math::
         r_v^{(k)} = \Big\Vert_{i \in \{1, 2\}} \sum_{u \in \bar{N}_i(v)} \frac{r_u^{(k-1)}}{\sqrt{d_{v,i} d_{u,i}}}
 
     where :math:`\bar{N}_i(v)` are the nodes at a distance of exactly :math:`i`, without :math:`v`, and
-    :math:`d_{v,i}` is their number. S3: :math:`(r^{(0)} \Vert \dots \Vert r^{(K)}) W_c`. There are no biases.
+    :math:`d_{v,i}` is their number. S3 classifies, :math:`(r^{(0)} \Vert \dots \Vert r^{(K)}) W_c`.
 
     Args:
-        width: Of the features.
-        hidden_channels: Width of the first rows; each round doubles it.
-        rounds: :math:`K`.
-        outputs: Width of what comes out.
-        dropout: Share of entries dropped before the last map.
+        in_channels: Number of input features.
+        hidden_channels: Number of channels of the first embedding. Each round doubles it.
+        rounds: Number of rounds :math:`K`.
+        out_channels: Number of output channels.
+        dropout: Dropout probability before the last linear layer.
     """
 
-    def __init__(self, width: int, hidden_channels: int, rounds: int, outputs: int, dropout: float) -> None:
+    def __init__(self, in_channels: int, hidden_channels: int, rounds: int, out_channels: int, dropout: float) -> None:
         super().__init__()
         self.rounds = rounds
-        self.embed = FeatureLinear(width, hidden_channels)
-        self.last = torch.nn.Linear(hidden_channels * (2 ** (rounds + 1) - 1), outputs, bias=False)
+        self.embed = FeatureLinear(in_channels, hidden_channels)
+        self.last = torch.nn.Linear(hidden_channels * (2 ** (rounds + 1) - 1), out_channels, bias=False)
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        rows = [self.embed(x).relu()]
-        count = x.size(0)
-        hops = cached_on(("two hops", count), (edge_index,), lambda: two_hops(edge_index, count))
+        rounds = [self.embed(x).relu()]
+        num_nodes = x.size(0)
+        hops = cached_on(("two hops", num_nodes), (edge_index,), lambda: two_hops(edge_index, num_nodes))
         for _ in range(self.rounds):
-            rows.append(torch.cat([neighbor_sum(rows[-1], edges, edge_weight=w) for edges, w in hops], dim=1))
-        out: Tensor = self.last(self.dropout(torch.cat(rows, dim=1)))
+            rounds.append(torch.cat([neighbor_sum(rounds[-1], edges, edge_weight=w) for edges, w in hops], dim=1))
+        out: Tensor = self.last(self.dropout(torch.cat(rounds, dim=1)))
         return out
 
 
 @torch.no_grad()
 def two_hops(edge_index: Tensor, num_nodes: int) -> list[tuple[Tensor, Tensor]]:
-    """Edges from nodes at a distance of exactly one, and of exactly two, each with weights by both degrees.
+    """Return the edges between nodes at distance one and at distance two, each with symmetrically normalized weights.
+
+    Args:
+        edge_index: Edges. Self-loops and duplicates are ignored.
+        num_nodes: Number of nodes.
 
     Example:
         >>> (one, _), (two, _) = two_hops(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
@@ -62,27 +69,35 @@ def two_hops(edge_index: Tensor, num_nodes: int) -> list[tuple[Tensor, Tensor]]:
         ([[0, 1, 2], [1, 2, 0]], [[0, 1, 2], [2, 0, 1]])
     """
     one = coalesce(remove_self_loops(edge_index)[0], num_nodes=num_nodes)
-    into, out_of = degree(one[1], num_nodes), degree(one[0], num_nodes)
-    paths = int(into.double() @ out_of.double())
-    if paths > _MOST_PATHS:
+    in_degree, out_degree = degree(one[1], num_nodes), degree(one[0], num_nodes)
+    paths = int(in_degree.double() @ out_degree.double())
+    if paths > _MAX_PATHS:
         raise ValueError(
-            f"h2gcn needs all neighbours of neighbours, and this graph has {paths:,} paths of two edges, more than "
-            f"{_MOST_PATHS:,}: mixhop, gprgnn or appnp, which see as far and form no pairs, would do"
+            f"h2gcn needs all pairs of nodes at distance two, but this graph has {paths:,} paths of two edges, more than "
+            f"{_MAX_PATHS:,}. Use mixhop, gprgnn or appnp, which reach as far without forming pairs."
         )
     ones, size = torch.ones(one.size(1), device=one.device), (num_nodes, num_nodes)
     adjacency = torch.sparse_coo_tensor(one, ones, size, check_invariants=False, is_coalesced=True)
     two = torch.sparse.mm(adjacency, adjacency).coalesce().indices()
-    near = torch.isin(two[0] * num_nodes + two[1], one[0] * num_nodes + one[1])
-    two = two[:, ~near & (two[0] != two[1])].contiguous()
-    return [(edges, _weights(edges, num_nodes)) for edges in (one, two)]
+    is_neighbor = torch.isin(two[0] * num_nodes + two[1], one[0] * num_nodes + one[1])
+    two = two[:, ~is_neighbor & (two[0] != two[1])].contiguous()
+    return [(edges, _normalized_weights(edges, num_nodes)) for edges in (one, two)]
 
 
-def _weights(edges: Tensor, num_nodes: int) -> Tensor:
-    """By the edges into both ends; a node that none goes into, in a directed graph, counts as if there were one."""
-    root: Tensor = degree(edges[1], num_nodes).clamp(min=1).rsqrt()
-    return root[edges[0]] * root[edges[1]]
+def _normalized_weights(edges: Tensor, num_nodes: int) -> Tensor:
+    """Return ``1 / sqrt(d_u d_v)`` for each edge. In-degrees of 0, in a directed graph, count as 1."""
+    inverse_root: Tensor = degree(edges[1], num_nodes).clamp(min=1).rsqrt()
+    return inverse_root[edges[0]] * inverse_root[edges[1]]
 
 
+@register_model(
+    "h2gcn",
+    "node",
+    summary="Concatenation of a node, its one-hop and its two-hop neighborhood",
+    paper="Zhu et al. 2020, arXiv:2006.11468",
+    search_space={"model.num_layers": (1, 2)},
+    hops=lambda num_layers, hyperparameters: 2 * num_layers,
+)
 def build_h2gcn(
     shape: DataShape,
     hidden_channels: int,
@@ -91,8 +106,7 @@ def build_h2gcn(
     *,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
-    """:class:`H2GCN` with ``num_layers`` rounds."""
-    encoder, width = node_input(shape, hidden_channels)
-    return NodeNetwork(
-        H2GCN(width, hidden_channels, num_layers, shape.outputs, dropout), encoder, input_dropout=input_dropout
-    )
+    """Build :class:`H2GCN` with ``num_layers`` rounds."""
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    gnn = H2GCN(in_channels, hidden_channels, num_layers, shape.outputs, dropout)
+    return NodeNetwork(gnn, encoder, input_dropout=input_dropout)

@@ -1,4 +1,4 @@
-"""MixHop: powers of the adjacency matrix side by side in every layer."""
+"""MixHop (Abu-El-Haija et al., 2019): concatenated powers of the normalized adjacency matrix in every layer."""
 
 from __future__ import annotations
 
@@ -12,73 +12,95 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.norm import BatchNorm
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import NodeNetwork, accept_sparse, node_input
-from tgnn.models.propagation import PLAIN_PROPAGATE, propagate, propagates
+from tgnn.models.node_network import NodeNetwork, encode_input
+from tgnn.models.propagation import PLAIN_PROPAGATE, can_propagate, propagate
+from tgnn.models.registration import register_model
+from tgnn.models.sparse_input import accept_sparse
 
 _POWERS = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 
 
-class MapFirst(MixHopConv):
-    r"""PyG's ``MixHopConv`` in another order: :math:`\hat{A}^p (X W_p)`, not :math:`(\hat{A}^p X) W_p`. The outputs are
-    the same; mapped rows are narrow, and features may be sparse.
+class TransformFirstMixHopConv(MixHopConv):
+    r"""PyG's ``MixHopConv`` that applies the linear transformations before it propagates.
+
+    :math:`\hat{A}^p (X W_p)` equals :math:`(\hat{A}^p X) W_p`. Propagating afterwards is cheaper because the transformed
+    features are narrow, and the input features may be sparse.
     """
 
     propagate = PLAIN_PROPAGATE
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        plain = propagates(self, x, edge_index, edge_weight)
-        if not plain:
+        fused = can_propagate(self, x, edge_index, edge_weight)
+        if not fused:
             edge_index, edge_weight = gcn_norm(
                 edge_index, edge_weight, x.size(0), False, self.add_self_loops, self.flow
             )
-        rows: list[Tensor] = []
-        for power in range(max(self.powers), -1, -1):  # all that have steps left take the next together
+        outputs: list[Tensor] = []
+        for power in range(max(self.powers), -1, -1):  # one step propagates all higher powers together
             if power in self.powers:
-                rows.insert(0, self.lins[power](x))
+                outputs.insert(0, self.lins[power](x))
             if power > 0:
-                wide = torch.cat(rows, dim=-1)
-                if plain:
-                    rows = [propagate(wide, edge_index, edge_weight)]
+                stacked = torch.cat(outputs, dim=-1)
+                if fused:
+                    outputs = [propagate(stacked, edge_index, edge_weight)]
                 else:
-                    rows = [self.propagate(edge_index, x=wide, edge_weight=edge_weight)]
-        out = torch.cat(rows, dim=-1)
+                    outputs = [self.propagate(edge_index, x=stacked, edge_weight=edge_weight)]
+        out = torch.cat(outputs, dim=-1)
         return out if self.bias is None else out + self.bias
 
 
 class MixHop(torch.nn.Module):
-    r"""Layers of Abu-El-Haija et al., :math:`H' = \Vert_{p \in P} \sigma(\hat{A}^p H W_p)`, and their output layer: the
-    last layer says something for each power, and a softmax weighs the powers.
+    r"""Layers of Abu-El-Haija et al., :math:`H' = \Vert_{p \in P} \sigma(\hat{A}^p H W_p)`, and their output layer.
+
+    The output layer computes outputs for each power and averages them with learned softmax weights.
 
     Args:
-        width: Of the features.
-        hidden_channels: Width of rows for each power.
+        in_channels: Number of input features.
+        hidden_channels: Number of channels for each power.
         num_layers: Number of layers.
-        outputs: Width of what comes out.
-        powers: :math:`P`, rising.
-        dropout: Share of entries dropped before each layer but the first.
+        out_channels: Number of output channels.
+        powers: Powers :math:`P` in ascending order.
+        dropout: Dropout probability before all layers but the first.
     """
 
     def __init__(
-        self, width: int, hidden_channels: int, num_layers: int, outputs: int, powers: tuple[int, ...], dropout: float
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        num_layers: int,
+        out_channels: int,
+        powers: tuple[int, ...],
+        dropout: float,
     ) -> None:
         super().__init__()
         wide = hidden_channels * len(powers)
-        widths = [width, *[wide] * (num_layers - 1)]
-        sizes = [*[hidden_channels] * (num_layers - 1), outputs]
-        self.convs = torch.nn.ModuleList(MapFirst(i, o, list(powers), bias=False) for i, o in zip(widths, sizes))
+        in_sizes = [in_channels, *[wide] * (num_layers - 1)]
+        out_sizes = [*[hidden_channels] * (num_layers - 1), out_channels]
+        self.convs = torch.nn.ModuleList(
+            TransformFirstMixHopConv(i, o, list(powers), bias=False) for i, o in zip(in_sizes, out_sizes)
+        )
         self.norms = torch.nn.ModuleList(BatchNorm(wide) for _ in range(num_layers - 1))
         self.dropout = torch.nn.Dropout(dropout)
         self.weights = torch.nn.Parameter(torch.zeros(len(powers)))
-        self.bias = torch.nn.Parameter(torch.zeros(outputs))
+        self.bias = torch.nn.Parameter(torch.zeros(out_channels))
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         *inner, last = self.convs
         for conv, norm in zip(inner, self.norms):
             x = self.dropout(norm(conv(x, edge_index, edge_weight)).relu())
-        said = last(x, edge_index, edge_weight).view(x.size(0), len(self.weights), -1)
-        return torch.einsum("npc,p->nc", said, self.weights.softmax(0)) + self.bias
+        logits = last(x, edge_index, edge_weight).view(x.size(0), len(self.weights), -1)
+        return torch.einsum("npc,p->nc", logits, self.weights.softmax(0)) + self.bias
 
 
+@register_model(
+    "mixhop",
+    "node",
+    summary="Concatenated powers of the normalized adjacency matrix in every layer",
+    paper="Abu-El-Haija et al. 2019, arXiv:1905.00067",
+    uses=("edge weights",),
+    search_space={"model.powers": ((0, 1), (0, 1, 2), (0, 1, 2, 3))},
+    hops=lambda num_layers, hyperparameters: max(num_layers * max(hyperparameters["powers"]), 1),
+)
 def build_mixhop(
     shape: DataShape,
     hidden_channels: int,
@@ -88,9 +110,10 @@ def build_mixhop(
     powers: _POWERS = (0, 1, 2),
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
-    """PyG's ``MixHopConv``; ``hidden_channels`` is the width for each power. Rows are normalized over all nodes between layers,
-    as in the authors' code.
+    """Build :class:`MixHop`, where ``hidden_channels`` is the number of channels for each power.
+
+    Batch normalization follows each hidden layer, as in the authors' code.
     """
-    encoder, width = node_input(shape, hidden_channels)
-    gnn = MixHop(width, hidden_channels, num_layers, shape.outputs, tuple(sorted(set(powers))), dropout)
-    return NodeNetwork(accept_sparse(gnn, width), encoder, uses_weights=True, input_dropout=input_dropout)
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    gnn = MixHop(in_channels, hidden_channels, num_layers, shape.outputs, tuple(sorted(set(powers))), dropout)
+    return NodeNetwork(accept_sparse(gnn, in_channels), encoder, uses_weights=True, input_dropout=input_dropout)

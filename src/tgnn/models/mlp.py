@@ -1,4 +1,4 @@
-"""No graph at all: what the features alone tell."""
+"""MLP of the node features, a baseline without the graph."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from pydantic import Field
 from torch_geometric.nn.models import MLP
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import NodeNetwork, accept_sparse, node_input
-from tgnn.models.pooled import OnNodes, Pooled
+from tgnn.models.graph_network import GraphNetwork, NodewiseLayer
+from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.readout import Readout
+from tgnn.models.registration import register_model
+from tgnn.models.sparse_input import accept_sparse
 
 
+@register_model("mlp", "node", summary="MLP of the node features, without the graph", paper="Rosenblatt 1958")
 def build_mlp(
     shape: DataShape,
     hidden_channels: int,
@@ -22,16 +25,17 @@ def build_mlp(
     *,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
-    """PyG's ``MLP`` of each node's features."""
-    encoder, width = node_input(shape, hidden_channels)
-    widths = [width, *[hidden_channels] * (num_layers - 1), shape.outputs]
-    mlp = accept_sparse(MLP(widths, dropout=dropout, norm=None), width)
-    return NodeNetwork(OnNodes(mlp), encoder, input_dropout=input_dropout)
+    """Build PyG's ``MLP`` of each node's features."""
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    channels = [in_channels, *[hidden_channels] * (num_layers - 1), shape.outputs]
+    mlp = accept_sparse(MLP(channels, dropout=dropout, norm=None), in_channels)
+    return NodeNetwork(NodewiseLayer(mlp), encoder, input_dropout=input_dropout)
 
 
+@register_model("mlp", "graph")
 def build_graph_mlp(
     shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, readout: str = "mean"
-) -> Pooled:
-    """Layers of each node alone, and a readout."""
-    stack = [OnNodes(torch.nn.Linear(hidden_channels, hidden_channels)) for _ in range(num_layers)]
-    return Pooled(shape, hidden_channels, stack, Readout(readout, hidden_channels), dropout)
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of linear layers."""
+    layers = [NodewiseLayer(torch.nn.Linear(hidden_channels, hidden_channels)) for _ in range(num_layers)]
+    return GraphNetwork(shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout)

@@ -1,4 +1,4 @@
-"""MoNet: neighbours weighted by Gaussians of where they lie."""
+"""MoNet (Monti et al., 2017): Gaussian mixture weights of pseudo-coordinates."""
 
 from __future__ import annotations
 
@@ -12,46 +12,52 @@ from torch_geometric.nn import GMMConv
 from torch_geometric.utils import degree
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.pooled import Pooled
+from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.readout import Readout
+from tgnn.models.registration import register_model
 
 
 def degree_coordinates(data: Data) -> Tensor:
-    """Of each edge: one over the root of the degrees of its two ends, each one higher, as in Dwivedi et al.: an end
-    may have no edge into it.
-    """
-    root: Tensor = (degree(data.edge_index[1], data.num_nodes) + 1).rsqrt()
-    return root[data.edge_index].t()
+    """Return the pseudo-coordinates ``1 / sqrt(degree + 1)`` of both ends of each edge, as in Dwivedi et al."""
+    inverse_root: Tensor = (degree(data.edge_index[1], data.num_nodes) + 1).rsqrt()
+    return inverse_root[data.edge_index].t()
 
 
 def position_coordinates(data: Data) -> Tensor:
-    """Of each edge: from where its target lies to where its source lies."""
+    """Return the position of the source relative to the target of each edge."""
     source, target = data.edge_index
     pos: Tensor = data.pos
     return pos[source] - pos[target]
 
 
 class MoNetLayer(torch.nn.Module):
-    """PyG's ``GMMConv``, Eq. (9) to (11) of Monti et al., of coordinates that are bent first: ``tanh(A u + b)``.
+    """PyG's ``GMMConv``, Eq. (9) to (11) of Monti et al., of transformed pseudo-coordinates ``tanh(A u + b)``.
 
     Args:
-        width: Of rows.
-        dim: Of coordinates.
-        kernels: Gaussians.
+        channels: Number of channels of the node embeddings.
+        dim: Number of pseudo-coordinates.
+        kernels: Number of Gaussian kernels.
     """
 
-    def __init__(self, width: int, dim: int, kernels: int) -> None:
+    def __init__(self, channels: int, dim: int, kernels: int) -> None:
         super().__init__()
-        self.bend = torch.nn.Sequential(torch.nn.Linear(dim, dim), torch.nn.Tanh())
-        self.conv = GMMConv(width, width, dim, kernels, aggr="sum", root_weight=False)
-        self.conv.root = None  # it asks for it even so
-        torch.nn.init.ones_(self.conv.sigma)  # as wide as the coordinates are; a narrow one sees no edge
+        self.transform = torch.nn.Sequential(torch.nn.Linear(dim, dim), torch.nn.Tanh())
+        self.conv = GMMConv(channels, channels, dim, kernels, aggr="sum", root_weight=False)
+        self.conv.root = None  # GMMConv reads it in spite of root_weight=False
+        torch.nn.init.ones_(self.conv.sigma)  # the scale of the coordinates; narrow kernels are 0 on all edges
 
     def forward(self, x: Tensor, edge_index: Tensor, coordinates: Tensor) -> Tensor:
-        out: Tensor = self.conv(x, edge_index, self.bend(coordinates))
+        out: Tensor = self.conv(x, edge_index, self.transform(coordinates))
         return out
 
 
+@register_model(
+    "monet",
+    "graph",
+    summary="Sum of the neighbors with Gaussian mixture weights of pseudo-coordinates",
+    paper="Monti et al. 2017, arXiv:1611.08402",
+    search_space={"model.kernels": (2, 3, 5)},
+)
 def build_graph_monet(
     shape: DataShape,
     hidden_channels: int,
@@ -61,13 +67,16 @@ def build_graph_monet(
     kernels: Annotated[int, Field(ge=1)] = 3,
     pseudo: Literal["degree", "position"] = "degree",
     readout: str = "mean",
-) -> Pooled:
-    """PyG's ``GMMConv`` in the common network. ``pseudo`` says where a neighbour lies: by ``degree``, or, where nodes
-    have positions, by their difference.
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of :class:`MoNetLayer`.
+
+    ``pseudo`` selects the pseudo-coordinates: the node degrees, or the relative positions if nodes have positions.
     """
     if pseudo == "position" and shape.positions is None:
-        raise ValueError("model.pseudo is 'position', but this data has no positions of nodes; set model.pseudo=degree")
+        raise ValueError("model.pseudo is 'position', but this data has no node positions. Set model.pseudo=degree.")
     dim = 2 if pseudo == "degree" else int(shape.positions or 0)
-    stack = [MoNetLayer(hidden_channels, dim, kernels) for _ in range(num_layers)]
+    layers = [MoNetLayer(hidden_channels, dim, kernels) for _ in range(num_layers)]
     coordinates = degree_coordinates if pseudo == "degree" else position_coordinates
-    return Pooled(shape, hidden_channels, stack, Readout(readout, hidden_channels), dropout, edges=coordinates)
+    return GraphNetwork(
+        shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout, edge_inputs=coordinates
+    )

@@ -1,4 +1,4 @@
-"""PNA: several poolings side by side, scaled by degrees."""
+"""PNA (Corso et al., 2020): several aggregations with degree scalers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from pydantic import Field
 from torch import Tensor
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import NodeNetwork, node_input
+from tgnn.models.graph_network import GraphNetwork
+from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.pna_conv import NodewisePNA, NodewisePNAConv
-from tgnn.models.pooled import Pooled
 from tgnn.models.readout import Readout
+from tgnn.models.registration import register_model
 from tgnn.nn.linear import FeatureLinear
 
 
-def _degrees(shape: DataShape) -> Tensor:
-    """For the mean degree of the data to learn from; a trained model has it among its weights.
-
-    Where no node has an edge, the mean is taken for 1: rows are divided by it.
-    """
-    counts = shape.degrees or (0,)
-    return torch.tensor(counts if any(counts[1:]) else (0, 1))
-
-
+@register_model(
+    "pna",
+    "node",
+    summary="Mean, min, max and std of the neighbors with degree scalers",
+    paper="Corso et al. 2020, arXiv:2004.05718",
+)
 def build_pna(
     shape: DataShape,
     hidden_channels: int,
@@ -33,14 +31,18 @@ def build_pna(
     *,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
-    """PyG's ``PNA``, Eq. (8) of Corso et al., of features that are mapped to ``hidden_channels`` first: it makes twelve rows of
-    each, which wide features make very wide.
+    """Build PyG's ``PNA``, Eq. (8) of Corso et al., after a linear layer.
+
+    PNA concatenates twelve aggregations, which would be very wide if the input features were aggregated.
     """
-    encoder, width = node_input(shape, hidden_channels)
-    gnn = NodewisePNA(hidden_channels, hidden_channels, num_layers, shape.outputs, dropout=dropout, deg=_degrees(shape))
-    return NodeNetwork(gnn, encoder or FeatureLinear(width, hidden_channels, bias=True), input_dropout=input_dropout)
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    deg = _degree_histogram(shape)
+    gnn = NodewisePNA(hidden_channels, hidden_channels, num_layers, shape.outputs, dropout=dropout, deg=deg)
+    encoder_or_linear = encoder or FeatureLinear(in_channels, hidden_channels, bias=True)
+    return NodeNetwork(gnn, encoder_or_linear, input_dropout=input_dropout)
 
 
+@register_model("pna", "graph", uses=("edge features",))
 def build_graph_pna(
     shape: DataShape,
     hidden_channels: int,
@@ -51,14 +53,31 @@ def build_graph_pna(
     readout: str = "sum",
     readout_norm: bool = False,
     rank: Annotated[int, Field(ge=1)] = 32,
-) -> Pooled:
-    """PyG's ``PNAConv`` in the common network."""
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of PyG's ``PNAConv``. ``rank`` is that of a ``cp`` readout."""
     if hidden_channels % towers:
         raise ValueError(
-            f"model.hidden_channels is {hidden_channels}, but must be a multiple of model.towers, {towers}"
+            f"model.hidden_channels is {hidden_channels}, but must be a multiple of model.towers, {towers}."
         )
     edge_dim = None if shape.edge_features is None else hidden_channels
-    settings = {"edge_dim": edge_dim, "towers": towers, "divide_input": True}
-    stack = [NodewisePNAConv(hidden_channels, hidden_channels, _degrees(shape), **settings) for _ in range(num_layers)]
-    read = Readout(readout, hidden_channels, rank)
-    return Pooled(shape, hidden_channels, stack, read, dropout, readout_norm=readout_norm, edges="features")
+    kwargs = {"edge_dim": edge_dim, "towers": towers, "divide_input": True}
+    deg = _degree_histogram(shape)
+    layers = [NodewisePNAConv(hidden_channels, hidden_channels, deg, **kwargs) for _ in range(num_layers)]
+    return GraphNetwork(
+        shape,
+        hidden_channels,
+        layers,
+        Readout(readout, hidden_channels, rank),
+        dropout,
+        readout_norm=readout_norm,
+        edge_inputs="features",
+    )
+
+
+def _degree_histogram(shape: DataShape) -> Tensor:
+    """Return the degree histogram of the training data. A trained model stores the mean degree with its weights.
+
+    The mean degree is a divisor. If no node has an edge, the histogram has a mean of 1.
+    """
+    counts = shape.degrees or (0,)
+    return torch.tensor(counts if any(counts[1:]) else (0, 1))

@@ -1,8 +1,10 @@
-"""One network, several poolings: the paper's study of classical poolings (appendix), at both levels."""
+"""Models ``sum``, ``mean``, ``max`` and ``cp``: the same network with different poolings of the closed neighborhood.
+
+They compare the CP layer with classical poolings, as in the appendix of Hua et al. (2022).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import torch
@@ -12,20 +14,24 @@ from torch_geometric.nn import SimpleConv
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import NodeNetwork, node_input
-from tgnn.models.pooled import Pooled
+from tgnn.models.graph_network import GraphNetwork
+from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.readout import Readout
+from tgnn.models.registration import register_model
+from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNNConv
 from tgnn.nn.linear import FeatureDropout, FeatureLinear
 
+_PAPER = "Hua et al. 2022, arXiv:2205.11691"
+
 
 class PoolConv(torch.nn.Module):
-    r"""A linear map and a classical pooling over the closed neighbourhood:
-    :math:`x'_v = \mathrm{pool}_{u \in S(v)} W^\top x_u`, with PyG's ``SimpleConv``.
+    r"""A linear transformation followed by a classical pooling of the closed neighborhood, with PyG's ``SimpleConv``:
+    :math:`x'_v = \mathrm{pool}_{u \in S(v)} W^\top x_u`.
 
     Args:
-        in_channels: Size of each input row.
-        out_channels: Size of each output row.
+        in_channels: Number of input features.
+        out_channels: Number of output features.
         pooling: ``"sum"``, ``"mean"`` or ``"max"``.
     """
 
@@ -41,14 +47,20 @@ class PoolConv(torch.nn.Module):
         return out
 
 
-def _layer(width: int, out: int, pooling: str, rank: int) -> torch.nn.Module:
+def _make_layer(in_channels: int, out_channels: int, pooling: str, rank: int) -> torch.nn.Module:
     if pooling != "cp":
-        return PoolConv(width, out, pooling)
-    return TGNNConv(width, out, rank, low_order=None, act_high=None)
+        return PoolConv(in_channels, out_channels, pooling)
+    return TGNNConv(in_channels, out_channels, rank, low_order=None, act_high=None)
 
 
-class _Stack(BasicGNN):
-    """The same layers as PyG's ``GCN``, with a pooling to choose."""
+class PoolGNN(BasicGNN):
+    """A PyG ``BasicGNN`` of layers with a given pooling.
+
+    Args:
+        sizes: ``in_channels``, ``hidden_channels``, ``num_layers`` and ``out_channels``.
+        dropout: Dropout probability.
+        kwargs: ``pooling`` and ``rank``.
+    """
 
     supports_edge_weight = False
     supports_edge_attr = False
@@ -58,13 +70,16 @@ class _Stack(BasicGNN):
         self.dropout = FeatureDropout(dropout)
 
     def init_conv(self, in_channels: int, out_channels: int, pooling: str, rank: int) -> torch.nn.Module:
-        return _layer(in_channels, out_channels, pooling, rank)
+        return _make_layer(in_channels, out_channels, pooling, rank)
 
 
-def classical(pooling: str) -> tuple[Callable[..., NodeNetwork], Callable[..., Pooled]]:
-    """Builders of the network with ``sum``, ``mean`` or ``max``, for nodes and for graphs."""
+def _register_classical(pooling: str) -> None:
+    """Register the model with ``sum``, ``mean`` or ``max`` pooling in its layers and its readout."""
 
-    def node(
+    @register_model(
+        pooling, "node", summary=f"{pooling.capitalize()} pooling of neighborhoods and graphs", paper=_PAPER
+    )
+    def build_node(
         shape: DataShape,
         hidden_channels: int,
         num_layers: int,
@@ -72,17 +87,24 @@ def classical(pooling: str) -> tuple[Callable[..., NodeNetwork], Callable[..., P
         *,
         input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     ) -> NodeNetwork:
-        encoder, width = node_input(shape, hidden_channels)
-        gnn = _Stack(width, hidden_channels, num_layers, shape.outputs, dropout=dropout, pooling=pooling, rank=0)
+        encoder, in_channels = encode_input(shape, hidden_channels)
+        sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
+        gnn = PoolGNN(*sizes, dropout=dropout, pooling=pooling, rank=0)
         return NodeNetwork(gnn, encoder, input_dropout=input_dropout)
 
-    def graph(shape: DataShape, hidden_channels: int, num_layers: int, dropout: float) -> Pooled:
-        stack = [_layer(hidden_channels, hidden_channels, pooling, 0) for _ in range(num_layers)]
-        return Pooled(shape, hidden_channels, stack, Readout(pooling, hidden_channels), dropout)
+    @register_model(pooling, "graph")
+    def build_graph(shape: DataShape, hidden_channels: int, num_layers: int, dropout: float) -> GraphNetwork:
+        layers = [_make_layer(hidden_channels, hidden_channels, pooling, 0) for _ in range(num_layers)]
+        return GraphNetwork(shape, hidden_channels, layers, Readout(pooling, hidden_channels), dropout)
 
-    return node, graph
+
+for _pooling in ("sum", "mean", "max"):
+    _register_classical(_pooling)
 
 
+@register_model(
+    "cp", "node", summary="CP pooling of neighborhoods and graphs, without a sum", paper=_PAPER, search_space=CP
+)
 def build_cp(
     shape: DataShape,
     hidden_channels: int,
@@ -92,15 +114,17 @@ def build_cp(
     rank: Annotated[int, Field(ge=1)] = 32,
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> NodeNetwork:
-    """The same network with the CP layer alone, Definition 1 of the paper."""
-    encoder, width = node_input(shape, hidden_channels)
-    gnn = _Stack(width, hidden_channels, num_layers, shape.outputs, dropout=dropout, pooling="cp", rank=rank)
+    """Build the network with CP layers only, Definition 1 of Hua et al."""
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
+    gnn = PoolGNN(*sizes, dropout=dropout, pooling="cp", rank=rank)
     return NodeNetwork(gnn, encoder, input_dropout=input_dropout)
 
 
+@register_model("cp", "graph")
 def build_graph_cp(
     shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, rank: Annotated[int, Field(ge=1)] = 32
-) -> Pooled:
-    """The same for graphs."""
-    stack = [_layer(hidden_channels, hidden_channels, "cp", rank) for _ in range(num_layers)]
-    return Pooled(shape, hidden_channels, stack, Readout("cp", hidden_channels, rank), dropout)
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of CP layers and a CP readout."""
+    layers = [_make_layer(hidden_channels, hidden_channels, "cp", rank) for _ in range(num_layers)]
+    return GraphNetwork(shape, hidden_channels, layers, Readout("cp", hidden_channels, rank), dropout)

@@ -1,18 +1,38 @@
-"""Ours."""
+"""Build tGNN (Hua et al., 2022) for node and graph tasks."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import torch
 from pydantic import Field
+from torch import Tensor
+from torch_geometric.data import Data
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.network import GraphNetwork, NodeNetwork, Norm
+from tgnn.models.node_network import NodeNetwork, Norm
+from tgnn.models.registration import register_model
+from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNN, GraphTGNN
 from tgnn.nn.init import SMALLEST_SCALE
 from tgnn.nn.models.encoder import CategoryEncoder
 
 
+@register_model(
+    "tgnn",
+    "node",
+    summary="Product of the neighbors through a CP decomposition, plus their linear sum",
+    paper="Hua et al. 2022, arXiv:2205.11691",
+    uses=("edge features", "edge weights"),
+    search_space={
+        **CP,
+        "model.factors": ("plain", "weighted", "tempered"),
+        "model.low_order": ("sum", "mean", "gcn"),
+        "model.root_weight": (False, True),
+        "model.mix": ("sum", "scalar"),
+        "model.readout": ("sum", "mean", "sum+cp"),
+    },
+)
 def build_tgnn(
     shape: DataShape,
     hidden_channels: int,
@@ -29,19 +49,19 @@ def build_tgnn(
     jk: str | None = None,
     act: str = "relu",
 ) -> NodeNetwork:
-    """:class:`tgnn.TGNN` for a task on nodes; arguments as there. Rank 0: sums only."""
-    encoder, width = None, shape.features
-    if isinstance(width, tuple):
-        encoder, width = CategoryEncoder(width, hidden_channels), hidden_channels
-    edges = shape.edge_features
-    if isinstance(edges, tuple):
+    """Build :class:`tgnn.TGNN`, which documents the hyperparameters. Rank 0 leaves out the product."""
+    encoder, in_channels = None, shape.features
+    if isinstance(in_channels, tuple):
+        encoder, in_channels = CategoryEncoder(in_channels, hidden_channels), hidden_channels
+    edge_dim = shape.edge_features
+    if isinstance(edge_dim, tuple):
         raise ValueError(
-            "tgnn takes categories of edges in graph tasks only; deepergcn would do, or set data.edge_features=false, "
-            "or store numbers"
+            "tgnn does not support categorical edge features in node tasks. Use deepergcn, set "
+            "data.edge_features=false, or store the edge features as floats."
         )
-    assert width is not None
+    assert in_channels is not None
     gnn = TGNN(
-        width,
+        in_channels,
         hidden_channels,
         num_layers,
         shape.outputs,
@@ -55,11 +75,12 @@ def build_tgnn(
         low_order=low_order,
         factors=factors,
         root_weight=root_weight,
-        edge_dim=edges,
+        edge_dim=edge_dim,
     )
     return NodeNetwork(gnn, encoder, uses_edges=True)
 
 
+@register_model("tgnn", "graph", uses=("edge features", "edge weights"))
 def build_graph_tgnn(
     shape: DataShape,
     hidden_channels: int,
@@ -78,10 +99,10 @@ def build_graph_tgnn(
     root_weight: bool = True,
     norm: Norm | None = "batch_norm",
     act: str = "relu",
-) -> GraphNetwork:
-    """:class:`tgnn.GraphTGNN` for a task on graphs; arguments as there. Rank 0: sums only."""
+) -> GraphTGNNNetwork:
+    """Build :class:`tgnn.GraphTGNN`, which documents the hyperparameters. Rank 0 leaves out the product."""
     readout = readout.partition("+")[0] if rank == 0 else readout
-    options: dict[str, Any] = {"mix": mix, "low_order": low_order, "factors": factors, "root_weight": root_weight}
+    conv_options: dict[str, Any] = {"mix": mix, "low_order": low_order, "factors": factors, "root_weight": root_weight}
     assert shape.features is not None
     gnn = GraphTGNN(
         shape.features,
@@ -98,6 +119,25 @@ def build_graph_tgnn(
         norm=norm,
         head_layers=head_layers,
         act=act,
-        **options,
+        **conv_options,
     )
-    return GraphNetwork(gnn, uses_edges=shape.edge_features is not None)
+    return GraphTGNNNetwork(gnn, uses_edge_features=shape.edge_features is not None)
+
+
+class GraphTGNNNetwork(torch.nn.Module):
+    """A :class:`tgnn.GraphTGNN` that is called with PyG's ``Batch``.
+
+    Args:
+        gnn: The model.
+        uses_edge_features: Whether to pass ``edge_attr`` to the model.
+    """
+
+    def __init__(self, gnn: GraphTGNN, uses_edge_features: bool = False) -> None:
+        super().__init__()
+        self.gnn, self.uses_edge_features = gnn, uses_edge_features
+
+    def forward(self, data: Data) -> Tensor:
+        kwargs = {"edge_weight": data.edge_weight} if data.get("edge_weight") is not None else {}
+        edge_attr = data.get("edge_attr") if self.uses_edge_features else None
+        out: Tensor = self.gnn(data.x, data.edge_index, data.batch, edge_attr, batch_size=data.num_graphs, **kwargs)
+        return out

@@ -197,7 +197,7 @@ def _check_num_neighbors(config: Config) -> None:
     model, num_neighbors = config.model, config.train.num_neighbors
     if num_neighbors is None:
         return
-    from tgnn.models.registry import count_hops  # imports torch, which most callers of this module do not need
+    from tgnn.models import count_hops  # imports torch, which most callers of this module do not need
 
     hops = count_hops(model.name, model.num_layers, model.arguments)
     if hops == 0:

@@ -100,7 +100,7 @@ def complete(data: LoadedData, model: str) -> None:
             f"{data.info.name} is on disk, where only tgnn gives exact outputs of all nodes; `tgnn data convert` "
             f"makes a .npz of it, which {model} takes where memory allows"
         )
-    add = get_model(model).complete
+    add = get_model(model).preprocess
     if add is not None:
         add(data)
 

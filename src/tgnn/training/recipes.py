@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from tgnn.data.catalog import CATALOG
 from tgnn.data.on_disk.layout import read_data_facts
 from tgnn.data.readers.detect import is_on_disk
-from tgnn.models.registry import MODELS, count_hops, model_options
+from tgnn.models import MODELS, count_hops, model_options
 from tgnn.training.config import Config, ConfigError, make_config, with_options
 from tgnn.training.recipe_schema import ModelBlock, RecipeFile, parse_recipe_file
 from tgnn.utils.yaml import parse_yaml

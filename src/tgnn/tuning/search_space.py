@@ -12,8 +12,7 @@ from tgnn.data.feature_scaling import WAYS
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.split_protocols import STORED
-from tgnn.models.ranges import search_space
-from tgnn.models.registry import get_model, model_options
+from tgnn.models import get_model, model_options, search_space
 from tgnn.training.config import Config, ConfigError, make_config, option_keys, with_options
 from tgnn.training.model_check import check_model
 from tgnn.training.prepare import Prepared

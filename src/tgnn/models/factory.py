@@ -1,0 +1,78 @@
+"""Build a model by name for a data set."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tgnn.models.data_shape import DataShape
+from tgnn.models.hyperparameters import model_options, validate_option
+from tgnn.models.registration import MODELS, Model, ModelError, get_model
+from tgnn.utils.suggest import closest_match
+
+logger = logging.getLogger("tgnn")
+
+
+def build_model(
+    name: str, shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, arguments: Mapping[str, Any]
+) -> torch.nn.Module:
+    """Build a model for data of a given shape.
+
+    Args:
+        name: Name of the model.
+        shape: Sizes of the inputs and outputs.
+        hidden_channels: Width of the hidden layers.
+        num_layers: Number of layers.
+        dropout: Dropout probability of hidden activations.
+        arguments: Other hyperparameters of the model. Those left out have their defaults.
+    """
+    model = get_model(name)
+    build = model.builder(shape.level)
+    if build is None:
+        supported = [other.name for other in MODELS.values() if other.builder(shape.level) is not None]
+        raise ModelError(f"{name} does not support {shape.level} tasks. Models that do: {', '.join(supported)}.")
+    _check_inputs(model, shape)
+    options = model_options(build)
+    for key in arguments:
+        if key not in options:
+            raise ModelError(f"{name} has no hyperparameter model.{key}. {_hint(key, list(options))}")
+    validated = {key: validate_option(key, value, options[key][0]) for key, value in arguments.items()}
+    return build(shape, hidden_channels, num_layers, dropout, **validated)
+
+
+def _hint(key: str, options: list[str]) -> str:
+    similar = closest_match(key, [*options, "hidden_channels", "num_layers", "dropout"])
+    if similar:
+        return f"Did you mean model.{similar}?"
+    return f"It has {', '.join(options)}." if options else "It has none besides hidden_channels, num_layers and dropout."
+
+
+def _check_inputs(model: Model, shape: DataShape) -> None:
+    """Raise if the data lacks an input that the model needs, and warn about edge inputs that the model ignores."""
+    available = _available_inputs(shape)
+    for required in model.needs:
+        if required not in available:
+            candidates = [other for other in MODELS.values() if other.builder(shape.level) is not None]
+            names = [other.name for other in candidates if set(other.needs) <= available]
+            hint = f"Models that work without: {', '.join(names)}." if names else "Add them as columns of the data."
+            raise ModelError(f"{model.name} needs {required}, but this data has none. {hint}")
+    unused = [
+        name
+        for name in ("edge features", "edge weights")
+        if name in available and name not in (*model.uses(shape.level), *model.needs)
+    ]
+    if unused:
+        logger.warning("%s does not use the %s of this data", model.name, " and the ".join(unused))
+
+
+def _available_inputs(shape: DataShape) -> set[str]:
+    inputs = {
+        "node features": shape.features is not None,
+        "edge features": shape.edge_features is not None,
+        "edge weights": shape.edge_weights,
+        "positions": shape.positions is not None,
+    }
+    return {name for name, available in inputs.items() if available}

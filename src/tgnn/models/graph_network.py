@@ -1,0 +1,115 @@
+"""The network that graph models share, so that only their layers or their readout differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn.models import MLP
+
+from tgnn.models.data_shape import DataShape
+from tgnn.nn.models.encoder import make_encoder
+from tgnn.nn.models.row_norm import RowNorm
+
+
+class GraphNetwork(torch.nn.Module):
+    """Encoder, GNN layers, readout and MLP head, as in Dwivedi et al., "Benchmarking Graph Neural Networks" (JMLR 2023).
+
+    It is called with PyG's ``Batch`` and returns the outputs of all graphs. Each GNN layer is followed by batch
+    normalization, ReLU, a residual connection and dropout.
+
+    Args:
+        shape: Sizes of the inputs and outputs.
+        hidden_channels: Number of channels of the node embeddings.
+        layers: GNN layers. Each is called as ``layer(x, edge_index)``, or as ``layer(x, edge_index, edge_input)`` if
+            ``edge_inputs`` yields a tensor.
+        readout: Readout that is called as ``readout(x, batch, num_graphs)``. Its attribute ``width`` is the number of
+            channels of the graph embedding.
+        dropout: Dropout probability of the node embeddings.
+        norm: Whether to apply batch normalization.
+        residual: Whether to add residual connections.
+        jk: Jumping knowledge. ``"cat"`` concatenates the readouts of all layers; ``None`` uses that of the last layer.
+        readout_norm: Whether to normalize the graph embedding over the batch before the head.
+        head_layers: Number of layers of the head. Each is half as wide as the one before.
+        head_dropout: Dropout probability in the head. ``None`` uses ``dropout``.
+        edge_inputs: Third argument of the GNN layers. ``"features"`` are the edge features transformed to
+            ``hidden_channels``, ``"weights"`` are the edge weights, and both are left out if the data has none. A function
+            computes the argument from the batch. ``None`` passes nothing.
+    """
+
+    def __init__(
+        self,
+        shape: DataShape,
+        hidden_channels: int,
+        layers: Iterable[torch.nn.Module],
+        readout: torch.nn.Module,
+        dropout: float = 0.0,
+        norm: bool = True,
+        residual: bool = True,
+        jk: Literal["cat"] | None = None,
+        readout_norm: bool = False,
+        head_layers: int = 3,
+        head_dropout: float | None = None,
+        edge_inputs: str | Callable[[Data], Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        assert shape.features is not None
+        self.encoder = make_encoder(shape.features, hidden_channels, "x")
+        self.edge_encoder = None
+        if edge_inputs == "features" and shape.edge_features is not None:
+            self.edge_encoder = make_encoder(shape.edge_features, hidden_channels, "edge_attr")
+        self.edge_function = edge_inputs if callable(edge_inputs) else None
+        self.uses_weights = edge_inputs == "weights" and shape.edge_weights
+        self.layers = torch.nn.ModuleList(layers)
+        self.norms = torch.nn.ModuleList(
+            torch.nn.BatchNorm1d(hidden_channels) if norm else torch.nn.Identity() for _ in self.layers
+        )
+        self.dropout, self.residual, self.jk, self.readout = torch.nn.Dropout(dropout), residual, jk, readout
+        width = int(readout.width) * (len(self.layers) if jk == "cat" else 1)  # type: ignore[arg-type]
+        self.readout_norm = RowNorm(width) if readout_norm else torch.nn.Identity()
+        widths = [width] + [max(hidden_channels // 2**i, 1) for i in range(1, head_layers)] + [shape.outputs]
+        self.head = MLP(widths, dropout=dropout if head_dropout is None else head_dropout, norm=None)
+
+    def forward(self, data: Data) -> Tensor:
+        x, edge_inputs = self.encoder(data.x), self._edge_inputs(data)
+        embeddings = []
+        for layer, norm in zip(self.layers, self.norms):
+            out = norm(layer(x, data.edge_index, *edge_inputs)).relu()
+            x = self.dropout(out + x if self.residual else out)
+            embeddings.append(x)
+        num_graphs = data.num_graphs
+        pooled = self.readout(x, data.batch, num_graphs)
+        if self.jk == "cat":
+            earlier = (self.readout(embedding, data.batch, num_graphs) for embedding in embeddings[:-1])
+            pooled = torch.cat([*earlier, pooled], dim=-1)
+        logits: Tensor = self.head(self.readout_norm(pooled))
+        return logits
+
+    def _edge_inputs(self, data: Data) -> tuple[Tensor | None, ...]:
+        """Return the arguments of the layers after ``edge_index``, which are one or none."""
+        if self.edge_function is not None:
+            return (self.edge_function(data),)
+        if self.uses_weights:
+            return (data.get("edge_weight"),)
+        if self.edge_encoder is None:
+            return ()
+        return (self.edge_encoder(data.edge_attr),)
+
+
+class NodewiseLayer(torch.nn.Module):
+    """A layer that transforms each node on its own and ignores the edges.
+
+    Args:
+        module: Module that is called with the node embeddings.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        out: Tensor = self.module(x)
+        return out

@@ -1,0 +1,98 @@
+"""The network around a node model, as the training loop calls it."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn.models.basic_gnn import BasicGNN
+
+from tgnn.data.on_disk import DiskGraph
+from tgnn.models.data_shape import DataShape
+from tgnn.nn import TGNN
+from tgnn.nn.layerwise_inference import infer_layerwise
+from tgnn.nn.linear import FeatureDropout, FeatureLinear
+from tgnn.nn.models.encoder import CategoryEncoder
+from tgnn.ops.graph_cache import cached_on
+from tgnn.utils.memory_map import as_tensor
+
+Norm = Literal["batch_norm", "layer_norm", "instance_norm", "graph_norm"]
+"""PyG's normalization layers that need no argument besides the number of channels."""
+
+
+class NodeNetwork(torch.nn.Module):
+    """A GNN for node tasks that is called with PyG's ``Data`` and returns the outputs of all nodes.
+
+    Args:
+        gnn: GNN that is called as ``gnn(x, edge_index, ...)``, such as a PyG ``BasicGNN``.
+        encoder: Embedding of categorical features, or linear transformation of numeric features.
+        uses_edges: Whether to pass ``edge_weight`` and ``edge_attr`` to ``gnn``.
+        uses_weights: Whether to pass ``edge_weight`` to ``gnn``.
+        input_dropout: Dropout probability of the input features.
+        takes_sparse: Whether ``gnn`` supports a sparse ``x``. Otherwise ``x`` is made dense, once per graph.
+    """
+
+    def __init__(
+        self,
+        gnn: torch.nn.Module,
+        encoder: CategoryEncoder | FeatureLinear | None = None,
+        uses_edges: bool = False,
+        uses_weights: bool = False,
+        input_dropout: float = 0.0,
+        takes_sparse: bool = True,
+    ) -> None:
+        super().__init__()
+        self.gnn, self.encoder = gnn, encoder
+        self.uses_edges, self.uses_weights, self.takes_sparse = uses_edges, uses_weights, takes_sparse
+        self.input_dropout = FeatureDropout(input_dropout)
+
+    def forward(self, data: Data | DiskGraph) -> Tensor:
+        if isinstance(data, DiskGraph):
+            return self._infer_on_disk(data)
+        x = data.x if self.encoder is None else self.encoder(data.x)
+        if not self.takes_sparse and x.layout == torch.sparse_csr:
+            x = cached_on("dense", (x.crow_indices(), x.col_indices(), x.values()), x.to_dense)
+        kwargs: dict[str, Any] = {}
+        if self.uses_edges or self.uses_weights:
+            kwargs["edge_weight"] = data.get("edge_weight")
+        if self.uses_edges:
+            kwargs["edge_attr"] = data.get("edge_attr")
+        # Jumping knowledge reads the embeddings of all nodes in all layers, so that none can be trimmed.
+        can_trim = isinstance(self.gnn, BasicGNN) and self.gnn.jk_mode in (None, "last")
+        if can_trim and data.get("num_sampled_nodes") is not None:
+            kwargs["num_sampled_nodes_per_hop"] = data.num_sampled_nodes
+            kwargs["num_sampled_edges_per_hop"] = data.num_sampled_edges
+        out: Tensor = self.gnn(self.input_dropout(x), data.edge_index, **kwargs)
+        return out
+
+    def _infer_on_disk(self, graph: DiskGraph) -> Tensor:
+        """Compute the outputs of all nodes layer by layer, on the CPU, into a memory-mapped temporary file."""
+        if not isinstance(self.gnn, TGNN):
+            raise TypeError(f"{type(self.gnn).__name__} does not support inference on a graph on disk. TGNN does.")
+        gnn = copy.deepcopy(self.gnn).cpu().eval()
+        encoder = copy.deepcopy(self.encoder or torch.nn.Identity()).cpu()
+
+        def read_features(begin: int, end: int) -> Tensor:
+            x: Tensor = encoder(graph.rows_between(begin, end))
+            return x
+
+        with tempfile.TemporaryDirectory(prefix="tgnn-") as folder:
+            return as_tensor(infer_layerwise(gnn, read_features, graph.in_edges, Path(folder)))
+
+
+def encode_input(shape: DataShape, hidden_channels: int) -> tuple[CategoryEncoder | None, int]:
+    """Return an embedding if the features are categorical, and the number of input channels of the GNN after it.
+
+    Args:
+        shape: Sizes of the inputs and outputs.
+        hidden_channels: Number of channels of the embedding.
+    """
+    if isinstance(shape.features, tuple):
+        return CategoryEncoder(shape.features, hidden_channels), hidden_channels
+    assert shape.features is not None
+    return None, shape.features
