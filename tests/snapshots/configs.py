@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tgnn.data.catalog import CATALOG
-from tgnn.models.registry import MODELS
+from tgnn.models import MODELS
 from tgnn.training.config import Config
 from tgnn.training.recipes import resolve
 

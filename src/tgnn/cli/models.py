@@ -1,4 +1,4 @@
-"""``tgnn models``."""
+"""The command ``tgnn models``."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ import typer
 from tgnn.cli.console import out, print_json, print_table
 
 _REFERENCE = {"node": "cora", "graph": "zinc"}
-"""Whose sizes the parameters are counted for."""
+"""Data set that the parameters are counted for, by task level."""
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(help="One model, to see its settings and what a search tries.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of a model, to show its hyperparameters and its search space.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object.")] = False,
 ) -> None:
-    """All models that `tgnn train --model` takes, or all about one of them."""
+    """List all models that `tgnn train --model` accepts, or show the details of one model."""
     from tgnn.models import MODELS, get_model
 
-    rows = [_about(model.name) for model in ([get_model(name)] if name else MODELS.values())]
+    descriptions = [_describe(model.name) for model in ([get_model(name)] if name else MODELS.values())]
     if json:
-        print_json(rows[0] if name else rows)
+        print_json(descriptions[0] if name else descriptions)
     elif name:
-        _show_one(rows[0])
+        _print_one(descriptions[0])
     else:
-        _show_all(rows)
+        _print_all(descriptions)
 
 
-def _about(name: str) -> dict[str, Any]:
-    from tgnn.models import get_model
-    from tgnn.models.ranges import search_space
+def _describe(name: str) -> dict[str, Any]:
+    from tgnn.models import get_model, search_space
 
     model = get_model(name)
     levels = {level: build for level in ("node", "graph") if (build := model.builder(level)) is not None}
@@ -39,32 +40,31 @@ def _about(name: str) -> dict[str, Any]:
         "tasks": list(levels),
         "year": model.year,
         "paper": model.paper,
-        "idea": model.idea,
+        "summary": model.summary,
         "needs": list(model.needs),
         "uses": {level: list(model.uses(level)) for level in levels},
-        "parameters": {_REFERENCE[level]: _count(name, level) for level in levels},
-        "settings": {level: _settings(name, level, build) for level, build in levels.items()},
-        "search": {level: {key: list(v) for key, v in search_space(name, level).items()} for level in levels},
+        "parameters": {_REFERENCE[level]: _count_parameters(name, level) for level in levels},
+        "hyperparameters": {level: _hyperparameters(name, level, build) for level, build in levels.items()},
+        "search_space": {level: {key: list(v) for key, v in search_space(name, level).items()} for level in levels},
     }
 
 
-def _settings(name: str, level: str, build: Any) -> dict[str, Any]:
-    """Of the default recipe: those of the model's own, and those that a search tries."""
-    from tgnn.models.ranges import search_space
-    from tgnn.models.registry import model_options
+def _hyperparameters(name: str, level: str, build: Any) -> dict[str, Any]:
+    """Return the values that the default recipe gives to the hyperparameters and to the keys of the search space."""
+    from tgnn.models import model_options, search_space
     from tgnn.training.recipes import resolve
 
-    plain = resolve("", name, level).model_dump(mode="json")
-    found = {f"model.{key}": plain["model"].get(key, default) for key, (_, default) in model_options(build).items()}
+    config = resolve("", name, level).model_dump(mode="json")
+    values = {f"model.{key}": config["model"].get(key, default) for key, (_, default) in model_options(build).items()}
     for key in search_space(name, level):
-        section, _, last = key.partition(".")
-        found.setdefault(key, plain[section].get(last))
-    return found
+        section, _, field = key.partition(".")
+        values.setdefault(key, config[section].get(field))
+    return values
 
 
-def _count(name: str, level: str) -> int:
-    """Parameters of the model as its default recipe has it, on Cora or ZINC with bonds."""
-    from tgnn.models.data_shape import DataShape
+def _count_parameters(name: str, level: str) -> int:
+    """Return the number of parameters of the default recipe, on Cora or on ZINC with bond features."""
+    from tgnn.models import DataShape
     from tgnn.training.model_check import build_silently
     from tgnn.training.recipes import resolve
 
@@ -73,32 +73,33 @@ def _count(name: str, level: str) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _show_all(rows: list[dict[str, Any]]) -> None:
+def _print_all(descriptions: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
-    table = Table("name", "tasks", "parameters", "idea", "paper", box=None, pad_edge=False)
-    for row in rows:
-        counts = " ".join(f"{count:,}" for count in row["parameters"].values())
-        table.add_row(row["name"], " ".join(row["tasks"]), counts, row["idea"], row["paper"])
+    table = Table("name", "tasks", "parameters", "summary", "paper", box=None, pad_edge=False)
+    for model in descriptions:
+        counts = " ".join(f"{count:,}" for count in model["parameters"].values())
+        table.add_row(model["name"], " ".join(model["tasks"]), counts, model["summary"], model["paper"])
     print_table(table)
     out.print(
-        "\nParameters: of the default recipe, on Cora (node), ZINC with bonds (graph). `tgnn models NAME` tells more."
+        "\nParameters are counted with the default recipe, on Cora (node) and on ZINC with bond features (graph). "
+        "`tgnn models NAME` shows the details of a model."
     )
 
 
-def _show_one(row: dict[str, Any]) -> None:
+def _print_one(model: dict[str, Any]) -> None:
     from rich.table import Table
 
-    out.print(f"[bold]{row['name']}[/bold]: {row['idea']}")
-    out.print(row["paper"])
-    out.print(f"needs {', '.join(row['needs']) or 'nothing but edges'}")
-    for level in row["tasks"]:
+    out.print(f"[bold]{model['name']}[/bold]: {model['summary']}")
+    out.print(model["paper"])
+    out.print(f"Required inputs: {', '.join(['edges', *model['needs']])}")
+    for level in model["tasks"]:
         data = _REFERENCE[level]
-        bonds = " with bonds" if level == "graph" else ""
-        uses = "".join(f", uses {part}" for part in row["uses"][level])
-        out.print(f"\n{level} tasks, {row['parameters'][data]:,} parameters on {data}{bonds}{uses}")
-        table = Table("setting", "default recipe", "a search tries", box=None, pad_edge=False)
-        settings, search = row["settings"][level], row["search"][level]
-        for key, value in settings.items():
-            table.add_row(key, str(value), " ".join(str(one) for one in search.get(key, [])))
+        bonds = " with bond features" if level == "graph" else ""
+        optional = f"; optional inputs: {', '.join(model['uses'][level])}" if model["uses"][level] else ""
+        out.print(f"\n{level.capitalize()} tasks: {model['parameters'][data]:,} parameters on {data}{bonds}{optional}")
+        table = Table("hyperparameter", "default recipe", "search space", box=None, pad_edge=False)
+        space = model["search_space"][level]
+        for key, value in model["hyperparameters"][level].items():
+            table.add_row(key, str(value), " ".join(str(candidate) for candidate in space.get(key, [])))
         print_table(table)

@@ -10,14 +10,14 @@ from tgnn.models.hyperparameters import count_hops, model_options
 from tgnn.models.registration import MODELS, Model, ModelError, get_model, register_model
 from tgnn.models.search_ranges import search_space
 
-# Importing a file registers its model. Models are listed in the order of these imports, therefore they are not sorted.
+# Importing a file registers its models. They are listed in the order of these imports, which are therefore not sorted.
 # isort: off
-from tgnn.models import tgnn
-from tgnn.models import mlp, gcn, gat, graphsage, gin, pna
-from tgnn.models import monet, gatedgcn, diffpool, soppool, phm_gnn, dgn, gmt
-from tgnn.models import appnp, mixhop, deepergcn, gcn2, gprgnn, h2gcn, node2vec
-from tgnn.models import pooling
-from tgnn.models import with_cp_variants
+from tgnn.models import tgnn  # noqa: F401
+from tgnn.models import mlp, gcn, gat, graphsage, gin, pna  # noqa: F401
+from tgnn.models import monet, gatedgcn, diffpool, soppool, phm_gnn, dgn, gmt  # noqa: F401
+from tgnn.models import appnp, mixhop, deepergcn, gcn2, gprgnn, h2gcn, node2vec  # noqa: F401
+from tgnn.models import pooling  # noqa: F401
+from tgnn.models import with_cp_variants  # noqa: F401
 # isort: on
 
 __all__ = [

@@ -13,15 +13,15 @@ class DataShape:
 
     Args:
         level: ``"node"`` or ``"graph"``.
-        features: Number of numeric node features, or a tuple with the number of categories in each column of categorical
-            features. ``None`` if nodes have no features.
+        features: Number of numeric node features, or a tuple with the number of categories in each column if features
+            are categorical. ``None`` if nodes have no features.
         edge_features: The same for edge features.
         outputs: Number of outputs per node or graph: the number of classes or of targets.
         edge_weights: Whether edges have weights.
         positions: Number of coordinates of node positions. ``None`` if nodes have no positions.
         nodes: Number of nodes of a single graph. ``None`` for a data set of many graphs.
-        degrees: Histogram of in-degrees in the training data: the number of nodes with 0, 1, 2, ... incoming edges. It is
-            needed only to initialize a model and is not stored.
+        degrees: Histogram of in-degrees in the training data: the number of nodes with 0, 1, 2, ... incoming edges.
+            It is needed only to initialize a model and is not stored.
     """
 
     level: str

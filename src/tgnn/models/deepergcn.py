@@ -28,7 +28,7 @@ class DeeperGCN(torch.nn.Module):
         num_layers: Number of layers.
         out_channels: Number of output channels.
         dropout: Dropout probability before all layers but the first, and before the linear output layer.
-        edge_features: Number of edge features, or the number of categories in each column. ``None`` for no edge features.
+        edge_features: Number of edge features, or the number of categories in each column. ``None`` if there are none.
         mlp_layers: Number of layers of the MLP in each ``GENConv``.
     """
 

@@ -23,7 +23,7 @@ _ZERO = 1e-9  # eigenvalues below this fraction of the largest degree belong to 
 
 
 def add_eigenvectors(graphs: GraphDataset | Data) -> None:
-    """Add the attribute ``eigenvector`` ``[N, 1]`` to the graphs of a data set, in place. A single graph is unchanged."""
+    """Add the attribute ``eigenvector`` ``[N, 1]`` to a data set of graphs, in place. A single graph is unchanged."""
     if not isinstance(graphs, GraphDataset) or graphs.edge_index is None:
         return
     parts, order = [], []

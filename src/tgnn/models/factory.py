@@ -47,7 +47,9 @@ def _hint(key: str, options: list[str]) -> str:
     similar = closest_match(key, [*options, "hidden_channels", "num_layers", "dropout"])
     if similar:
         return f"Did you mean model.{similar}?"
-    return f"It has {', '.join(options)}." if options else "It has none besides hidden_channels, num_layers and dropout."
+    return (
+        f"It has {', '.join(options)}." if options else "It has none besides hidden_channels, num_layers and dropout."
+    )
 
 
 def _check_inputs(model: Model, shape: DataShape) -> None:

@@ -16,10 +16,11 @@ from tgnn.nn.models.row_norm import RowNorm
 
 
 class GraphNetwork(torch.nn.Module):
-    """Encoder, GNN layers, readout and MLP head, as in Dwivedi et al., "Benchmarking Graph Neural Networks" (JMLR 2023).
+    """Encoder, GNN layers, readout and MLP head.
 
-    It is called with PyG's ``Batch`` and returns the outputs of all graphs. Each GNN layer is followed by batch
-    normalization, ReLU, a residual connection and dropout.
+    The network follows Dwivedi et al., "Benchmarking Graph Neural Networks" (JMLR 2023). It is called with PyG's
+    ``Batch`` and returns the outputs of all graphs. Each GNN layer is followed by batch normalization, ReLU, a residual
+    connection and dropout.
 
     Args:
         shape: Sizes of the inputs and outputs.
@@ -36,7 +37,7 @@ class GraphNetwork(torch.nn.Module):
         head_layers: Number of layers of the head. Each is half as wide as the one before.
         head_dropout: Dropout probability in the head. ``None`` uses ``dropout``.
         edge_inputs: Third argument of the GNN layers. ``"features"`` are the edge features transformed to
-            ``hidden_channels``, ``"weights"`` are the edge weights, and both are left out if the data has none. A function
+            ``hidden_channels``. ``"weights"`` are the edge weights. Both are left out if the data has none. A function
             computes the argument from the batch. ``None`` passes nothing.
     """
 

@@ -73,8 +73,8 @@ def two_hops(edge_index: Tensor, num_nodes: int) -> list[tuple[Tensor, Tensor]]:
     paths = int(in_degree.double() @ out_degree.double())
     if paths > _MAX_PATHS:
         raise ValueError(
-            f"h2gcn needs all pairs of nodes at distance two, but this graph has {paths:,} paths of two edges, more than "
-            f"{_MAX_PATHS:,}. Use mixhop, gprgnn or appnp, which reach as far without forming pairs."
+            f"h2gcn needs all pairs of nodes at distance two, but this graph has {paths:,} paths of two edges, more "
+            f"than {_MAX_PATHS:,}. Use mixhop, gprgnn or appnp, which reach as far without forming pairs."
         )
     ones, size = torch.ones(one.size(1), device=one.device), (num_nodes, num_nodes)
     adjacency = torch.sparse_coo_tensor(one, ones, size, check_invariants=False, is_coalesced=True)

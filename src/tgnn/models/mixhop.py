@@ -23,8 +23,8 @@ _POWERS = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)
 class TransformFirstMixHopConv(MixHopConv):
     r"""PyG's ``MixHopConv`` that applies the linear transformations before it propagates.
 
-    :math:`\hat{A}^p (X W_p)` equals :math:`(\hat{A}^p X) W_p`. Propagating afterwards is cheaper because the transformed
-    features are narrow, and the input features may be sparse.
+    :math:`\hat{A}^p (X W_p)` equals :math:`(\hat{A}^p X) W_p`. Propagating afterwards is cheaper because the
+    transformed features are narrow, and the input features may be sparse.
     """
 
     propagate = PLAIN_PROPAGATE

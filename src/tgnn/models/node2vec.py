@@ -22,9 +22,9 @@ _DEVICES_WITHOUT_FLOAT64 = ("mps",)  # long cumulative sums in float32 would dis
 def random_walk(rowptr: Tensor, col: Tensor, start: Tensor, length: int, p: float, q: float) -> Tensor:
     r"""Sample second-order random walks, Section 3.2.2 of Grover and Leskovec.
 
-    A walk that came from :math:`t` to :math:`v` continues to :math:`x` with a probability proportional to :math:`1/p` if
-    :math:`x = t`, to 1 if there is an edge from :math:`t` to :math:`x`, and to :math:`1/q` otherwise. The first step is
-    uniform. A walk stays at a node without outgoing edges.
+    A walk that came from :math:`t` to :math:`v` continues to :math:`x` with a probability proportional to :math:`1/p`
+    if :math:`x = t`, to 1 if there is an edge from :math:`t` to :math:`x`, and to :math:`1/q` otherwise. The first step
+    is uniform. A walk stays at a node without outgoing edges.
 
     Args:
         rowptr: Row pointer of the CSR adjacency matrix: the edges of node ``v`` are ``rowptr[v]`` to ``rowptr[v + 1]``.
@@ -191,8 +191,8 @@ def build_node2vec(
     """
     if shape.nodes is None:
         raise ValueError(
-            "node2vec trains an embedding of each node of one graph, but this data has many graphs. Use a model of node "
-            "features, such as gcn, graphsage or tgnn."
+            "node2vec trains an embedding of each node of one graph, but this data has many graphs. Use a model of "
+            "node features, such as gcn, graphsage or tgnn."
         )
     if walk_length < context:
         raise ValueError(f"model.context is {context}, but must be at most model.walk_length, {walk_length}.")

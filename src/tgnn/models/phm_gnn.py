@@ -22,8 +22,8 @@ class PHMLinear(torch.nn.Module):
 
     .. math:: y = U x + b, \qquad U = \sum_{i=1}^{n} A_i \otimes S_i
 
-    ``A`` are the multiplication rules, ``n`` matrices ``[n, n]``. ``S`` are the weights, ``n`` times fewer than those of
-    a linear layer. With the rules of complex numbers (``n = 2``) or quaternions (``n = 4``), it is their product.
+    ``A`` are the multiplication rules, ``n`` matrices ``[n, n]``. ``S`` are the weights, ``n`` times fewer than those
+    of a linear layer. With the rules of complex numbers (``n = 2``) or quaternions (``n = 4``), it is their product.
 
     Args:
         in_channels: Number of input channels, a multiple of ``dimension``.

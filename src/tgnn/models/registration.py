@@ -32,8 +32,8 @@ class Model:
         node_uses: Optional inputs that the node model uses: ``"edge features"``, ``"edge weights"``.
         graph_uses: Optional inputs that the graph model uses.
         needs: Inputs that the model requires: ``"node features"``, ``"edge features"``, ``"positions"``.
-        search_space: Values that ``tgnn tune`` tries for the hyperparameters of this model, by configuration key such as
-            ``"model.heads"``. :func:`~tgnn.models.search_ranges.search_space` adds the ranges common to all models.
+        search_space: Values that ``tgnn tune`` tries for the hyperparameters of this model, by configuration key such
+            as ``"model.heads"``. :func:`~tgnn.models.search_ranges.search_space` adds the ranges common to all models.
         preprocess: Adds attributes that the model reads to a loaded data set, in place. ``None`` adds nothing.
         hops: Computes the number of hops that a node's receptive field spans from the number of layers and the
             hyperparameters. ``None`` means one hop per layer. 0 hops means that the model cannot be trained on sampled
@@ -90,7 +90,7 @@ def register_model(
             ``search_space``, ``preprocess`` and ``hops``.
 
     Example:
-        >>> @register_model("constant", "graph", summary="Predict zero", paper="Nobody 2022")
+        >>> @register_model("constant", "graph", summary="Predict zero", paper="Doe 2022")
         ... def build_constant(shape, hidden_channels, num_layers, dropout):
         ...     return torch.nn.Identity()
         >>> MODELS.pop("constant").builder("graph") is build_constant
@@ -105,7 +105,10 @@ def register_model(
             known = Model(name, **properties)
         elif properties or known.builder(level) is not None:
             raise ValueError(f"A model {name!r} is already registered.")
-        MODELS[name] = replace(known, **{level: build, f"{level}_uses": uses})
+        if level == "node":
+            MODELS[name] = replace(known, node=build, node_uses=uses)
+        else:
+            MODELS[name] = replace(known, graph=build, graph_uses=uses)
         return build
 
     return register

@@ -1,1 +1,1 @@
-"""Search for settings: Optuna over the ranges of :mod:`tgnn.models.ranges`, judged on validation only."""
+"""Search for settings: Optuna over the ranges of :func:`tgnn.models.search_space`, judged on validation only."""

@@ -124,7 +124,7 @@ def test_a_place_that_cannot_be(run, tmp_path):
         ),
         (("reproduce", "figure-rank", "--largest", "4", "--dry-run"), "its rows are tgnn 8, tgnn 16"),
         (("reproduce", "figure-interactions", "--datasets", ""), "its columns 1, 2, 3"),
-        (("models", "gatt"), "there is no model 'gatt': did you mean gat?"),
+        (("models", "gatt"), "There is no model 'gatt'. Did you mean 'gat'?"),
     ],
 )
 def test_mistakes(run, words, said):
@@ -142,8 +142,8 @@ def test_one_model(run):
     found = json.loads(text)
     assert found["year"] == 2017
     assert found["tasks"] == ["node", "graph"]
-    assert found["search"]["node"]["optimizer.lr"]
-    assert found["settings"]["node"]["model.hidden_channels"] == 64  # of the default recipe
+    assert found["search_space"]["node"]["optimizer.lr"]
+    assert found["hyperparameters"]["node"]["model.hidden_channels"] == 64  # of the default recipe
 
 
 def test_stopped_and_started_again(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests import warm
-from tgnn.models.ranges import search_space
+from tgnn.models import search_space
 from tgnn.training.config import make_config
 
 pytest.importorskip("optuna")

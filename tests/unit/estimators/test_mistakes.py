@@ -226,7 +226,7 @@ def test_targets_of_graphs():
     [
         ({"lr": -1.0}, "optimizer.lr is -1.0, but it should be greater than 0"),
         ({"epochs": 0}, "train.epochs is 0"),
-        ({"model": "tgn"}, "there is no model 'tgn': did you mean tgnn"),
+        ({"model": "tgn"}, "There is no model 'tgn'. Did you mean 'tgnn'"),
         ({"device": "gpu"}, "train.device is 'gpu'"),
         ({"random_state": "a"}, "cannot be used to seed"),
         ({"random_state": -1}, "train.seed is -1"),

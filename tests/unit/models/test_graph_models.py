@@ -1,4 +1,4 @@
-"""Models of graphs that are written here, against dense computations of their equations, written once more."""
+"""Graph models that PyG does not have, compared with dense computations of their equations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tgnn.data.graph_dataset import pack
 from tgnn.models import build_model
 from tgnn.models.data_shape import DataShape
 from tgnn.models.dgn import DGNConv, Directions
-from tgnn.models.eigenvector import add_eigenvectors, alike, eigenvectors
+from tgnn.models.eigenvector import add_eigenvectors, batches_of_equal_size, eigenvectors
 from tgnn.models.phm_gnn import PHMConv, PHMLinear
 from tgnn.models.soppool import AttentionalReadout, BilinearReadout
 
@@ -45,7 +45,7 @@ def some_graphs() -> list[Data]:
 
 
 def into(data: Data, node: int) -> list[tuple[int, int]]:
-    """Neighbours of a node, each with the number of its edge."""
+    """Neighbors of a node, each with the index of its edge."""
     return [(int(u), number) for number, (u, v) in enumerate(data.edge_index.t().tolist()) if v == node]
 
 
@@ -53,7 +53,7 @@ def into(data: Data, node: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("dimension", "width", "out"), [(1, 3, 5), (2, 4, 6), (4, 8, 4)])
-def test_hypercomplex_map_is_a_sum_of_kronecker_products(dimension, width, out):
+def test_hypercomplex_linear_is_a_sum_of_kronecker_products(dimension, width, out):
     lin = PHMLinear(width, out, dimension)
     torch.nn.init.normal_(lin.bias)
     matrix = sum(torch.kron(rule, weight) for rule, weight in zip(lin.rules, lin.weights))
@@ -61,7 +61,7 @@ def test_hypercomplex_map_is_a_sum_of_kronecker_products(dimension, width, out):
     torch.testing.assert_close(lin(x), x @ matrix.T + lin.bias)
 
 
-def test_hypercomplex_map_can_be_the_product_of_quaternions():
+def test_hypercomplex_linear_can_be_the_product_of_quaternions():
     rules = [  # of 1, i, j and k from the left
         [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],
         [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]],
@@ -74,14 +74,14 @@ def test_hypercomplex_map_can_be_the_product_of_quaternions():
     assert lin(torch.tensor([5.0, 6.0, 7.0, 8.0])).tolist() == [-60, 12, 30, 24]
 
 
-def test_hypercomplex_map_begins_as_wide_as_a_linear_one():
+def test_hypercomplex_linear_has_glorot_variance():
     torch.manual_seed(0)
     sizes = torch.stack([PHMLinear(40, 80, 4).matrix().detach().var() for _ in range(200)])
     assert float(sizes.mean()) == pytest.approx(2 / 120, rel=0.1)
 
 
-def test_hypercomplex_map_says_what_does_not_fit():
-    with pytest.raises(ValueError, match="6 channels must be a multiple of the dimension, 4"):
+def test_hypercomplex_layer_rejects_channels_that_are_no_multiple():
+    with pytest.raises(ValueError, match="out_channels is 6, but must be a multiple of the dimension, 4"):
         PHMLinear(8, 6, 4)
 
 
@@ -136,17 +136,17 @@ def test_directional_layer_is_its_matrices(scale, data):
     derivative = field - torch.diag(field.sum(1))
     mean, largest, least = (torch.zeros_like(x) for _ in range(3))
     for node in range(data.num_nodes):
-        if neighbours := [u for u, _ in into(data, node)]:
-            mean[node], largest[node] = x[neighbours].mean(0), x[neighbours].max(0).values
-            least[node] = x[neighbours].min(0).values
+        if neighbors := [u for u, _ in into(data, node)]:
+            mean[node], largest[node] = x[neighbors].mean(0), x[neighbors].max(0).values
+            least[node] = x[neighbors].min(0).values
     parts = torch.cat([mean, largest, least, smoothing @ x, (derivative @ x).abs()], 1)
     if scale is not None:
         logs = [math.log(max(len(into(data, node)), 1) + 1) / scale for node in range(data.num_nodes)]
         parts = torch.cat([parts, *(parts * torch.tensor([[log**power] for log in logs]) for power in (1, -1))], 1)
     wanted = torch.cat([x, parts], 1).float() @ conv.update.weight.T + conv.update.bias
     batch = Batch.from_data_list([data])
-    told = Directions(DataShape("graph", WIDTH, None, 1), 8)(batch)
-    torch.testing.assert_close(conv(data.x, data.edge_index, told), wanted, rtol=1e-4, atol=1e-5)
+    edge_inputs = Directions(DataShape("graph", WIDTH, None, 1), 8)(batch)
+    torch.testing.assert_close(conv(data.x, data.edge_index, edge_inputs), wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_directional_layer_with_messages_of_edges():
@@ -186,15 +186,15 @@ def test_eigenvectors_are_added_once_and_are_the_same():
         assert min(float((one - other).abs().max()), float((one + other).abs().max())) < 1e-5
 
 
-def test_eigenvectors_of_one_graph_are_left_out():
+def test_a_single_graph_gets_no_eigenvector():
     data = some_graph(0)
     add_eigenvectors(data)
     assert data.get("eigenvector") is None
 
 
-def test_graphs_are_taken_in_pieces_of_one_size():
+def test_batches_have_graphs_of_equal_size():
     sizes = torch.tensor([400, 3, 0, 400, 4, 100, 3])
-    assert [piece.tolist() for piece in alike(sizes)] == [[1, 6], [4], [5], [0], [3]]
+    assert [piece.tolist() for piece in batches_of_equal_size(sizes)] == [[1, 6], [4], [5], [0], [3]]
 
 
 def complete_graph(nodes: int) -> Data:
@@ -224,8 +224,8 @@ def test_eigenvectors_that_are_not_unique_are_the_same_beside_others(data):
 
 
 def test_a_graph_too_large_for_eigenvectors():
-    with pytest.raises(ValueError, match=r"graph 1 has 5,001 nodes.*up to 5,000: gin or gcn would do"):
-        list(alike(torch.tensor([3, 5001])))
+    with pytest.raises(ValueError, match=r"Graph 1 has 5,001 nodes.*up to 5,000 nodes\. Use gin or gcn"):
+        list(batches_of_equal_size(torch.tensor([3, 5001])))
 
 
 def test_a_stored_eigenvector_gives_the_same_as_a_new_one():
@@ -238,7 +238,7 @@ def test_a_stored_eigenvector_gives_the_same_as_a_new_one():
 
 
 def test_an_unknown_aggregator_is_named():
-    with pytest.raises(ValueError, match=r"model.aggregators is 'mean\+dy': it is made of mean, max, min, av, dx"):
+    with pytest.raises(ValueError, match=r"is 'mean\+dy', but must be one or several of mean, max, min, av, dx"):
         build_model("dgn", DataShape("graph", 3, None, 1), 8, 2, 0.0, {"aggregators": "mean+dy"})
 
 
@@ -270,10 +270,10 @@ def test_second_order_models(kind):
     assert model(batch).shape == (5, 2)
 
 
-# Those whose layers are PyG's
+# Models with layers of PyG
 
 
-def test_clusters_have_losses_of_their_own_while_training():
+def test_diffpool_has_an_extra_loss_during_training():
     batch = Batch.from_data_list(some_graphs())
     model = build_model("diffpool", DataShape("graph", WIDTH, None, 2), 8, 2, 0.0, {"clusters": 6, "levels": 2})
     model(batch)
@@ -284,7 +284,7 @@ def test_clusters_have_losses_of_their_own_while_training():
     assert model.extra_loss is None
 
 
-def test_clusters_are_pooled_as_the_paper_says():
+def test_diffpool_follows_its_equations():
     data = some_graph(3, 7)
     model = build_model("diffpool", DataShape("graph", WIDTH, None, 2), 8, 1, 0.0, {"clusters": 3}).eval()
     there = torch.ones(1, 7, dtype=torch.bool)
@@ -298,7 +298,7 @@ def test_clusters_are_pooled_as_the_paper_says():
     torch.testing.assert_close(model(Batch.from_data_list([data])), model.head(pooled.sum(1)))
 
 
-def test_positions_say_where_a_neighbour_lies():
+def test_monet_depends_on_relative_positions():
     data = some_graph(0)
     data.pos = torch.randn(data.num_nodes, 3)
     shape = DataShape("graph", WIDTH, None, 2, positions=3)
@@ -312,8 +312,8 @@ def test_positions_say_where_a_neighbour_lies():
     assert not torch.allclose(model(batch), out, rtol=1e-4, atol=1e-4)
 
 
-def test_positions_that_are_not_there():
-    with pytest.raises(ValueError, match=r"has no positions of nodes; set model.pseudo=degree"):
+def test_missing_positions_are_an_error():
+    with pytest.raises(ValueError, match=r"has no node positions\. Set model\.pseudo=degree"):
         build_model("monet", DataShape("graph", WIDTH, None, 2), 8, 2, 0.0, {"pseudo": "position"})
 
 

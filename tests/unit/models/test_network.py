@@ -1,4 +1,4 @@
-"""Networks around PyG's models."""
+"""Networks around PyG models: sparse input, edge inputs, explainers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_geometric.nn.models import GCN, MLP
 from tgnn.models import MODELS, build_model, node2vec
 from tgnn.models.data_shape import DataShape
 from tgnn.models.mixhop import MixHop
-from tgnn.models.network import accept_sparse
+from tgnn.models.sparse_input import accept_sparse
 from tgnn.nn.linear import FeatureLinear
 
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
@@ -27,7 +27,7 @@ EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
         (lambda: MixHop(6, 2, 2, 3, (0, 1, 2), 0.0), 3),  # the second layer is 6 wide as well
     ],
 )
-def test_a_model_that_accepts_sparse_features_begins_as_it_was(make, maps):
+def test_accept_sparse_keeps_the_initial_weights(make, maps):
     torch.manual_seed(0)
     given = make().eval()
     changed = accept_sparse(copy.deepcopy(given), 6)
@@ -41,15 +41,15 @@ def test_a_model_that_accepts_sparse_features_begins_as_it_was(make, maps):
     assert all(name.startswith(("convs.0", "lins.0")) for name in found)
 
 
-def test_categories_of_edges_between_nodes():
+def test_categorical_edge_features_in_node_tasks():
     shape = DataShape("node", 4, (3,), 2)
-    with pytest.raises(ValueError, match=r"deepergcn would do, or set data\.edge_features=false"):
+    with pytest.raises(ValueError, match=r"Use deepergcn, set data\.edge_features=false"):
         build_model("tgnn", shape, 8, 2, 0.0, {})
     build_model("deepergcn", shape, 8, 2, 0.0, {})
 
 
 def weighted() -> list[Data]:
-    """Two graphs, whose edges have the same weight both ways."""
+    """Two undirected graphs with edge weights."""
     torch.manual_seed(1)
     one = EDGES[:, EDGES[0] < EDGES[1]]
     graphs = []
@@ -60,7 +60,7 @@ def weighted() -> list[Data]:
 
 
 @pytest.mark.parametrize("name", [n for n, model in MODELS.items() if "edge weights" in model.graph_uses])
-def test_weights_of_graphs_are_used(name):
+def test_edge_weights_of_graphs_are_used(name):
     torch.manual_seed(0)
     model = build_model(name, DataShape("graph", 4, None, 2, edge_weights=True), 8, 2, 0.0, {}).eval()
     batch = Batch.from_data_list(weighted())
@@ -69,7 +69,7 @@ def test_weights_of_graphs_are_used(name):
     assert not torch.allclose(model(batch), before, atol=1e-4)
 
 
-def test_gcn_of_weighted_graphs_is_its_equation():
+def test_gcn_of_weighted_graphs_follows_its_equation():
     torch.manual_seed(0)
     model = build_model("gcn", DataShape("graph", 4, None, 2, edge_weights=True), 8, 1, 0.0, {}).eval()
     graphs = weighted()
@@ -83,35 +83,42 @@ def test_gcn_of_weighted_graphs_is_its_equation():
         torch.testing.assert_close(out[number], model.head(new.mean(0)), rtol=1e-4, atol=1e-5)
 
 
-def test_many_graphs_for_node2vec():
-    with pytest.raises(ValueError, match="many graphs; gcn, graphsage or tgnn, .* would do"):
+def test_node2vec_does_not_support_many_graphs():
+    with pytest.raises(ValueError, match=r"many graphs\. Use a model of node features, such as gcn, graphsage or tgnn"):
         build_model("node2vec", DataShape("node", 4, None, 2), 8, 1, 0.0, {})
 
 
-def test_walks_where_a_device_has_no_doubles(monkeypatch):
-    """There is no such device here: the CPU stands in."""
+def test_walks_on_a_device_without_float64(monkeypatch):
+    """The CPU stands in for such a device."""
     rowptr, col, start = torch.tensor([0, 1, 3, 4]), torch.tensor([1, 0, 2, 1]), torch.arange(3)
     walks = []
     for devices in ((), ("cpu",)):
-        monkeypatch.setattr(node2vec, "_NO_DOUBLES", devices)
+        monkeypatch.setattr(node2vec, "_DEVICES_WITHOUT_FLOAT64", devices)
         torch.manual_seed(0)
         walks.append(node2vec.random_walk(rowptr, col, start, 5, 0.5, 2.0))
     assert torch.equal(*walks)
 
 
-def test_explainers_can_look_into_layers_that_are_made_of_pygs():
-    """Whichever was built first: PyG's own, or ours."""
+def test_explainers_can_inspect_subclasses_of_pyg_layers():
+    """Whether the layer of PyG or its subclass was created first."""
 
-    def made_of(kind):
-        return {kind, *(one for child in kind.__subclasses__() for one in made_of(child))}
+    def subclasses_of(kind):
+        return {kind, *(one for child in kind.__subclasses__() for one in subclasses_of(child))}
 
     ours = [
         kind
-        for kind in made_of(MessagePassing)
+        for kind in subclasses_of(MessagePassing)
         if kind.__module__.startswith("tgnn.models") and kind.__base__ is not MessagePassing
     ]
     names = {kind.__name__ for kind in ours}
-    assert {"_Conv", "SummingConv", "NodewisePNAConv", "MapFirst", "PersonalizedPageRank", "_Separate"} <= names
+    assert {
+        "FusedGCNConv",
+        "FusedGINConv",
+        "NodewisePNAConv",
+        "TransformFirstMixHopConv",
+        "PersonalizedPageRank",
+        "SeparateGATConv",
+    } <= names
     for kind in ours:
         own = vars(kind)
         assert own.get("_orig_propagate", own.get("propagate")) is MessagePassing.propagate, kind

@@ -1,4 +1,4 @@
-"""Models of nodes: their equations, computed densely; their walks; their sizes."""
+"""Node models: dense computations of their equations, random walks, numbers of parameters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from torch_geometric.nn.models import GCN, GIN, GraphSAGE
 from tgnn.models import MODELS, build_model, h2gcn
 from tgnn.models.appnp import PersonalizedPageRank
 from tgnn.models.data_shape import DataShape
-from tgnn.models.gin import SummingGIN
+from tgnn.models.gcn import FusedGCN
+from tgnn.models.gin import FusedGIN
 from tgnn.models.gprgnn import GeneralizedPageRank
-from tgnn.models.mixhop import MapFirst
+from tgnn.models.mixhop import TransformFirstMixHopConv
 from tgnn.models.node2vec import random_walk
-from tgnn.models.propagation import PropagatingGCN, propagate
+from tgnn.models.propagation import propagate
 from tgnn.nn.linear import FeatureLinear
 from tgnn.training.recipes import recipe_for
 
@@ -26,7 +27,7 @@ CORA = DataShape("node", 1433, None, 7, nodes=2708, degrees=(0, 1, 1))
 
 
 def random_graph(seed: int, nodes: int = 12, share: float = 0.2, directed: bool = False) -> tuple[Data, Tensor]:
-    """Some features and edges, and the same edges as a matrix, ``[to, from]``; the last two nodes have no neighbour."""
+    """Random features and edges, and the edges as a matrix ``[target, source]``; the last two nodes are isolated."""
     generator = torch.Generator().manual_seed(seed)
     matrix = torch.rand(nodes, nodes, generator=generator) < share
     matrix = matrix if directed else matrix | matrix.T
@@ -55,9 +56,9 @@ def make(name: str, **settings: object) -> torch.nn.Module:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_h2gcn_is_what_its_equations_say(seed, rounds):
+def test_h2gcn_follows_its_equations(seed, rounds):
     data, one = random_graph(seed)
-    model = make("h2gcn", layers=rounds)
+    model = make("h2gcn", num_layers=rounds)
     two = ((one.double() @ one.double()) > 0) & ~one & ~torch.eye(12, dtype=torch.bool)
     rows = [(data.x.double() @ model.gnn.embed.weight.double()).clamp(min=0)]
     for _ in range(rounds):
@@ -66,7 +67,7 @@ def test_h2gcn_is_what_its_equations_say(seed, rounds):
     torch.testing.assert_close(model(data).double(), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_h2gcn_sees_neither_loops_nor_edges_given_twice():
+def test_h2gcn_ignores_self_loops_and_duplicate_edges():
     data, _ = random_graph(0)
     model = make("h2gcn")
     wanted = model(data)
@@ -86,16 +87,16 @@ def test_two_hops_follow_the_edges(seed):
         torch.testing.assert_close(found, matrix / (degrees[:, None] * degrees).sqrt())
 
 
-def test_h2gcn_says_that_a_graph_has_too_many_paths(monkeypatch):
-    monkeypatch.setattr(h2gcn, "_MOST_PATHS", 3)
-    with pytest.raises(ValueError, match="paths of two edges, more than 3: mixhop, gprgnn or appnp"):
+def test_h2gcn_rejects_a_graph_with_too_many_paths(monkeypatch):
+    monkeypatch.setattr(h2gcn, "_MAX_PATHS", 3)
+    with pytest.raises(ValueError, match=r"paths of two edges, more than 3\. Use mixhop, gprgnn or appnp"):
         make("h2gcn")(random_graph(0)[0])
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("steps", [0, 1, 10])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gprgnn_is_what_its_equation_says(seed, steps, weighted):
+def test_gprgnn_follows_its_equation(seed, steps, weighted):
     data, matrix = random_graph(seed)
     model = make("gprgnn", steps=steps, start="random")
     values = matrix.double()
@@ -111,14 +112,14 @@ def test_gprgnn_is_what_its_equation_says(seed, steps, weighted):
     torch.testing.assert_close(model(data).double(), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_gprgnn_starts_as_asked():
+def test_initial_weights_of_gprgnn():
     assert GeneralizedPageRank(3, 0.1).gamma.tolist() == pytest.approx([0.1, 0.09, 0.081, 0.729])
     assert GeneralizedPageRank(2, 0.5, "nppr").gamma.tolist() == pytest.approx([4 / 7, 2 / 7, 1 / 7])
     assert GeneralizedPageRank(3, 0.1, "sgc").gamma.tolist() == [0, 0, 0, 1]
     assert float(GeneralizedPageRank(9, 0.1, "random").gamma.detach().abs().sum()) == pytest.approx(1)
 
 
-def test_gprgnn_begins_as_appnp():
+def test_gprgnn_is_initialized_as_appnp():
     data, _ = random_graph(3)
     one, other = make("gprgnn", alpha=0.2), make("appnp", alpha=0.2)
     other.gnn.mlp.load_state_dict(one.gnn.mlp.state_dict())
@@ -127,21 +128,21 @@ def test_gprgnn_begins_as_appnp():
 
 @pytest.mark.parametrize("powers", [[0, 1, 2], [1, 3], [0], [2]])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_mixhop_maps_first_and_gives_the_same_as_pyg(powers, weighted):
+def test_mixhop_equals_pyg(powers, weighted):
     data, _ = random_graph(1)
     weight = torch.rand(data.edge_index.size(1)) if weighted else None
-    ours, pyg = MapFirst(6, 4, powers), MixHopConv(6, 4, powers)
+    ours, pyg = TransformFirstMixHopConv(6, 4, powers), MixHopConv(6, 4, powers)
     pyg.load_state_dict(ours.state_dict())
     wanted = pyg(data.x, data.edge_index, weight)
     torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("ours", "pyg"), [(PropagatingGCN(6, 5, 2, 3), GCN(6, 5, 2, 3)), (PersonalizedPageRank(4, 0.2), APPNP(4, 0.2))]
+    ("ours", "pyg"), [(FusedGCN(6, 5, 2, 3), GCN(6, 5, 2, 3)), (PersonalizedPageRank(4, 0.2), APPNP(4, 0.2))]
 )
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("explained", [False, True])
-def test_steps_are_those_of_pyg(ours, pyg, weighted, explained):
+def test_propagation_equals_pyg(ours, pyg, weighted, explained):
     data, _ = random_graph(3, directed=True)
     weight = torch.rand(data.edge_index.size(1)) if weighted else None
     pyg.load_state_dict(ours.state_dict())
@@ -155,9 +156,9 @@ def test_steps_are_those_of_pyg(ours, pyg, weighted, explained):
 
 @pytest.mark.parametrize("settings", [{}, {"aggr": "mean"}, {"aggr": "max"}, {"flow": "target_to_source"}])
 @pytest.mark.parametrize("explained", [False, True])
-def test_sums_of_gin_are_those_of_pyg(settings, explained):
+def test_gin_equals_pyg(settings, explained):
     data, _ = random_graph(3, directed=True)
-    ours, pyg = (kind(6, 5, 2, 3, train_eps=True, **settings).double() for kind in (SummingGIN, GIN))
+    ours, pyg = (kind(6, 5, 2, 3, train_eps=True, **settings).double() for kind in (FusedGIN, GIN))
     with torch.no_grad():
         ours.convs[0].eps.fill_(0.3)
     pyg.load_state_dict(ours.state_dict())
@@ -173,13 +174,13 @@ def test_sums_of_gin_are_those_of_pyg(settings, explained):
 
 def test_a_hook_sees_messages():
     data, _ = random_graph(3)
-    model, seen = PropagatingGCN(6, 5, 1, 3), []
+    model, seen = FusedGCN(6, 5, 1, 3), []
     model.convs[0].register_message_forward_hook(lambda layer, inputs, output: seen.append(output.shape))
     model(data.x, data.edge_index)
     assert seen
 
 
-def test_weights_of_edges_that_are_learned_have_gradients_every_time():
+def test_trained_edge_weights_have_gradients_every_time():
     data, _ = random_graph(4)
     first = torch.rand(data.edge_index.size(1))
     propagate(data.x, data.edge_index, first)  # cached_on without a gradient
@@ -198,24 +199,24 @@ def test_degrees_are_counted_in_float32_for_half_precision():
     torch.testing.assert_close(propagate(h.bfloat16(), edges)[0].float(), wanted, rtol=2e-3, atol=0)  # .005 off else
 
 
-def test_steps_are_compiled_in_one_graph():
+def test_propagation_compiles_into_one_graph():
     data, _ = random_graph(3)
-    step = torch.compile(PropagatingGCN(6, 5, 2, 3), fullgraph=True, backend="aot_eager")
+    step = torch.compile(FusedGCN(6, 5, 2, 3), fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(step(data.x, data.edge_index), step._orig_mod(data.x, data.edge_index))
 
 
 @pytest.mark.parametrize(
     "settings", [{"aggr": "mean"}, {"add_self_loops": False}, {"flow": "target_to_source"}, {"improved": True}]
 )
-def test_gcn_of_unusual_settings_is_pygs(settings):
+def test_gcn_with_other_arguments_equals_pyg(settings):
     data, _ = random_graph(3, directed=True)
-    ours, pyg = PropagatingGCN(6, 5, 2, 3, **settings), GCN(6, 5, 2, 3, **settings)
+    ours, pyg = FusedGCN(6, 5, 2, 3, **settings), GCN(6, 5, 2, 3, **settings)
     pyg.load_state_dict(ours.state_dict())
     torch.testing.assert_close(ours(data.x, data.edge_index), pyg(data.x, data.edge_index))
 
 
 @pytest.mark.parametrize("pooling", ["mean", "sum"])
-def test_graphsage_maps_first_and_gives_the_same_as_pyg(pooling):
+def test_graphsage_equals_pyg(pooling):
     data, _ = random_graph(0, directed=True)
     ours, pyg = make("graphsage", pooling=pooling), GraphSAGE(6, 5, 2, 3, aggr=pooling)
     with torch.no_grad():
@@ -292,7 +293,7 @@ def test_walks_go_far_where_q_is_small():
     nodes = torch.arange(200)
     distance = (nodes[:, None] - nodes).abs()
     distance = torch.minimum(distance, 200 - distance)
-    near = (distance > 0) & (distance <= 2)  # a ring, two neighbours on each side
+    near = (distance > 0) & (distance <= 2)  # a ring, two neighbors on each side
     far = {}
     for q in (0.01, 1.0, 100.0):
         torch.manual_seed(0)
@@ -311,7 +312,7 @@ def test_walks_are_the_same_for_the_same_seed():
     assert not torch.equal(walks[0], walks[2])
 
 
-def test_node2vec_learns_its_embedding_from_walks_alone():
+def test_node2vec_trains_its_embedding_by_walks_alone():
     data, _ = random_graph(0)
     data.x = None
     model = build_model("node2vec", DataShape("node", None, None, 3, nodes=12), 5, 1, 0.0, {"walk_batch": 4}).train()
@@ -330,9 +331,9 @@ def test_node2vec_learns_its_embedding_from_walks_alone():
     assert model.extra_loss is None
 
 
-def test_node2vec_brings_neighbours_together():
+def test_node2vec_embeds_neighbors_close_together():
     edges = torch.combinations(torch.arange(6)).T
-    edges = torch.cat([edges, edges + 6], dim=1)  # two parts, all neighbours of all
+    edges = torch.cat([edges, edges + 6], dim=1)  # two complete components
     data = Data(edge_index=torch.cat([edges, edges.flip(0)], dim=1), num_nodes=12)
     torch.manual_seed(0)
     model = build_model("node2vec", DataShape("node", None, None, 2, nodes=12), 8, 1, 0.0, {}).train()
@@ -346,14 +347,14 @@ def test_node2vec_brings_neighbours_together():
     assert bool(likeness[:6, :6].min() > likeness[:6, 6:].max())
 
 
-def test_node2vec_knows_no_other_nodes():
+def test_node2vec_rejects_other_nodes():
     model = make("node2vec")
     data, _ = random_graph(0, nodes=13)
-    with pytest.raises(ValueError, match="each of the 12 nodes it was made for.*this graph has 13"):
+    with pytest.raises(ValueError, match="embeddings of the 12 nodes that it was trained on, but this graph has 13"):
         model(data)
     data, _ = random_graph(0)
     data.n_id = torch.arange(12)
-    with pytest.raises(ValueError, match=r"leave train\.sample out"):
+    with pytest.raises(ValueError, match=r"Leave train\.num_neighbors out"):
         model(data)
     with pytest.raises(ValueError, match="many graphs"):
         build_model("node2vec", DataShape("node", 6, None, 3), 5, 1, 0.0, {})

@@ -1,4 +1,4 @@
-"""PNA's layer of maps of nodes is PyG's, of maps of edges."""
+"""NodewisePNAConv equals PyG's PNAConv."""
 
 from __future__ import annotations
 
@@ -8,62 +8,64 @@ from torch_geometric import EdgeIndex
 from torch_geometric.explain.algorithm.utils import set_masks
 from torch_geometric.nn import PNAConv
 
-from tgnn.models.pna_conv import POOLINGS, SCALERS, NodewisePNAConv
+from tgnn.models.pna_conv import AGGREGATORS, SCALERS, NodewisePNAConv
 
 DEGREES = torch.tensor([3, 10, 20, 5])
 
 
-def layers(**settings):
-    """PyG's and ours, with the same weights, in double precision; messages are equal or not, and never 0.
+def layers(**kwargs):
+    """Both layers with the same weights in double precision; messages have ties and are never 0.
 
-    A largest of 0 shares its gradient with what torch's ``scatter_reduce`` starts from.
+    A maximum of 0 would share its gradient with the initial value of ``scatter_reduce``.
     """
-    theirs = PNAConv(12, 8, list(POOLINGS), list(SCALERS), DEGREES, **settings).double()
+    theirs = PNAConv(12, 8, list(AGGREGATORS), list(SCALERS), DEGREES, **kwargs).double()
     for parameter in theirs.parameters():
         parameter.data = torch.round(8 * parameter.data) / 8
     for tower in theirs.pre_nns:
         tower[0].bias.data += 1 / 128
-    ours = NodewisePNAConv(12, 8, DEGREES, **settings).double()
+    ours = NodewisePNAConv(12, 8, DEGREES, **kwargs).double()
     ours.load_state_dict(theirs.state_dict())
     return theirs, ours
 
 
 def graph(equal_rows=False):
-    """Edges twice, unsorted, and nodes without any."""
+    """Duplicate, unsorted edges and isolated nodes."""
     edges = torch.randint(0, 15, (2, 40))
     x = torch.randint(-4, 5, (20, 12)).double()
     return x[torch.zeros(20, dtype=torch.long)] if equal_rows else x, torch.cat([edges, edges[:, :6]], dim=1)
 
 
-def everything(layer, x, edges, edge_attr=None):
-    """Output, and gradients of rows and weights, of both signs."""
+def output_and_gradients(layer, x, edges, edge_attr=None):
+    """Output and gradients of the input and of the weights."""
     x = x.clone().requires_grad_()
     out = layer(x, edges, edge_attr)
     (out * torch.randn(out.shape, generator=torch.Generator().manual_seed(1), dtype=out.dtype)).sum().backward()
     return [out.detach(), x.grad, *(parameter.grad for parameter in layer.parameters())]
 
 
-@pytest.mark.parametrize("settings", [{}, {"towers": 4}, {"towers": 4, "divide_input": True}], ids=str)
+@pytest.mark.parametrize("kwargs", [{}, {"towers": 4}, {"towers": 4, "divide_input": True}], ids=str)
 @pytest.mark.parametrize("equal_rows", [False, True])
 @pytest.mark.parametrize("edge_dim", [None, 3])
-def test_is_pygs(settings, equal_rows, edge_dim):
+def test_equals_pyg(kwargs, equal_rows, edge_dim):
     torch.manual_seed(0)
-    theirs, ours = layers(edge_dim=edge_dim, **settings)
+    theirs, ours = layers(edge_dim=edge_dim, **kwargs)
     x, edges = graph(equal_rows)
     edge_attr = None if edge_dim is None else torch.randint(-1, 2, (edges.size(1), edge_dim)).double()
-    for a, b in zip(everything(theirs, x, edges, edge_attr), everything(ours, x, edges, edge_attr), strict=True):
+    for a, b in zip(
+        output_and_gradients(theirs, x, edges, edge_attr), output_and_gradients(ours, x, edges, edge_attr), strict=True
+    ):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
 
 
 def test_no_edges():
     theirs, ours = layers()
     x, none = torch.randn(3, 12, dtype=torch.double), torch.zeros(2, 0, dtype=torch.long)
-    for a, b in zip(everything(theirs, x, none), everything(ours, x, none), strict=True):
+    for a, b in zip(output_and_gradients(theirs, x, none), output_and_gradients(ours, x, none), strict=True):
         torch.testing.assert_close(b, a)
 
 
 def test_an_explainer_sees_messages():
-    """It multiplies each message by a number of its own."""
+    """An explainer multiplies each message by a mask."""
     theirs, ours = layers()
     x, edges = graph()
     mask = torch.randn(edges.size(1), dtype=x.dtype)
@@ -80,13 +82,13 @@ def test_a_hook_sees_messages():
         assert seen
 
 
-def test_several_maps_before_and_after():
+def test_several_linear_layers():
     theirs, ours = layers(pre_layers=2, post_layers=2)
     x, edges = graph()
     torch.testing.assert_close(ours(x, edges), theirs(x, edges))
 
 
-def test_features_of_edges_that_are_missing():
+def test_missing_edge_features():
     _, ours = layers(edge_dim=3)
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         ours(*graph())
@@ -105,7 +107,7 @@ def test_second_derivatives():
 
 
 def test_a_hub_in_half_precision():
-    """Many small numbers are not summed in eight bits."""
+    """Sums are accumulated in float32."""
     torch.manual_seed(0)
     theirs, ours = layers()
     x, edges = torch.randn(3001, 12), torch.stack([torch.arange(1, 3001), torch.zeros(3000, dtype=torch.long)])

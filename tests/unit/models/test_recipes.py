@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tgnn.models import MODELS, build_model
-from tgnn.models.data_shape import DataShape
-from tgnn.models.ranges import OWN, search_space
-from tgnn.models.registry import model_options
+from tgnn.models import MODELS, DataShape, build_model, model_options, search_space
 from tgnn.training.config import Config
 from tgnn.training.recipes import resolve
 
@@ -36,7 +33,7 @@ def test_graph_models_have_100k_parameters_on_zinc(name):
 @pytest.mark.parametrize(("name", "level"), CASES)
 def test_every_value_of_a_search_space_builds_with_the_recipe(name, level):
     for key in search_space(name, level):
-        if key in OWN.get(name, {}):
+        if key in MODELS[name].search_space:
             for value in search_space(name, level)[key]:
                 changed = resolve("", name, level, changes={key: value})
                 size(changed, ZINC if level == "graph" else NODES)

@@ -14,9 +14,8 @@ import torch
 from tgnn import TGNN
 from tgnn.data.feature_scaling import scale_rows
 from tgnn.data.load import load
-from tgnn.models import build_model
+from tgnn.models import ModelError, build_model
 from tgnn.models.data_shape import DataShape
-from tgnn.models.registry import ModelError
 from tgnn.training.checkpoint import (
     CHECKPOINT,
     CheckpointError,
@@ -299,8 +298,8 @@ def test_what_other_processes_say_is_heard():
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("tgn", {}, "no model 'tgn': did you mean tgnn"),
-        ("tgnn", {"rnak": 3}, "no setting model.rnak of tgnn; did you mean model.rank"),
+        ("tgn", {}, "no model 'tgn'. Did you mean 'tgnn'"),
+        ("tgnn", {"rnak": 3}, "tgnn has no hyperparameter model.rnak. Did you mean model.rank"),
         ("tgnn", {"rank": -1}, "rank"),
     ],
 )

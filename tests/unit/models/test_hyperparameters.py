@@ -1,4 +1,4 @@
-"""Settings that make a model its authors': heads, directions, gates, losses."""
+"""Hyperparameters of single models: heads, messages, gates, losses."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ def path(nodes: int, seed: int = 0) -> Data:
     return Data(x, torch.cat([edges, edges.flip(0)], 1), num_nodes=nodes)
 
 
-@pytest.mark.parametrize(("settings", "heads"), [({}, 8), ({"out_heads": 1}, 1), ({"heads": 2, "out_heads": 3}, 3)])
-def test_heads_of_the_last_layer(settings, heads):
-    model = build_model("gat", DataShape("node", 6, None, 3, nodes=9), 5, 2, 0.0, settings)
-    assert [conv.heads for conv in model.gnn.convs] == [settings.get("heads", 8), heads]
+@pytest.mark.parametrize(
+    ("hyperparameters", "heads"), [({}, 8), ({"out_heads": 1}, 1), ({"heads": 2, "out_heads": 3}, 3)]
+)
+def test_heads_of_the_last_layer(hyperparameters, heads):
+    model = build_model("gat", DataShape("node", 6, None, 3, nodes=9), 5, 2, 0.0, hyperparameters)
+    assert [conv.heads for conv in model.gnn.convs] == [hyperparameters.get("heads", 8), heads]
     assert model(Data(torch.randn(9, 6), path(9).edge_index)).shape == (9, 3)
 
 
@@ -36,7 +38,7 @@ def test_heads_of_the_last_layer_through_with_cp():
     assert model(Data(torch.randn(9, 6), path(9).edge_index)).shape == (9, 3)
 
 
-def test_the_smallest_neighbour():
+def test_the_minimum_of_the_neighbors():
     data = path(4)
     conv = DGNConv(4, ("min",), None, None)
     smallest = torch.stack(
@@ -46,7 +48,7 @@ def test_the_smallest_neighbour():
     torch.testing.assert_close(conv(data.x, data.edge_index, torch.zeros(6, 1)), wanted)
 
 
-def test_simple_messages_leave_the_features_of_edges_and_say_so(caplog):
+def test_simple_messages_ignore_edge_features_with_a_warning(caplog):
     shape = DataShape("graph", 4, 3, 1, degrees=(0, 2, 2))
     with caplog.at_level(logging.WARNING, logger="tgnn"):
         simple = build_model("dgn", shape, 8, 2, 0.0, {"messages": "simple"})
@@ -56,14 +58,14 @@ def test_simple_messages_leave_the_features_of_edges_and_say_so(caplog):
         rich = build_model("dgn", shape, 8, 2, 0.0, {})
         build_model("dgn", DataShape("graph", 4, None, 1), 8, 2, 0.0, {"messages": "simple"})
     assert not caplog.text
-    assert not any("told.encoder" in name for name, _ in simple.named_parameters())
-    assert any("told.encoder" in name for name, _ in rich.named_parameters())
+    assert not any("edge_function.encoder" in name for name, _ in simple.named_parameters())
+    assert any("edge_function.encoder" in name for name, _ in rich.named_parameters())
     data = path(5)
     data.edge_attr = torch.randn(8, 3)
     assert simple(Batch.from_data_list([data, data])).shape == (2, 1)
 
 
-def test_hypercomplex_layers_add_a_row_as_it_is_unless_asked():
+def test_eps_of_hypercomplex_layers_is_trained_on_request():
     assert not isinstance(PHMConv(4, 2, "sum").eps, torch.nn.Parameter)
     assert isinstance(PHMConv(4, 2, "sum", train_eps=True).eps, torch.nn.Parameter)
 
@@ -71,8 +73,8 @@ def test_hypercomplex_layers_add_a_row_as_it_is_unless_asked():
 @pytest.mark.parametrize("name", ["gmt", "phm-gnn"])
 def test_dropout_of_the_head(name):
     shape = DataShape("graph", 4, None, 1)
-    for settings, wanted in (({}, 0.25), ({"head_dropout": 0.5}, 0.5), ({"head_dropout": 0.0}, 0.0)):
-        model = build_model(name, shape, 8, 2, 0.25, settings)
+    for hyperparameters, wanted in (({}, 0.25), ({"head_dropout": 0.5}, 0.5), ({"head_dropout": 0.0}, 0.0)):
+        model = build_model(name, shape, 8, 2, 0.25, hyperparameters)
         assert model.dropout.p == 0.25
         assert model.head.dropout[:2] == [wanted, wanted]
 
@@ -88,21 +90,21 @@ def test_gated_readout():
 
 
 def losses(graphs: list[Data], width: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """With scores that are the features, and padding up to some width."""
+    """Cluster losses with the features as scores, padded to ``width`` nodes."""
     batch = Batch.from_data_list(graphs)
     scores, mask = to_dense_batch(batch.x, batch.batch, max_num_nodes=width)
     adj = to_dense_adj(batch.edge_index, batch.batch, max_num_nodes=scores.size(1))
     return cluster_losses(adj, scores.softmax(-1) * mask.unsqueeze(-1), mask)
 
 
-def test_losses_of_clusters_are_those_of_pyg_without_padding():
+def test_cluster_losses_equal_pyg_without_padding():
     graph = path(6)
     adj = to_dense_adj(graph.edge_index)
     *_, links, entropy = dense_diff_pool(graph.x[None], adj, graph.x[None])
     torch.testing.assert_close(losses([graph]), (links, entropy))
 
 
-def test_losses_of_clusters_do_not_see_padding():
+def test_cluster_losses_ignore_padding():
     graphs = [path(6), path(3, seed=1), path(1, seed=2)]
     torch.testing.assert_close(losses(graphs), losses(graphs, width=40))
     squares, entropy = 0.0, 0.0

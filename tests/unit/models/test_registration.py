@@ -1,24 +1,46 @@
-"""Models by name: mistakes, ranges, recipes."""
+"""Registration of models, errors of build_model, search spaces and default recipes."""
 
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 import torch
 from torch_geometric.data import Data
 
-from tgnn.models import MODELS, build_model
-from tgnn.models.data_shape import DataShape
-from tgnn.models.ranges import COMMON, OWN, search_space
-from tgnn.models.registry import ModelError, model_options
+from tgnn.models import MODELS, DataShape, ModelError, build_model, model_options, register_model, search_space
+from tgnn.models.search_ranges import COMMON
 from tgnn.training.recipes import recipe_for, resolve
 
 CASES = [(name, level) for name, model in MODELS.items() for level in ("node", "graph") if model.builder(level)]
 SHAPES = {"node": DataShape("node", 30, None, 3, nodes=9), "graph": DataShape("graph", (5,), (4,), 1)}
 
 
-def test_all_that_the_paper_compares_with():
+LISTED = (
+    "tgnn mlp gcn gat graphsage gin pna monet gatedgcn diffpool soppool phm-gnn dgn gmt appnp mixhop deepergcn gcn2 "
+    "gprgnn h2gcn node2vec sum mean max cp gcn+cp gat+cp graphsage+cp gin+cp pna+cp"
+)
+
+
+def test_models_are_listed_in_a_fixed_order():
+    assert list(MODELS) == LISTED.split()
+
+
+def test_a_name_can_be_registered_once_per_level():
+    with pytest.raises(ValueError, match="A model 'gcn' is already registered"):
+        register_model("gcn", "node")(MODELS["gcn"].node)
+    with pytest.raises(ValueError, match="A model 'monet' is already registered"):
+        register_model("monet", "node", summary="Other", paper="Other 2020")(MODELS["gcn"].node)
+    assert MODELS["monet"].node is None
+
+
+def test_an_unknown_level_cannot_be_registered():
+    with pytest.raises(ValueError, match="must be 'node' or 'graph', but is 'edge'"):
+        register_model("other", "edge", summary="Other", paper="Other 2020")
+
+
+def test_all_models_of_the_paper_are_registered():
     node = "mlp node2vec gcn gat graphsage h2gcn gprgnn appnp mixhop deepergcn gcn2"
     graph = "mlp gcn gin diffpool gat monet gatedgcn pna phm-gnn dgn gmt soppool"
     ours = "tgnn cp sum mean max gcn+cp gat+cp graphsage+cp gin+cp pna+cp"
@@ -27,31 +49,43 @@ def test_all_that_the_paper_compares_with():
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "words"),
+    ("name", "shape", "message"),
     [
-        ("node2vec", DataShape("graph", 3, None, 2), "node2vec is not made for graph tasks; tgnn, mlp, gcn"),
-        ("diffpool", DataShape("node", 3, None, 2), "diffpool is not made for node tasks; tgnn, mlp, gcn"),
+        (
+            "node2vec",
+            DataShape("graph", 3, None, 2),
+            "does not support graph tasks. Models that do: tgnn, mlp, gcn",
+        ),
+        (
+            "diffpool",
+            DataShape("node", 3, None, 2),
+            "does not support node tasks. Models that do: tgnn, mlp, gcn",
+        ),
         (
             "gcn",
             DataShape("node", None, None, 2, nodes=4),
-            "gcn needs node features, and this data has none; node2vec would",
+            "gcn needs node features, but this data has none. Models that work without: node2vec.",
         ),
-        ("gin", DataShape("graph", None, None, 2), "gin needs node features, and this data has none; give it some"),
-        ("gcnn", DataShape("node", 3, None, 2), "no model 'gcnn': did you mean gcn"),
+        (
+            "gin",
+            DataShape("graph", None, None, 2),
+            "needs node features, but this data has none. Add them as columns",
+        ),
+        ("gcnn", DataShape("node", 3, None, 2), "There is no model 'gcnn'. Did you mean 'gcn'?"),
     ],
 )
-def test_a_model_that_will_not_do(name, shape, words):
-    with pytest.raises(ModelError, match=words):
+def test_a_model_that_does_not_fit_the_data_is_an_error(name, shape, message):
+    with pytest.raises(ModelError, match=re.escape(message)):
         build_model(name, shape, 8, 2, 0.0, {})
 
 
-def test_positions_that_are_not_there():
-    with pytest.raises(ValueError, match=r"no positions of nodes; set model\.pseudo=degree"):
+def test_missing_positions_are_an_error():
+    with pytest.raises(ValueError, match=r"no node positions. Set model\.pseudo=degree"):
         build_model("monet", DataShape("graph", 3, None, 2), 8, 2, 0.0, {"pseudo": "position"})
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "words"),
+    ("name", "shape", "message"),
     [
         ("gcn", DataShape("graph", 3, 2, 1), "gcn does not use the edge features of this data"),
         ("gat", DataShape("node", 3, 2, 2), "gat does not use the edge features of this data"),
@@ -64,21 +98,19 @@ def test_positions_that_are_not_there():
         ("gin", DataShape("graph", 3, 2, 1), ""),
     ],
 )
-def test_what_a_model_leaves_unused_is_said(name, shape, words, caplog):
+def test_unused_edge_inputs_are_logged(name, shape, message, caplog):
     with caplog.at_level(logging.WARNING, logger="tgnn"):
         build_model(name, shape, 8, 2, 0.0, {})
-    assert words in caplog.text
-    assert bool(words) == bool(caplog.text)
+    assert message in caplog.text
+    assert bool(message) == bool(caplog.text)
 
 
 @pytest.mark.parametrize(("name", "level"), CASES)
 def test_every_model_has_a_recipe_that_builds(name, level):
     recipe = recipe_for("", name, level)
     assert set(recipe) >= {"model", "optimizer", "train"}, "no default recipe"
-    settings = resolve("", name, level).model
-    build_model(
-        name, SHAPES[level], settings.hidden_channels, settings.num_layers, settings.dropout, settings.arguments
-    )
+    config = resolve("", name, level).model
+    build_model(name, SHAPES[level], config.hidden_channels, config.num_layers, config.dropout, config.arguments)
 
 
 def test_default_recipes_have_one_budget():
@@ -88,20 +120,20 @@ def test_default_recipes_have_one_budget():
 
 
 @pytest.mark.parametrize(("name", "level"), CASES)
-def test_ranges_are_of_settings_that_exist(name, level):
+def test_search_spaces_have_existing_hyperparameters(name, level):
     space = search_space(name, level)
     assert COMMON.items() <= space.items()
-    settings = resolve("", name, level)
-    known = set(model_options(MODELS[name].builder(level))) | set(type(settings.model).model_fields)
+    config = resolve("", name, level)
+    known = set(model_options(MODELS[name].builder(level))) | set(type(config.model).model_fields)
     for key, values in space.items():
         section, _, field = key.partition(".")
-        assert field in (known if section == "model" else type(getattr(settings, section)).model_fields), key
+        assert field in (known if section == "model" else type(getattr(config, section)).model_fields), key
         assert len(set(values)) == len(values) > 1
 
 
 def test_every_range_is_used():
-    for name, ranges in OWN.items():
-        for key in ranges:
+    for name, model in MODELS.items():
+        for key in model.search_space:
             assert any(key in search_space(name, level) for level in ("node", "graph")), (name, key)
 
 
@@ -110,8 +142,8 @@ def test_years():
     assert all(1950 < model.year < 2030 for model in MODELS.values())
 
 
-def test_an_extra_loss_is_learned_from():
-    """node2vec's embedding has no other."""
+def test_the_training_loop_adds_the_extra_loss():
+    """The embedding of node2vec has no other loss."""
     from tgnn.training.loaders import TrainingBatch
     from tgnn.training.loop import Precision, one_epoch
     from tgnn.training.metrics import Task

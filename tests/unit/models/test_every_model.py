@@ -1,4 +1,4 @@
-"""What every model by name must do."""
+"""Contract of every model: it overfits, handles isolated nodes, and batches do not mix."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tgnn.models.data_shape import DataShape
 
 NODE = [name for name, model in MODELS.items() if model.node is not None]
 GRAPH = [name for name, model in MODELS.items() if model.graph is not None]
-LOOK = 20  # steps from one look at what was learned to the next
-HIDDEN = 20  # divides by the heads, towers and dimensions that models have by default
+EVALUATE_EVERY = 20  # training steps
+HIDDEN = 20  # a multiple of the default heads, towers and dimensions
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
 
 
-def small(settings: dict[str, object], name: str) -> dict[str, object]:
-    """The same, with numbers that fit a small width."""
-    return {"heads": 4} | settings if name.partition("+")[0] == "gat" else settings
+def small(hyperparameters: dict[str, object], name: str) -> dict[str, object]:
+    """Hyperparameters that fit a small number of channels."""
+    return {"heads": 4} | hyperparameters if name.partition("+")[0] == "gat" else hyperparameters
 
 
 def make(
@@ -37,13 +37,13 @@ def make(
 
 
 def one_graph(nodes: int = 8, edges: Tensor = EDGES, features: int = 6) -> Data:
-    """Nodes 6 and 7 have no neighbour."""
+    """Nodes 6 and 7 are isolated."""
     generator = torch.Generator().manual_seed(1)
     return Data(torch.randn(nodes, features, generator=generator), edges, num_nodes=nodes)
 
 
 def graphs(sizes: tuple[int, ...] = (5, 3, 6, 4), features: int = 6) -> Batch:
-    """Paths of some nodes, with a triangle at one end where there are four: the first eigenvalue above 0 is simple."""
+    """Paths, with a triangle at one end from four nodes on: the smallest positive eigenvalue is simple."""
     generator = torch.Generator().manual_seed(4)
     parts = []
     for size in sizes:
@@ -54,20 +54,20 @@ def graphs(sizes: tuple[int, ...] = (5, 3, 6, 4), features: int = 6) -> Batch:
     return Batch.from_data_list(parts)
 
 
-def learn(model: torch.nn.Module, data: Data, y: Tensor, steps: int, lr: float = 0.01) -> float:
-    """Trains, until all is right at three looks in a row, and gives the share that is right."""
+def overfit(model: torch.nn.Module, data: Data, y: Tensor, steps: int, lr: float = 0.01) -> float:
+    """Train until three evaluations in a row are perfect, and return the last accuracy."""
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    looks: list[float] = []
-    while len(looks) < steps // LOOK and looks[-3:] != [1, 1, 1]:
+    accuracies: list[float] = []
+    while len(accuracies) < steps // EVALUATE_EVERY and accuracies[-3:] != [1, 1, 1]:
         train(model, optimizer, data, y)
         model.eval()
         with torch.no_grad():
-            looks.append(float((model(data).argmax(1) == y).float().mean()))
-    return looks[-1]
+            accuracies.append(float((model(data).argmax(1) == y).float().mean()))
+    return accuracies[-1]
 
 
 def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, data: Data, y: Tensor) -> None:
-    for _ in range(LOOK):
+    for _ in range(EVALUATE_EVERY):
         model.train()
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(model(data), y)
@@ -77,19 +77,19 @@ def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, data: Data, 
 
 
 @pytest.mark.parametrize("name", NODE)
-def test_nodes_are_learned_by_heart(name):
-    same = 1  # nodes 4 and 5 are neighbours of each other and of no other: many models cannot tell them apart
-    assert learn(make(name, "node"), one_graph(), torch.tensor([0, 0, 2, 2, same, same, 0, 1]), 300) == 1
+def test_a_node_model_overfits(name):
+    same = 1  # nodes 4 and 5 are neighbors of each other only: many models cannot distinguish them
+    assert overfit(make(name, "node"), one_graph(), torch.tensor([0, 0, 2, 2, same, same, 0, 1]), 300) == 1
 
 
 @pytest.mark.parametrize("name", GRAPH)
-def test_graphs_are_learned_by_heart(name):
-    assert learn(make(name, "graph"), graphs(), torch.tensor([0, 1, 2, 0]), 300) == 1
+def test_a_graph_model_overfits(name):
+    assert overfit(make(name, "graph"), graphs(), torch.tensor([0, 1, 2, 0]), 300) == 1
 
 
 @pytest.mark.parametrize("name", NODE)
 @pytest.mark.parametrize("edges", [EDGES, EDGES[:, :0]])
-def test_nodes_without_neighbours(name, edges):
+def test_isolated_nodes(name, edges):
     data = one_graph(edges=edges)
     degrees = torch.bincount(degree(edges[1], 8, torch.long))
     model = make(name, "node", degrees=tuple(degrees.tolist()))
@@ -103,7 +103,7 @@ def test_nodes_without_neighbours(name, edges):
 @pytest.mark.parametrize("name", GRAPH)
 @pytest.mark.parametrize("sizes", [(1,), (1, 4, 1), (1, 1)])
 def test_graphs_of_one_node(name, sizes):
-    model = make(name, "graph").eval()  # normalization over a batch of one row has no variance to learn from
+    model = make(name, "graph").eval()  # batch normalization of one row has no variance
     out = model(graphs(sizes))
     out.sum().backward()
     assert out.shape == (len(sizes), 3)
@@ -121,7 +121,7 @@ def test_graphs_without_edges(name):
 
 
 @pytest.mark.parametrize("name", GRAPH)
-def test_a_graph_does_not_see_the_others(name):
+def test_outputs_do_not_depend_on_other_graphs_of_the_batch(name):
     model = make(name, "graph").eval()
     alone = torch.cat([model(graphs((5, 3, 6, 4)[:number]))[-1:] for number in range(1, 5)])
     torch.testing.assert_close(model(graphs()), alone, rtol=1e-4, atol=1e-5)
@@ -151,14 +151,14 @@ def test_edge_features_are_used(name, edges):
 
 
 @pytest.mark.parametrize("name", GRAPH)
-def test_categories_of_atoms(name):
+def test_categorical_node_features(name):
     data = graphs()
     data.x = torch.randint(5, (data.num_nodes, 2), generator=torch.Generator().manual_seed(0))
     assert make(name, "graph", features=(5, 5))(data).shape == (4, 3)
 
 
 @pytest.mark.parametrize("name", NODE)
-def test_sparse_features_give_the_same(name):
+def test_sparse_features_give_the_same_outputs(name):
     model, data = make(name, "node").eval(), one_graph()
     dense = model(data)
     data.x = data.x.to_sparse_csr()
