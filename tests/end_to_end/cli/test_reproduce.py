@@ -72,7 +72,7 @@ def test_a_cell_that_fails_is_shown_and_the_exit_code_says_so(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"), [("model.ranks=4", "did you mean model.rank?"), ("train.epoch=3", "epochs")]
+    ("setting", "said"), [("model.ranks=4", "Did you mean model.rank?"), ("train.epoch=3", "epochs")]
 )
 def test_a_setting_that_cannot_be_is_refused_before_anything_runs(run, tmp_path, setting, said):
     code, _, error = run("reproduce", *PART, "--models", "tgnn", "--set", setting, "--out", str(tmp_path / "out"))

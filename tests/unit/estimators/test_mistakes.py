@@ -236,7 +236,7 @@ def test_targets_of_graphs():
         ({"options": {"train.seed": 0}}, "has a parameter of its own: set random_state=..."),
         ({"options": {"data.split": "public"}}, "is for runs from files"),
         ({"options": {"optimizer.clp": 1.0}}, "did you mean optimizer.grad_clip"),
-        ({"options": {"model.mixx": "sum"}}, "did you mean model.mix"),
+        ({"options": {"model.mixx": "sum"}}, "Did you mean model.mix"),
         ({"options": {"clip": 1.0}}, "options are written as section.key"),
     ],
 )

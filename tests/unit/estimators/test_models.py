@@ -31,7 +31,7 @@ def test_degrees_are_those_of_the_graph(club):
 def test_degrees_are_those_of_the_graphs_to_learn_from(name):
     graphs, held = rings(10), np.arange(10) >= 8
     layer = GraphClassifier(model=name, **QUICK).fit(graphs, validation=held).model_.layers[0]
-    found = layer.scale if name == "dgn" else layer.aggr_module.avg_deg_log
+    found = layer.mean_log_degree if name == "dgn" else layer.aggr_module.avg_deg_log
     nodes = sum(graph.num_nodes for graph in graphs[:8])
     wanted = sum(mean_log(graph.edge_index, graph.num_nodes) * graph.num_nodes for graph in graphs[:8]) / nodes
     assert float(found) == pytest.approx(wanted, rel=1e-4)

@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from tgnn.data.catalog import CATALOG
-from tgnn.models.registry import MODELS, count_hops
+from tgnn.models import MODELS, count_hops
 from tgnn.training.config import ConfigError
 from tgnn.training.model_check import check_model
 from tgnn.training.recipe_schema import parse_recipe_file
