@@ -38,7 +38,7 @@ def build_model(
     options = model_options(build)
     for key in arguments:
         if key not in options:
-            raise ModelError(f"{name} has no hyperparameter model.{key}. {_hint(key, list(options))}")
+            raise ModelError(f"unknown hyperparameter model.{key} of {name}; {_hint(key, list(options))}")
     validated = {key: validate_option(key, value, options[key][0]) for key, value in arguments.items()}
     return build(shape, hidden_channels, num_layers, dropout, **validated)
 
@@ -46,10 +46,8 @@ def build_model(
 def _hint(key: str, options: list[str]) -> str:
     similar = closest_match(key, [*options, "hidden_channels", "num_layers", "dropout"])
     if similar:
-        return f"Did you mean model.{similar}?"
-    return (
-        f"It has {', '.join(options)}." if options else "It has none besides hidden_channels, num_layers and dropout."
-    )
+        return f"did you mean model.{similar}?"
+    return f"it has {', '.join([*options, 'hidden_channels', 'num_layers', 'dropout'])}"
 
 
 def _check_inputs(model: Model, shape: DataShape) -> None:

@@ -39,9 +39,9 @@ def validate_option(name: str, value: Any, type_hint: Any) -> Any:
         converted = TypeAdapter(type_hint).validate_python(value)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
-        raise ModelError(f"model.{name} is {value!r}: {reason[0].lower()}{reason[1:]}.") from None
+        raise ModelError(f"model.{name} is {value!r}: {reason[0].lower()}{reason[1:]}") from None
     if isinstance(value, bool) and not isinstance(converted, bool):
-        raise ModelError(f"model.{name} is {value!r}, but it does not take true or false.")
+        raise ModelError(f"model.{name} is {value!r}: input should not be true or false")
     return converted
 
 

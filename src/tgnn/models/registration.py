@@ -122,6 +122,6 @@ def get_model(name: str) -> Model:
     """
     if name not in MODELS:
         similar = closest_match(name, MODELS, cutoff=0.4)
-        hint = f"Did you mean {similar!r}?" if similar else f"Choose one of {', '.join(MODELS)}."
-        raise ModelError(f"There is no model {name!r}. {hint}")
+        hint = f"did you mean {similar}?" if similar else f"choose one of {', '.join(MODELS)}"
+        raise ModelError(f"unknown model {name!r}; {hint}")
     return MODELS[name]

@@ -72,7 +72,7 @@ def test_a_cell_that_fails_is_shown_and_the_exit_code_says_so(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"), [("model.ranks=4", "Did you mean model.rank?"), ("train.epoch=3", "epochs")]
+    ("setting", "said"), [("model.ranks=4", "did you mean model.rank?"), ("train.epoch=3", "epochs")]
 )
 def test_a_setting_that_cannot_be_is_refused_before_anything_runs(run, tmp_path, setting, said):
     code, _, error = run("reproduce", *PART, "--models", "tgnn", "--set", setting, "--out", str(tmp_path / "out"))
@@ -124,7 +124,7 @@ def test_a_place_that_cannot_be(run, tmp_path):
         ),
         (("reproduce", "figure-rank", "--largest", "4", "--dry-run"), "its rows are tgnn 8, tgnn 16"),
         (("reproduce", "figure-interactions", "--datasets", ""), "its columns 1, 2, 3"),
-        (("models", "gatt"), "There is no model 'gatt'. Did you mean 'gat'?"),
+        (("models", "gatt"), "unknown model 'gatt'; did you mean gat?"),
     ],
 )
 def test_mistakes(run, words, said):

@@ -315,7 +315,7 @@ def test_tensorboard_gets_the_numbers(run, tmp_path):
 
 MISTAKES = {
     "an unknown data set": (["train", "kora"], "did you mean cora"),
-    "an unknown setting of the model": (["train", "karate", "--set", "model.rnak=1"], "Did you mean model.rank"),
+    "an unknown setting of the model": (["train", "karate", "--set", "model.rnak=1"], "did you mean model.rank"),
     "a column with a typo": (["train", "--data", "typo"], "'heigth'"),
     "no data at all": (["train"], "give a data set by name"),
     "damaged weights": (["predict", "damaged"], "is damaged, or not a file of tgnn"),
@@ -324,7 +324,7 @@ MISTAKES = {
 
 
 HERE = {  # the same, in this process: that is quicker
-    "an unknown model": (["train", "karate", "--model", "tgn"], "Did you mean 'tgnn'"),
+    "an unknown model": (["train", "karate", "--model", "tgn"], "did you mean tgnn"),
     "an unknown setting": (["train", "karate", "--set", "optimizer.lrr=1"], "did you mean optimizer.lr"),
     "a rank below 0": (["train", "karate", "--rank", "-1"], "--rank"),
     "a rank that is no whole number": (["train", "karate", "--set", "model.rank=2.5"], "model.rank is 2.5"),

@@ -269,9 +269,9 @@ def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
 
 MISTAKES = {
     "an unknown data set": (["kora"], "did you mean cora"),
-    "an unknown model": (["karate", "--model", "tgn"], "Did you mean 'tgnn'"),
+    "an unknown model": (["karate", "--model", "tgn"], "did you mean tgnn"),
     "an unknown setting": (["karate", "--search", "optimizer.lrr=1,2"], "did you mean optimizer.lr"),
-    "an unknown setting of the model": (["karate", "--search", "model.rnak=1,2"], "Did you mean model.rank"),
+    "an unknown setting of the model": (["karate", "--search", "model.rnak=1,2"], "did you mean model.rank"),
     "an unknown section": (["karate", "--search", "optimiser.lr=1,2"], "unknown option 'optimiser.lr'"),
     "a value that cannot be": (["karate", "--search", "optimizer.lr=0.1,-1"], "optimizer.lr is -1"),
     "a choice that is none": (["karate", "--search", "model.factors=plain,fancy"], "fancy"),

@@ -226,7 +226,7 @@ def test_targets_of_graphs():
     [
         ({"lr": -1.0}, "optimizer.lr is -1.0, but it should be greater than 0"),
         ({"epochs": 0}, "train.epochs is 0"),
-        ({"model": "tgn"}, "There is no model 'tgn'. Did you mean 'tgnn'"),
+        ({"model": "tgn"}, "unknown model 'tgn'; did you mean tgnn"),
         ({"device": "gpu"}, "train.device is 'gpu'"),
         ({"random_state": "a"}, "cannot be used to seed"),
         ({"random_state": -1}, "train.seed is -1"),
@@ -236,7 +236,7 @@ def test_targets_of_graphs():
         ({"options": {"train.seed": 0}}, "has a parameter of its own: set random_state=..."),
         ({"options": {"data.split": "public"}}, "is for runs from files"),
         ({"options": {"optimizer.clp": 1.0}}, "did you mean optimizer.grad_clip"),
-        ({"options": {"model.mixx": "sum"}}, "Did you mean model.mix"),
+        ({"options": {"model.mixx": "sum"}}, "did you mean model.mix"),
         ({"options": {"clip": 1.0}}, "options are written as section.key"),
     ],
 )

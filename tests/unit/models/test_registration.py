@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,6 +26,17 @@ LISTED = (
 
 def test_models_are_listed_in_a_fixed_order():
     assert list(MODELS) == LISTED.split()
+
+
+def test_the_documentation_lists_every_model_with_its_paper():
+    page = (Path(__file__).parents[3] / "docs/models.md").read_text(encoding="utf-8")
+    rows = {
+        row[1].strip(" `"): row for row in (line.split("|") for line in page.splitlines() if line.startswith("| `"))
+    }
+    assert list(rows) == list(MODELS)
+    for name, model in MODELS.items():
+        assert model.summary in rows[name][3], name
+        assert model.paper.partition("arXiv")[0] in rows[name][5], name
 
 
 def test_a_name_can_be_registered_once_per_level():
@@ -71,7 +83,7 @@ def test_all_models_of_the_paper_are_registered():
             DataShape("graph", None, None, 2),
             "needs node features, but this data has none. Add them as columns",
         ),
-        ("gcnn", DataShape("node", 3, None, 2), "There is no model 'gcnn'. Did you mean 'gcn'?"),
+        ("gcnn", DataShape("node", 3, None, 2), "unknown model 'gcnn'; did you mean gcn?"),
     ],
 )
 def test_a_model_that_does_not_fit_the_data_is_an_error(name, shape, message):

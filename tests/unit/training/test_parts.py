@@ -298,8 +298,8 @@ def test_what_other_processes_say_is_heard():
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("tgn", {}, "no model 'tgn'. Did you mean 'tgnn'"),
-        ("tgnn", {"rnak": 3}, "tgnn has no hyperparameter model.rnak. Did you mean model.rank"),
+        ("tgn", {}, "unknown model 'tgn'; did you mean tgnn"),
+        ("tgnn", {"rnak": 3}, "unknown hyperparameter model.rnak of tgnn; did you mean model.rank"),
         ("tgnn", {"rank": -1}, "rank"),
     ],
 )
