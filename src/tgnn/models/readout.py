@@ -1,4 +1,4 @@
-"""From the rows of a graph's nodes to one row for the graph."""
+"""Readout: pool the node embeddings of each graph into a graph embedding."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tgnn.nn import CPAggregation
 
 
 class GatedAggregation(Aggregation):
-    r"""A sum in which each node has a gate for every entry: :math:`\sum_v \sigma(W x_v + b) \odot x_v`.
+    r"""Sum of the node embeddings with learned gates: :math:`\sum_v \sigma(W x_v + b) \odot x_v`.
 
     Args:
-        width: Of a row.
+        width: Number of channels of the node embeddings.
     """
 
     def __init__(self, width: int) -> None:
@@ -36,12 +36,12 @@ _CLASSICAL = {"sum": SumAggregation, "mean": MeanAggregation, "max": MaxAggregat
 
 
 class Readout(torch.nn.Module):
-    """Some poolings side by side.
+    """One pooling of the node embeddings, or several that are concatenated.
 
     Args:
-        name: ``"sum"``, ``"mean"``, ``"max"``, ``"gated"``, ``"cp"``, or several joined by ``+``.
-        width: Of a row.
-        rank: Of ``cp``; its factors are drawn towards 1, as in :class:`tgnn.GraphTGNN`.
+        name: ``"sum"``, ``"mean"``, ``"max"``, ``"gated"``, ``"cp"``, or several joined by ``+``, e.g. ``"sum+cp"``.
+        width: Number of channels of the node embeddings.
+        rank: Rank of ``"cp"``. Its factors are initialized close to 1, as in :class:`tgnn.GraphTGNN`.
     """
 
     def __init__(self, name: str, width: int, rank: int = 32) -> None:

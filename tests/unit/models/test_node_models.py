@@ -45,10 +45,10 @@ def by_degrees(matrix: Tensor) -> Tensor:
     return root @ matrix @ root
 
 
-def make(name: str, **settings: object) -> torch.nn.Module:
+def make(name: str, **hyperparameters: object) -> torch.nn.Module:
     torch.manual_seed(0)
-    layers = settings.pop("num_layers", 2)
-    return build_model(name, DataShape("node", 6, None, 3, nodes=12), 5, layers, 0.0, settings).eval()  # type: ignore[arg-type]
+    layers = hyperparameters.pop("num_layers", 2)
+    return build_model(name, DataShape("node", 6, None, 3, nodes=12), 5, layers, 0.0, hyperparameters).eval()  # type: ignore[arg-type]
 
 
 # ---- equations -------------------------------------------------------------------------------------------------
@@ -154,11 +154,11 @@ def test_propagation_equals_pyg(ours, pyg, weighted, explained):
     torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("settings", [{}, {"aggr": "mean"}, {"aggr": "max"}, {"flow": "target_to_source"}])
+@pytest.mark.parametrize("kwargs", [{}, {"aggr": "mean"}, {"aggr": "max"}, {"flow": "target_to_source"}])
 @pytest.mark.parametrize("explained", [False, True])
-def test_gin_equals_pyg(settings, explained):
+def test_gin_equals_pyg(kwargs, explained):
     data, _ = random_graph(3, directed=True)
-    ours, pyg = (kind(6, 5, 2, 3, train_eps=True, **settings).double() for kind in (FusedGIN, GIN))
+    ours, pyg = (kind(6, 5, 2, 3, train_eps=True, **kwargs).double() for kind in (FusedGIN, GIN))
     with torch.no_grad():
         ours.convs[0].eps.fill_(0.3)
     pyg.load_state_dict(ours.state_dict())
@@ -206,11 +206,11 @@ def test_propagation_compiles_into_one_graph():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"aggr": "mean"}, {"add_self_loops": False}, {"flow": "target_to_source"}, {"improved": True}]
+    "kwargs", [{"aggr": "mean"}, {"add_self_loops": False}, {"flow": "target_to_source"}, {"improved": True}]
 )
-def test_gcn_with_other_arguments_equals_pyg(settings):
+def test_gcn_with_other_arguments_equals_pyg(kwargs):
     data, _ = random_graph(3, directed=True)
-    ours, pyg = FusedGCN(6, 5, 2, 3, **settings), GCN(6, 5, 2, 3, **settings)
+    ours, pyg = FusedGCN(6, 5, 2, 3, **kwargs), GCN(6, 5, 2, 3, **kwargs)
     pyg.load_state_dict(ours.state_dict())
     torch.testing.assert_close(ours(data.x, data.edge_index), pyg(data.x, data.edge_index))
 
@@ -366,7 +366,7 @@ def test_node2vec_rejects_other_nodes():
 
 
 @pytest.mark.parametrize(
-    ("name", "hidden", "settings", "count"),
+    ("name", "hidden", "hyperparameters", "count"),
     [
         ("gcn", 32, {}, 46_080),
         ("gcn", 64, {}, 92_160),
@@ -382,8 +382,8 @@ def test_node2vec_rejects_other_nodes():
         ("tgnn", 32, {"rank": 8}, 58_128),
     ],
 )
-def test_parameters_on_cora_are_those_of_the_paper(name, hidden, settings, count):
-    model = build_model(name, CORA, hidden, 2, 0.5, settings)
+def test_parameters_on_cora_are_those_of_the_paper(name, hidden, hyperparameters, count):
+    model = build_model(name, CORA, hidden, 2, 0.5, hyperparameters)
     assert sum(parameter.numel() for parameter in model.parameters()) == count
 
 
@@ -391,7 +391,7 @@ def test_parameters_on_cora_are_those_of_the_paper(name, hidden, settings, count
 def test_every_model_of_nodes_has_a_recipe_with_the_same_budget(name):
     recipe = recipe_for("data of one's own", name, "node")
     assert recipe["train"] == {"epochs": 300, "patience": 60}
-    settings = dict(recipe["model"])
-    assert settings.pop("name") == name
-    common = [settings.pop(key) for key in ("hidden_channels", "num_layers", "dropout")]
-    build_model(name, DataShape("node", 6, None, 3, nodes=12), *common, settings)
+    hyperparameters = dict(recipe["model"])
+    assert hyperparameters.pop("name") == name
+    common = [hyperparameters.pop(key) for key in ("hidden_channels", "num_layers", "dropout")]
+    build_model(name, DataShape("node", 6, None, 3, nodes=12), *common, hyperparameters)
