@@ -18,6 +18,25 @@ from tgnn.nn.init import SMALLEST_SCALE
 from tgnn.nn.models.encoder import CategoryEncoder
 
 
+class GraphTGNNNetwork(torch.nn.Module):
+    """A :class:`tgnn.GraphTGNN` that is called with PyG's ``Batch``.
+
+    Args:
+        gnn: The model.
+        uses_edge_features: Whether to pass ``edge_attr`` to the model.
+    """
+
+    def __init__(self, gnn: GraphTGNN, uses_edge_features: bool = False) -> None:
+        super().__init__()
+        self.gnn, self.uses_edge_features = gnn, uses_edge_features
+
+    def forward(self, data: Data) -> Tensor:
+        kwargs = {"edge_weight": data.edge_weight} if data.get("edge_weight") is not None else {}
+        edge_attr = data.get("edge_attr") if self.uses_edge_features else None
+        out: Tensor = self.gnn(data.x, data.edge_index, data.batch, edge_attr, batch_size=data.num_graphs, **kwargs)
+        return out
+
+
 @register_model(
     "tgnn",
     "node",
@@ -122,22 +141,3 @@ def build_graph_tgnn(
         **conv_options,
     )
     return GraphTGNNNetwork(gnn, uses_edge_features=shape.edge_features is not None)
-
-
-class GraphTGNNNetwork(torch.nn.Module):
-    """A :class:`tgnn.GraphTGNN` that is called with PyG's ``Batch``.
-
-    Args:
-        gnn: The model.
-        uses_edge_features: Whether to pass ``edge_attr`` to the model.
-    """
-
-    def __init__(self, gnn: GraphTGNN, uses_edge_features: bool = False) -> None:
-        super().__init__()
-        self.gnn, self.uses_edge_features = gnn, uses_edge_features
-
-    def forward(self, data: Data) -> Tensor:
-        kwargs = {"edge_weight": data.edge_weight} if data.get("edge_weight") is not None else {}
-        edge_attr = data.get("edge_attr") if self.uses_edge_features else None
-        out: Tensor = self.gnn(data.x, data.edge_index, data.batch, edge_attr, batch_size=data.num_graphs, **kwargs)
-        return out
