@@ -14,14 +14,15 @@ from torch_geometric.data import Data
 
 from tgnn.data import load
 from tgnn.data.dataset_info import content_hash, statistics
-from tgnn.data.feature_scaling import scale_rows
+from tgnn.data.load import task_level
 from tgnn.data.on_disk import DiskGraph, GraphWriter, contents
 from tgnn.data.on_disk.convert import write_disk
-from tgnn.data.readers.detect import check_path, detect
-from tgnn.data.readers.word_ids import keep_ids
+from tgnn.data.readers.detect import detect_format
+from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.sampler import NeighborSampler
 from tgnn.data.split_protocols import protocols
-from tgnn.data.task_level import task_level
+from tgnn.data.transforms import scale_rows
+from tgnn.data.validation.validate import validate
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_several_labels_and_numbers(tmp_path):
 def test_load_and_its_splits(folder):
     data = random_graph()
     graph = load(folder)
-    assert detect(folder) == "graph on disk"
+    assert detect_format(folder) == "graph on disk"
     assert task_level(str(folder)) == "node"
     assert graph.split.name == "column"
     labelled = data.y >= 0
@@ -197,7 +198,7 @@ def test_not_such_a_folder(folder, text):
     (folder / "graph.json").unlink()
     with pytest.raises(ValueError, match="is not a graph on disk: it has no graph.json; tgnn data convert"):
         DiskGraph(folder)
-    with pytest.raises(ValueError, match="nothing that can be read"):
+    with pytest.raises(ValueError, match="is not supported"):
         load(folder)
 
 
@@ -228,12 +229,12 @@ def test_other_arrays_are_refused(folder, name):
 
 
 def test_check_finds_every_byte_that_was_changed(folder):
-    assert check_path(folder).ok
+    assert validate(folder).ok
     for name in ("rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy"):
         path = folder / name
         whole = path.read_bytes()
         path.write_bytes(whole[:-12] + bytes([whole[-12] ^ 1]) + whole[-11:])
-        report = check_path(folder)
+        report = validate(folder)
         assert [(f.code, f.file) for f in report.findings if f.level == "error"] == [("damaged-file", name)]
         path.write_bytes(whole)
 
@@ -250,7 +251,7 @@ def told(folder, **arrays):
 
 
 def test_check_looks_at_edges_and_rows(folder):
-    report = check_path(folder)
+    report = validate(folder)
     data = random_graph()
     pairs = set(zip(*data.edge_index.tolist()))
     assert report.statistics["edges that are there twice"] == 4000 - len(pairs)
@@ -261,13 +262,13 @@ def test_check_looks_at_edges_and_rows(folder):
     falling = ptr.copy()
     falling[5] = ptr[7] + 1
     told(folder, rowptr=falling)
-    assert [f.code for f in check_path(folder).findings] == ["falling-pointer"]
+    assert [f.code for f in validate(folder).findings] == ["falling-pointer"]
     told(folder, rowptr=ptr, col=np.where(np.arange(4000) == 77, 300, col).astype(np.int32))
-    (finding,) = check_path(folder).findings
-    assert (finding.code, finding.places) == ("dangling-id", (int(np.searchsorted(ptr, 77, side="right")) - 1,))
+    (finding,) = validate(folder).findings
+    assert (finding.code, finding.locations) == ("dangling-id", (int(np.searchsorted(ptr, 77, side="right")) - 1,))
     x[4, 2] = np.nan
     told(folder, col=col, x=x)
-    assert ("infinite-feature", (4,)) in [(f.code, f.places) for f in check_path(folder).findings]
+    assert ("infinite-feature", (4,)) in [(f.code, f.locations) for f in validate(folder).findings]
 
 
 def one_line(told):
@@ -292,9 +293,9 @@ def test_pointers_that_are_wrong_are_told_when_it_is_opened(folder, rows, value,
     with pytest.raises(ValueError, match=f"rowptr.npy {said}") as told_:
         load(folder)
     one_line(told_)
-    assert [(f.code, f.file) for f in check_path(folder).findings] == [("damaged-file", "rowptr.npy")]
+    assert [(f.code, f.file) for f in validate(folder).findings] == [("damaged-file", "rowptr.npy")]
     told(folder)  # as if it had been written so: the sums agree
-    assert [f.code for f in check_path(folder).findings if f.level == "error"] in (
+    assert [f.code for f in validate(folder).findings if f.level == "error"] in (
         ["falling-pointer"],
         ["wrong-pointer"],
     )
@@ -316,9 +317,9 @@ def test_targets_that_are_not_those_of_graph_json(folder):
     with pytest.raises(ValueError, match=r"y.npy has the class 9, but there are 4 \(0 to 3\)") as told_:
         load(folder)
     one_line(told_)
-    assert [(f.code, f.file) for f in check_path(folder).findings] == [("damaged-file", "y.npy")]
+    assert [(f.code, f.file) for f in validate(folder).findings] == [("damaged-file", "y.npy")]
     told(folder)
-    assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in check_path(folder).findings]
+    assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in validate(folder).findings]
 
 
 def test_parts_that_do_not_exist(folder):
@@ -328,7 +329,7 @@ def test_parts_that_do_not_exist(folder):
     with pytest.raises(ValueError, match=r"part.npy has a node in part 9, and there are only 0 to 3") as told_:
         load(folder)
     one_line(told_)
-    assert ("wrong-part", "part.npy") in [(f.code, f.file) for f in check_path(folder).findings]
+    assert ("wrong-part", "part.npy") in [(f.code, f.file) for f in validate(folder).findings]
 
 
 NOTHING = object()
@@ -374,10 +375,10 @@ def test_a_graph_json_with_other_facts(folder, names, value, said):
         load(folder)
     one_line(told_)
     if value == 2:
-        assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in check_path(folder).findings]
+        assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in validate(folder).findings]
         return
     with pytest.raises(ValueError, match=said):
-        check_path(folder)
+        validate(folder)
 
 
 @pytest.mark.parametrize("ends", [[3, 2, 9], [3, 6, 8], [-1, 6, 9]])
@@ -385,12 +386,12 @@ def test_ends_of_words_that_are_wrong(tmp_path, ends):
     data = random_graph(3, 0)
     data.edge_index, data.node_id = torch.tensor([[0, 1], [1, 1]]), keep_ids(pl.Series(["ann", "bob", "eve"]))
     write_disk(data, tmp_path / "graph")
-    assert check_path(tmp_path / "graph").ok
+    assert validate(tmp_path / "graph").ok
     told(tmp_path / "graph", node_id_end=np.array(ends))
     with pytest.raises(ValueError, match=r"node_id_end.npy (falls behind|runs from)") as told_:
         _ = DiskGraph(tmp_path / "graph").node_id
     one_line(told_)
-    assert "wrong-ids" in [f.code for f in check_path(tmp_path / "graph").findings]
+    assert "wrong-ids" in [f.code for f in validate(tmp_path / "graph").findings]
 
 
 @pytest.mark.parametrize("ids", [["ann", "bob", "ann"], [5, 7, 5]])
@@ -398,7 +399,7 @@ def test_check_tells_ids_that_are_there_twice(tmp_path, ids):
     data = random_graph(3, 0)
     data.edge_index, data.node_id = torch.tensor([[0, 1], [1, 1]]), keep_ids(pl.Series(ids))
     write_disk(data, tmp_path / "graph")
-    assert ("duplicate-id", (2,)) in [(f.code, f.places) for f in check_path(tmp_path / "graph").findings]
+    assert ("duplicate-id", (2,)) in [(f.code, f.locations) for f in validate(tmp_path / "graph").findings]
 
 
 def test_opening_takes_no_memory(tmp_path):

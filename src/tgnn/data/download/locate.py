@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tgnn.data.catalog.entry import Entry, Form, LoadedData, Source
+from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout, LoadedData
 from tgnn.data.download.checksum import sha256_of, verify
 from tgnn.data.download.http import DownloadError
 from tgnn.utils.cache_dir import cache_dir, make_cache_dir
@@ -35,7 +35,7 @@ class Found:
     """Files that are there: where, in which form, what is to be said of them, and what was read."""
 
     folder: Path
-    form: Form
+    form: FileLayout
     source: str
     differs: str = ""
     data: LoadedData | None = None
@@ -44,7 +44,7 @@ class Found:
 Read = Callable[[Found], LoadedData]
 
 
-def obtain(entry: Entry, root: Path | None, offline: bool, read: Read) -> Found:
+def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Read) -> Found:
     """Finds the files of a data set and reads them, or fetches them into the cache.
 
     Args:
@@ -86,7 +86,7 @@ def obtain(entry: Entry, root: Path | None, offline: bool, read: Read) -> Found:
 # ---- the user's own files --------------------------------------------------------------------------------------
 
 
-def _under(root: Path, entry: Entry) -> Found | None:
+def _under(root: Path, entry: CatalogEntry) -> Found | None:
     for folder, form in _candidates(root, entry):
         if all((folder / name).exists() for name in form.files):
             for name, digest in form.sha256.items():
@@ -98,40 +98,42 @@ def _under(root: Path, entry: Entry) -> Found | None:
     return None
 
 
-def _candidates(root: Path, entry: Entry) -> Iterator[tuple[Path, Form]]:
-    for form in entry.forms:
-        for place in (*form.places, *(("raw", "") if form.telling else ())):
+def _candidates(root: Path, entry: CatalogEntry) -> Iterator[tuple[Path, FileLayout]]:
+    for form in entry.layouts:
+        for place in (*form.folders, *(("raw", "") if form.unique_names else ())):
             yield root / place, form
 
 
-def _why_not_under(root: Path | None, entry: Entry) -> str:
+def _why_not_under(root: Path | None, entry: CatalogEntry) -> str:
     if root is None:
         return "no root was given"
-    wanted = "; or ".join(", ".join(form.files[:3]) + (", ..." if len(form.files) > 3 else "") for form in entry.forms)
+    wanted = "; or ".join(
+        ", ".join(form.files[:3]) + (", ..." if len(form.files) > 3 else "") for form in entry.layouts
+    )
     return f"not there: {wanted}" if wanted else "it is not kept in files"
 
 
 # ---- the cache -------------------------------------------------------------------------------------------------
 
 
-def _home_of(home: Path, source: Source) -> Path:
+def _home_of(home: Path, source: DownloadSource) -> Path:
     return home / "".join(c if c.isalnum() or c in ".-" else "-" for c in source.name)
 
 
-def _cached(home: Path, source: Source, read: Read) -> Found | None:
+def _cached(home: Path, source: DownloadSource, read: Read) -> Found | None:
     """What was fetched before, unless it was damaged since: then a ValueError says how."""
     folder = _home_of(home, source)
     if not (folder / _ORIGIN).exists():
         return None
     try:
-        for name, digest in _digests(folder, source.form).items():
+        for name, digest in _digests(folder, source.layout).items():
             verify(folder / name, digest)
     except (OSError, ValueError) as error:
         raise ValueError(f"it was damaged: {error}") from error
-    return _read(Found(folder, source.form, source.name, source.differs), read)
+    return _read(Found(folder, source.layout, source.name, source.differs), read)
 
 
-def _digests(folder: Path, form: Form) -> dict[str, str]:
+def _digests(folder: Path, form: FileLayout) -> dict[str, str]:
     origin = json.loads((folder / _ORIGIN).read_text())
     digests = origin.get("sha256") if isinstance(origin, dict) else None
     if not isinstance(digests, dict) or not set(form.files) <= set(digests):
@@ -139,7 +141,7 @@ def _digests(folder: Path, form: Form) -> dict[str, str]:
     return {name: str(digest) for name, digest in digests.items()}
 
 
-def _fetch(home: Path, source: Source, read: Read) -> Found:
+def _fetch(home: Path, source: DownloadSource, read: Read) -> Found:
     """Fetches into a folder of its own, reads, and moves that into place: nobody ever sees half of it."""
     _make(home)
     shelf = home.parent / "archives"
@@ -157,7 +159,7 @@ def _fetch(home: Path, source: Source, read: Read) -> Found:
                 found = _looked_at(folder, source, read)
             except Exception as error:
                 if not _may_help_later(error):
-                    for name in source.unproven:
+                    for name in source.unverified:
                         (shelf / name).unlink(missing_ok=True)
                 raise
             place = _home_of(home, source)
@@ -166,13 +168,13 @@ def _fetch(home: Path, source: Source, read: Read) -> Found:
     return replace(found, folder=place)
 
 
-def _looked_at(folder: Path, source: Source, read: Read) -> Found:
+def _looked_at(folder: Path, source: DownloadSource, read: Read) -> Found:
     """What was fetched, after every check; with the digests of all files, as readers take more than those needed."""
-    for name in source.form.files:
+    for name in source.layout.files:
         if not (folder / name).exists():
             raise ValueError(f"it delivered no {name}")
-        verify(folder / name, source.form.sha256.get(name))
-    found = _read(Found(folder, source.form, source.name, source.differs), read)
+        verify(folder / name, source.layout.sha256.get(name))
+    found = _read(Found(folder, source.layout, source.name, source.differs), read)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     digests = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
     (folder / _ORIGIN).write_text(json.dumps({"source": source.name, "sha256": digests}, indent=1))
@@ -223,10 +225,10 @@ def _one_at_a_time(home: Path) -> FileLock:
 # ---- nothing worked --------------------------------------------------------------------------------------------
 
 
-def _explain(entry: Entry, reasons: list[tuple[str, str]], offline: bool) -> str:
+def _explain(entry: CatalogEntry, reasons: list[tuple[str, str]], offline: bool) -> str:
     tried = "\n".join(f"  - {source}: {reason}" for source, reason in reasons)
-    files = ", ".join(entry.forms[0].files) if entry.forms else ""
-    place = entry.forms[0].places[0] if entry.forms and entry.forms[0].places else "."
+    files = ", ".join(entry.layouts[0].files) if entry.layouts else ""
+    place = entry.layouts[0].folders[0] if entry.layouts and entry.layouts[0].folders else "."
     first = "drop --offline (offline=True)" if offline else "try again where one of these sources can be reached"
     return (
         f"{entry.name} could not be had. Tried:\n{tried}\nThree ways out:\n"

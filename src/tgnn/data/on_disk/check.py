@@ -12,15 +12,15 @@ from torch import Tensor
 from tgnn.data.dataset_info import statistics
 from tgnn.data.on_disk import contents, layout
 from tgnn.data.on_disk.graph import DiskGraph
-from tgnn.data.validation.report import Finding, Places, Report
-from tgnn.data.validation.value_checks import check_labels, constant_features, large_features, repeated
+from tgnn.data.validation.report import Finding, Locations, ValidationReport
+from tgnn.data.validation.value_checks import check_labels, constant_features, duplicate_mask, large_features
 from tgnn.utils.progress import bar
 
 _EDGES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**16
 
 
-def check_disk(folder: Path | str) -> Report:
+def check_disk(folder: Path | str) -> ValidationReport:
     """Whether every file is as it was written, and what is odd in the graph.
 
     Args:
@@ -35,7 +35,7 @@ def check_disk(folder: Path | str) -> Report:
         True
     """
     graph = DiskGraph(folder, check=False)
-    report = Report(str(folder), "graph on disk", statistics(graph))
+    report = ValidationReport(str(folder), "graph on disk", statistics(graph))
     _check_files(graph, report)
     if report.ok:  # what was changed need not be understood
         _check_edges(graph, report)
@@ -46,7 +46,7 @@ def check_disk(folder: Path | str) -> Report:
     return report
 
 
-def _check_files(graph: DiskGraph, report: Report) -> None:
+def _check_files(graph: DiskGraph, report: ValidationReport) -> None:
     told = layout.read_data_facts(graph.folder)
     size = sum(file["bytes"] for file in told["files"].values())
     with bar(f"{graph.folder.name}: adding up {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
@@ -58,8 +58,8 @@ def _check_files(graph: DiskGraph, report: Report) -> None:
         report.add(Finding("error", "damaged-file", "its hash is not that of its files: write it anew", layout.FILE))
 
 
-def _check_edges(graph: DiskGraph, report: Report) -> None:
-    nodes = Places(unit="node")
+def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
+    nodes = Locations(unit="node")
     loops = doubles = 0
     linked = np.zeros(graph.num_nodes, dtype=bool)
     ptr = graph.in_edges.ptr.numpy()
@@ -105,11 +105,11 @@ def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         begin += len(some) - 1
 
 
-def _check_rows(graph: DiskGraph, report: Report) -> None:
+def _check_rows(graph: DiskGraph, report: ValidationReport) -> None:
     if graph.x is None:
         report.add(Finding("note", "no-features", "the nodes have no features"))
         return
-    nodes = Places(unit="node")
+    nodes = Locations(unit="node")
     width = graph.x.size(1)
     least, most = np.full(width, np.inf), np.full(width, -np.inf)
     with bar(f"{graph.folder.name}: looking through {graph.num_nodes:,} rows of features", graph.num_nodes) as tick:
@@ -125,33 +125,33 @@ def _check_rows(graph: DiskGraph, report: Report) -> None:
     report.add(*large_features(least, most), *(constant_features(least, most) if graph.num_nodes > 1 else ()))
 
 
-def _check_targets(graph: DiskGraph, report: Report) -> None:
+def _check_targets(graph: DiskGraph, report: ValidationReport) -> None:
     if graph.y is not None:
         wrong = contents.wrong_labels(graph.y.numpy(), graph.info.target, graph.info.outputs)
         if wrong:
             report.add(Finding("error", "wrong-labels", f"it {wrong}", layout.Y))
             return
-        report.add(*check_labels(graph.y, Places(unit="node")))
+        report.add(*check_labels(graph.y, Locations(unit="node")))
     part = layout.open_array(graph.folder, layout.PART, layout.read_data_facts(graph.folder))
     if part is not None and (wrong := contents.wrong_parts(part)):
         report.add(Finding("error", "wrong-part", f"it {wrong}", layout.PART))
 
 
-def _check_ids(graph: DiskGraph, report: Report) -> None:
+def _check_ids(graph: DiskGraph, report: ValidationReport) -> None:
     """Whether one is there twice. Of words, 8 bytes each are held: a hash."""
     try:
         ids = graph.node_id
         if ids is None:
             return
         if isinstance(ids, Tensor):
-            again = repeated(ids.numpy())
+            again = duplicate_mask(ids.numpy())
         else:
             blocks = (ids[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(ids), _ROWS_AT_ONCE))
             hashes = [pl.Series(block.tolist(), dtype=pl.String).hash().to_numpy() for block in blocks]
-            again = repeated(np.concatenate(hashes)) if hashes else None
+            again = duplicate_mask(np.concatenate(hashes)) if hashes else None
     except ValueError as error:  # of words that end nowhere, or are no UTF-8
         report.add(Finding("error", "wrong-ids", str(error), layout.IDS))
         return
     if again is not None:
         text = "an id that another node has: predictions cannot be told apart"
-        report.add(Places(unit="node").finding("error", "duplicate-id", text, again))
+        report.add(Locations(unit="node").finding("error", "duplicate-id", text, again))

@@ -19,9 +19,13 @@ def wrong_info(about: Mapping[str, Any]) -> str:
     Args:
         about: The fields of :class:`~tgnn.data.dataset_info.DatasetInfo`.
     """
-    from tgnn.data.dataset_info import METRIC_OF  # which knows graphs on disk
+    from tgnn.data.dataset_info import DEFAULT_METRICS  # which knows graphs on disk
 
-    for name, known in (("level", ["node"]), ("target", list(METRIC_OF)), ("metric", list(METRIC_OF.values()))):
+    for name, known in (
+        ("level", ["node"]),
+        ("target", list(DEFAULT_METRICS)),
+        ("metric", list(DEFAULT_METRICS.values())),
+    ):
         if about.get(name) not in known:
             return f"has {about.get(name)!r} as {name}, which is none of {', '.join(known)}"
     outputs = about.get("outputs")

@@ -14,11 +14,11 @@ from tgnn.data.tables.ends import check_header, tell_dangling, tell_missing
 from tgnn.data.tables.ids import Lookup, alike
 from tgnn.data.tables.reading import Part
 from tgnn.data.tables.schema import Schema
-from tgnn.data.validation.report import Places, Report
+from tgnn.data.validation.report import Locations, ValidationReport
 from tgnn.utils.progress import bar
 
 
-def collect_ids(edges: Part, report: Report, block: int | None = None) -> pl.Series:
+def collect_ids(edges: Part, report: ValidationReport, block: int | None = None) -> pl.Series:
     """Everything that edges name, in order: numbers if all are, else words.
 
     Args:
@@ -41,7 +41,7 @@ def add_edges(
     nodes: Part | None,
     ids: pl.Series,
     schema: Schema,
-    report: Report,
+    report: ValidationReport,
     block: int | None = None,
 ) -> tuple[bool, int]:
     """Gives all edges to the writer; says whether some of the ids that they name are words, and how many rows it took.
@@ -81,7 +81,7 @@ def add_edges(
     return words, rows
 
 
-def tell_rows(edges: Part, rows: int, num_edges: int, schema: Schema, report: Report) -> None:
+def tell_rows(edges: Part, rows: int, num_edges: int, schema: Schema, report: ValidationReport) -> None:
     """What became of the rows as a whole. Which of them are doubles would take a look at all at once.
 
     Args:
@@ -91,7 +91,7 @@ def tell_rows(edges: Part, rows: int, num_edges: int, schema: Schema, report: Re
         schema: Whether each stands for both directions.
         report: Takes it.
     """
-    here = Places(edges.source.name)
+    here = Locations(edges.source.name)
     if not rows_of(edges.source):
         report.add(here.finding("warning", "no-rows", "there are no rows below the header"))
     again = rows - num_edges
@@ -104,7 +104,7 @@ def tell_rows(edges: Part, rows: int, num_edges: int, schema: Schema, report: Re
     report.add(here.finding("note", "undirected" if schema.undirected else "directed", text))
 
 
-def _parts(edges: Part, report: Report, block: int | None, what: str) -> Iterator[Part]:
+def _parts(edges: Part, report: ValidationReport, block: int | None, what: str) -> Iterator[Part]:
     """The table in pieces without empty ids."""
     columns = [edges.roles.of["source"], edges.roles.of["target"]]
     with bar(f"{edges.source.name}: {what}", rows_of(edges.source)) as tick:

@@ -14,8 +14,8 @@ from tgnn.data.tables.features import SPARSE, WIDE, Features, apply
 from tgnn.data.tables.reading import Part
 from tgnn.data.tables.schema import Kind, Schema
 from tgnn.data.tables.standard import Moments, tell_standard
-from tgnn.data.validation.report import Finding, Report, named
-from tgnn.data.validation.value_checks import check_features, constant_features, large_features
+from tgnn.data.validation.report import Finding, ValidationReport, quoted
+from tgnn.data.validation.value_checks import check_feature_values, constant_features, large_features
 from tgnn.utils.progress import bar
 
 
@@ -69,7 +69,7 @@ class _Column:
             self.counts, self.last = counts_on(whole), numbers[-1:]
 
 
-def find_features(nodes: Part, schema: Schema, report: Report, block: int | None = None) -> list[Encoding]:
+def find_features(nodes: Part, schema: Schema, report: ValidationReport, block: int | None = None) -> list[Encoding]:
     """Looks through all columns of features, and says how each is encoded; what is not of numbers is an error.
 
     Args:
@@ -93,7 +93,7 @@ def find_features(nodes: Part, schema: Schema, report: Report, block: int | None
     words = [column.name for column in used if not _is_numeric(column)]
     if words:
         text = (
-            f"{named(words)} hold{'s' * (len(words) == 1)} no numbers, and a table that is read block by block can "
+            f"{quoted(words)} hold{'s' * (len(words) == 1)} no numbers, and a table that is read block by block can "
             "have no other features: use numbers, leave out what has none (schema.yaml: nodes: features: "
             f"{words[0]}: ignore), or write a .npz, which "
             "is made in memory, and then a folder of that"
@@ -128,7 +128,7 @@ def add_features(
     nodes: Part,
     encodings: list[Encoding],
     schema: Schema,
-    report: Report,
+    report: ValidationReport,
     block: int | None = None,
 ) -> bool:
     """Gives the features to the writer, and their fillings to the encodings; says whether most are 0.
@@ -151,7 +151,7 @@ def add_features(
             report.raise_for_errors()
             matrix = features.matrix()
             assert matrix is not None
-            odd = check_features(matrix, table.places, features.names())
+            odd = check_feature_values(matrix, table.places, features.names())
             report.add(*(finding for finding in odd if finding.level == "error"))
             report.raise_for_errors()
             x = matrix.numpy()

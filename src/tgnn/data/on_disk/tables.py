@@ -19,8 +19,8 @@ from torch import Tensor
 from tgnn.data.on_disk.edge_table import add_edges, collect_ids, tell_rows
 from tgnn.data.on_disk.feature_table import add_features, find_features
 from tgnn.data.on_disk.writer import GraphWriter
-from tgnn.data.split_protocols import labelled
-from tgnn.data.splits import parts_of
+from tgnn.data.split_protocols import labeled_mask
+from tgnn.data.splits import split_codes
 from tgnn.data.tables.blocks import read_blocks, rows_of
 from tgnn.data.tables.columns import Roles
 from tgnn.data.tables.ends import check_header, tell_missing, tell_repeated
@@ -30,7 +30,7 @@ from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
 from tgnn.data.tables.reading import Part, Reading
 from tgnn.data.tables.split import read_split
-from tgnn.data.validation.report import Finding, Places, Report
+from tgnn.data.validation.report import Finding, Locations, ValidationReport
 from tgnn.data.validation.value_checks import check_labels
 from tgnn.utils.progress import bar
 
@@ -42,7 +42,7 @@ def stream_tables(
     leave_out: bool = False,
     overwrite: bool = False,
     block: int | None = None,
-) -> Report:
+) -> ValidationReport:
     r"""Writes the graph of ``nodes`` and ``edges`` (CSV, TSV, also gzipped, or Parquet) to disk; says what is odd.
 
     Features must be numbers. Words, tokens, and edges that are to be kept twice are errors that say so.
@@ -123,7 +123,7 @@ class _Nodes:
     target: dict[str, Any] | None = None
 
     @classmethod
-    def without_table(cls, edges: Part, report: Report, block: int | None) -> _Nodes:
+    def without_table(cls, edges: Part, report: ValidationReport, block: int | None) -> _Nodes:
         ids = collect_ids(edges, report, block)
         check_header(edges, ids, report)
         report.raise_for_errors()
@@ -142,15 +142,15 @@ class _Nodes:
         if roles.labels:
             known.y, known.target = read_labels(nodes.table, roles.labels, reading.schema, report)
             report.add(*check_labels(known.y, nodes.places, known.target.get("classes")))
-            has_label = labelled(known.y)
+            has_label = labeled_mask(known.y)
         if "split" in roles.of:
             split = read_split(nodes.table, roles.of["split"], has_label, report)
-            known.part = None if split is None else (parts_of(split) + 1).astype(np.uint8)
+            known.part = None if split is None else (split_codes(split) + 1).astype(np.uint8)
         report.raise_for_errors()
         return known
 
 
-def _keys(source: Source, roles: Roles, report: Report, block: int | None) -> Table:
+def _keys(source: Source, roles: Roles, report: ValidationReport, block: int | None) -> Table:
     """Ids, labels and parts of all nodes."""
     columns = [*roles.of.values(), *roles.labels]
     with bar(f"{source.name}: ids and labels", rows_of(source)) as tick:
@@ -173,7 +173,7 @@ def _edges(reading: Reading, scratch: Path, leave_out: bool) -> Part:
             "give --leave-out (leave_out=True) to go without, or write a .npz, which keeps them"
         )
     empty = pl.DataFrame(schema=dict.fromkeys(kept.values(), pl.String))
-    return Part(source, replace(roles, of=kept, features={}), Table(source.name, empty, Places(source.name)))
+    return Part(source, replace(roles, of=kept, features={}), Table(source.name, empty, Locations(source.name)))
 
 
 def _encoding(
@@ -190,17 +190,17 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     says the same.
 
     Example:
-        >>> found = Finding("warning", "self-loop", "a loop", "edges.csv", places=(3,), count=1)
-        >>> merged([found, replace(found, places=(9,))])[0]
-        Finding(level='warning', code='self-loop', text='a loop', file='edges.csv', unit='line', places=(3, 9), count=2)
+        >>> found = Finding("warning", "self-loop", "a loop", "edges.csv", locations=(3,), count=1)
+        >>> merged([found, replace(found, locations=(9,))])[0]
+        Finding(level='warning', code='self-loop', message='a loop', ..., locations=(3, 9), count=2, values=())
     """
     found: dict[tuple[str, str, str, str], Finding] = {}
     for finding in findings:
-        text = "" if finding.count and finding.level != "note" else finding.text
+        text = "" if finding.count and finding.level != "note" else finding.message
         key = (finding.level, finding.code, finding.file, text)
         if key in found and finding.count:
             before = found[key]
-            places = (*before.places, *finding.places)[:10]
-            finding = replace(before, places=places, count=before.count + finding.count)
+            places = (*before.locations, *finding.locations)[:10]
+            finding = replace(before, locations=places, count=before.count + finding.count)
         found[key] = finding
     return list(found.values())

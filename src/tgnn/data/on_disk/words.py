@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tgnn.data.readers.word_ids import WordIds
+from tgnn.data.readers.string_ids import StringIds
 
 
-class MappedWords(WordIds):
+class MappedWords(StringIds):
     """One word for each node; those that are asked for are read from a file.
 
     Args:
@@ -45,7 +45,7 @@ class MappedWords(WordIds):
                 return self._word(range(len(self))[int(places)])
             if places.dtype == bool:
                 places = np.flatnonzero(places)
-        return WordIds(np.array([self._word(range(len(self))[int(one)]) for one in places], dtype=object))
+        return StringIds(np.array([self._word(range(len(self))[int(one)]) for one in places], dtype=object))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """For numpy."""

@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from tgnn.data.on_disk import contents, layout
 from tgnn.data.on_disk.buckets import Buckets
 from tgnn.data.on_disk.words import to_arrays
-from tgnn.data.readers.word_ids import WordIds
+from tgnn.data.readers.string_ids import StringIds
 from tgnn.ops.graph import Grouping
 from tgnn.utils.memory_map import allocate, as_tensor, check_disk_space, open_memmap, shorten
 from tgnn.utils.progress import bar
@@ -113,7 +113,7 @@ class GraphWriter:
             if values is not None:
                 self._append(name, _as_stored(name, values))
 
-    def set_ids(self, ids: Tensor | np.ndarray | WordIds | pl.Series) -> None:
+    def set_ids(self, ids: Tensor | np.ndarray | StringIds | pl.Series) -> None:
         """Ids of all nodes as the user has them: whole numbers or words.
 
         No two may be the same. That is not looked at here, where it would take longer than writing them: ``tgnn data
@@ -228,13 +228,13 @@ class GraphWriter:
         shutil.rmtree(self.part, ignore_errors=True)
 
     def _facts(self) -> dict[str, Any]:
-        from tgnn.data.dataset_info import describe  # which knows graphs on disk
+        from tgnn.data.dataset_info import infer_dataset_info  # which knows graphs on disk
 
         x, y = (open_memmap(self.part / name) if name in self._columns else None for name in (layout.X, layout.Y))
         info = self.info
         if info is None:
             data = Data(y=None if y is None else as_tensor(y), encoding=self.encoding)
-            info = describe(data, self.folder.name, "")
+            info = infer_dataset_info(data, self.folder.name, "")
         told = {key: value for key, value in asdict(info).items() if key != "source"}
         if wrong := contents.wrong_info(told):
             raise ValueError(f"info {wrong}")
@@ -292,9 +292,9 @@ def _count(value: int, name: str) -> int:
     return count
 
 
-def _as_series(ids: Tensor | np.ndarray | WordIds | pl.Series) -> pl.Series:
+def _as_series(ids: Tensor | np.ndarray | StringIds | pl.Series) -> pl.Series:
     """Ids as int64 or as words."""
-    if isinstance(ids, WordIds):
+    if isinstance(ids, StringIds):
         return pl.Series(ids.tolist(), dtype=pl.String)
     series = ids if isinstance(ids, pl.Series) else pl.Series(np.asarray(ids))
     if series.dtype.is_integer():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tgnn.data.tables.file import Source
 from tgnn.data.tables.header import INDEX
 from tgnn.data.tables.schema import EdgeColumns, GraphColumns, Kind, NodeColumns, suggestion
-from tgnn.data.validation.report import Places, Report, named
+from tgnn.data.validation.report import Locations, ValidationReport, quoted
 
 _NAMES = {
     "nodes": {"id": ("id", "node", "node_id"), "split": ("split",)},
@@ -52,7 +52,7 @@ def find_roles(
     source: Source,
     part: str,
     given: NodeColumns | EdgeColumns | GraphColumns,
-    report: Report,
+    report: ValidationReport,
     labels: bool = False,
     guess: bool = True,
 ) -> Roles:
@@ -87,7 +87,7 @@ def find_roles(
         if getattr(given, role) is None and column is not None:
             choice.use(column, role)
     if part == "nodes of graphs" and "graph" not in choice.of:
-        choice.fail(f"there is no column 'graph', which says in which graph a node is, only {named(source.columns)}")
+        choice.fail(f"there is no column 'graph', which says in which graph a node is, only {quoted(source.columns)}")
     by_place = [role for role in _BY_PLACE if role in _NAMES[part] and role not in choice.of]
     for role in by_place:
         choice.use_first(role)
@@ -99,9 +99,9 @@ class _Choice:
     """Gives columns away one after the other: none has two roles."""
 
     def __init__(
-        self, source: Source, part: str, given: NodeColumns | EdgeColumns | GraphColumns, report: Report
+        self, source: Source, part: str, given: NodeColumns | EdgeColumns | GraphColumns, report: ValidationReport
     ) -> None:
-        self.columns, self.here, self.report, self.given = source.columns, Places(source.name), report, given
+        self.columns, self.here, self.report, self.given = source.columns, Locations(source.name), report, given
         self.part = part.split()[0]
         self.kinds: Mapping[str, Kind] = getattr(given, "features", {})
         self.of: dict[str, str] = {}
@@ -117,7 +117,7 @@ class _Choice:
             way_out = "is for a set of graphs, and there is no table of graphs"
             if role != "graph":
                 way_out = f"is for one graph; of a set of graphs say graphs.{role}, a column of the table of graphs"
-            self.fail(f"{self.part}.{role} ({named([column])}) {way_out}")
+            self.fail(f"{self.part}.{role} ({quoted([column])}) {way_out}")
 
     def use(self, column: str, role: str) -> None:
         if column in self.used:
@@ -135,7 +135,7 @@ class _Choice:
         found = [column for name in _LABEL for column in self._left() if column.lower() == name]
         if len(found) > 1:
             self.fail(
-                f"{named(found)} could each be the label: say in schema.yaml which ({self.part}: label: {found[0]}), "
+                f"{quoted(found)} could each be the label: say in schema.yaml which ({self.part}: label: {found[0]}), "
                 f"and what the other is ({self.part}: features: {found[1]}: ignore)"
             )
         for column in found:
@@ -145,7 +145,7 @@ class _Choice:
     def use_first(self, role: str) -> None:
         left = self._left()
         if not left:
-            self.fail(f"there is no column for the {role}, only {named(self.columns)}")
+            self.fail(f"there is no column for the {role}, only {quoted(self.columns)}")
             return
         if left[0] != INDEX:
             text = f"no column is called {role!r}: {left[0]!r} is taken for it"

@@ -9,12 +9,12 @@ import polars as pl
 
 from tgnn.data.tables.file import Table
 from tgnn.data.tables.schema import Schema
-from tgnn.data.validation.report import Report
-from tgnn.data.validation.value_checks import repeated
+from tgnn.data.validation.report import ValidationReport
+from tgnn.data.validation.value_checks import duplicate_mask
 
 
 def make_edges(
-    ends: np.ndarray, num_nodes: int, schema: Schema, table: Table, details: Sequence[str], report: Report
+    ends: np.ndarray, num_nodes: int, schema: Schema, table: Table, details: Sequence[str], report: ValidationReport
 ) -> tuple[np.ndarray, np.ndarray]:
     """The edges, by target and then by source, and the row of the table that each comes from.
 
@@ -31,7 +31,7 @@ def make_edges(
     rows = _without(rows, loops_to_drop(ends, schema, table, report))
     source, target = ends[:, rows] if len(rows) < ends.shape[1] else ends
     keys = target * num_nodes + source
-    if (again := repeated(keys)) is not None:
+    if (again := duplicate_mask(keys)) is not None:
         _tell_doubles(rows, keys, again, schema, table, details, report)
         if schema.duplicates == "merge":
             rows, keys = rows[~again], keys[~again]
@@ -58,7 +58,7 @@ def _without(rows: np.ndarray, dropped: np.ndarray) -> np.ndarray:
     return rows[~dropped[rows]] if dropped.any() else rows
 
 
-def loops_to_drop(ends: np.ndarray, schema: Schema, table: Table, report: Report) -> np.ndarray:
+def loops_to_drop(ends: np.ndarray, schema: Schema, table: Table, report: ValidationReport) -> np.ndarray:
     """Which rows to drop for being loops."""
     loops: np.ndarray = (ends[0] == ends[1]) & (ends[0] >= 0)
     if loops.any():
@@ -76,7 +76,7 @@ def _tell_doubles(
     schema: Schema,
     table: Table,
     details: Sequence[str],
-    report: Report,
+    report: ValidationReport,
 ) -> None:
     kept = schema.duplicates == "keep"
     text = "an edge that was there before: " + ("kept, so that its source counts twice" if kept else "dropped")

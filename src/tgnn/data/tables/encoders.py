@@ -12,7 +12,7 @@ import scipy.sparse
 from tgnn.data.tables.file import Table
 from tgnn.data.tables.ids import positions
 from tgnn.data.tables.schema import Kind, Schema
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 Encoding = dict[str, Any]
 """Plain values: ``column``, ``kind``; of numbers ``width``, ``fill``, ``mean``, ``deviation``; else ``vocabulary``,
@@ -25,7 +25,7 @@ MISSING = ("na", "n/a", "nan", "null", "none", "?")
 
 
 def guess_kind(
-    table: Table, column: str, kind: Kind | None, schema: Schema, part: str, report: Report
+    table: Table, column: str, kind: Kind | None, schema: Schema, part: str, report: ValidationReport
 ) -> Encoding | None:
     """What a column is, with its vocabulary; ``None``: nothing to be used.
 
@@ -64,7 +64,7 @@ def guess_kind(
     return _categories(table, words_of, column, schema, part, report)
 
 
-def check_kinds(table: Table, encodings: Sequence[Encoding], report: Report) -> None:
+def check_kinds(table: Table, encodings: Sequence[Encoding], report: ValidationReport) -> None:
     """Raises where new data holds what cannot be encoded as before: a list where there was a word.
 
     Args:
@@ -79,7 +79,7 @@ def check_kinds(table: Table, encodings: Sequence[Encoding], report: Report) -> 
             report.fail(table.places.finding("error", "unknown-kind", text))
 
 
-def numbers(table: Table, values: pl.Series, encoding: Encoding, part: str, report: Report) -> np.ndarray:
+def numbers(table: Table, values: pl.Series, encoding: Encoding, part: str, report: ValidationReport) -> np.ndarray:
     """Float64 ``[N, width]``, NaN where nothing is."""
     column, width = encoding["column"], encoding["width"]
     if _is_list(values) or width > 1:
@@ -87,20 +87,20 @@ def numbers(table: Table, values: pl.Series, encoding: Encoding, part: str, repo
     found = _as_numbers(values)
     wrong = (found.is_null() & ~is_missing(values)).to_numpy()
     if wrong.any():
-        words = named(values.filter(pl.Series(wrong)).unique(maintain_order=True))
+        words = quoted(values.filter(pl.Series(wrong)).unique(maintain_order=True))
         text = f"{column!r} holds numbers, but also {words}: correct them, or {_say(part, column, 'categorical')}"
         report.add(table.places.finding("error", "not-a-number", text, wrong))
         found = found.set(pl.Series(wrong), 0)  # it is said already, and not missing as well
     return found.to_numpy().reshape(-1, 1)
 
 
-def one_hot(table: Table, values: pl.Series, encoding: Encoding, report: Report) -> Any:
+def one_hot(table: Table, values: pl.Series, encoding: Encoding, report: ValidationReport) -> Any:
     """Sparse ``[N, vocabulary]``, with nothing in the rows of words that are missing or unknown."""
     values = values.cast(pl.String)
     place = positions(values, pl.Series(encoding["vocabulary"], dtype=pl.String))
     unknown = (place < 0) & values.is_not_null().to_numpy()
     if unknown.any():
-        words = named(values.filter(pl.Series(unknown)).unique(maintain_order=True))
+        words = quoted(values.filter(pl.Series(unknown)).unique(maintain_order=True))
         text = f"{encoding['column']!r} has words that were not there before, {words}: all zeros"
         report.add(table.places.finding("warning", "unknown-category", text, unknown))
     if values.null_count():
@@ -110,13 +110,13 @@ def one_hot(table: Table, values: pl.Series, encoding: Encoding, report: Report)
     return _ones(rows, place[rows], (len(values), len(encoding["vocabulary"])))
 
 
-def token_matrix(table: Table, values: pl.Series, encoding: Encoding, report: Report) -> Any:
+def token_matrix(table: Table, values: pl.Series, encoding: Encoding, report: ValidationReport) -> Any:
     """Sparse ``[N, vocabulary]``: 1 for each token that occurs."""
     pairs = split_words(values, encoding["separator"])
     place = positions(pairs["word"], pl.Series(encoding["vocabulary"], dtype=pl.String))
     unknown = place < 0
     if unknown.any():
-        words = named(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
+        words = quoted(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
         text = f"{encoding['column']!r} has tokens that were not there before, {words}: left out"
         rows = np.unique(pairs["row"].to_numpy()[unknown])
         report.add(table.places.finding("note", "unknown-token", text, rows))
@@ -144,7 +144,7 @@ def split_words(values: pl.Series, separator: str) -> pl.DataFrame:
     return frame.with_columns(pl.col("word").cast(pl.String).str.strip_chars()).filter(pl.col("word") != "")
 
 
-def _refuse(table: Table, column: str, part: str, report: Report) -> None:
+def _refuse(table: Table, column: str, part: str, report: ValidationReport) -> None:
     kind = table.frame.schema[column]
     text = f"{column!r} holds {kind}, which is no feature: convert it, or {_say(part, column, 'ignore')}"
     report.add(table.places.finding("error", "unknown-kind", text))
@@ -161,7 +161,7 @@ def _tokens(values: pl.Series, column: str, schema: Schema) -> Encoding:
 
 
 def _categories(
-    table: Table, values: pl.Series, column: str, schema: Schema, part: str, report: Report
+    table: Table, values: pl.Series, column: str, schema: Schema, part: str, report: ValidationReport
 ) -> Encoding | None:
     words = values.drop_nulls().unique().sort()
     if len(words) > schema.max_categories:
@@ -227,7 +227,7 @@ def width_of(values: pl.Series) -> int:
     return int(lengths.filter(lengths > 0).head(1).sum())
 
 
-def _lists(table: Table, values: pl.Series, column: str, width: int, report: Report) -> np.ndarray:
+def _lists(table: Table, values: pl.Series, column: str, width: int, report: ValidationReport) -> np.ndarray:
     """Embeddings: a list of numbers in every row, all of one length."""
     block = np.full((len(values), width), np.nan)
     if not _is_list(values):

@@ -8,10 +8,12 @@ import polars as pl
 from tgnn.data.tables.ids import alike, positions
 from tgnn.data.tables.reading import Part
 from tgnn.data.tables.schema import Schema
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 
-def number_nodes(nodes: Part | None, edges: Part, schema: Schema, report: Report) -> tuple[pl.Series, np.ndarray]:
+def number_nodes(
+    nodes: Part | None, edges: Part, schema: Schema, report: ValidationReport
+) -> tuple[pl.Series, np.ndarray]:
     """Ids of the nodes of one graph, and the numbers of the source and the target of each edge, -1: of no node.
 
     Args:
@@ -39,7 +41,7 @@ def number_nodes(nodes: Part | None, edges: Part, schema: Schema, report: Report
 
 
 def number_nodes_of_graphs(
-    graph_ids: pl.Series, owner: np.ndarray, nodes: Part, edges: Part, schema: Schema, report: Report
+    graph_ids: pl.Series, owner: np.ndarray, nodes: Part, edges: Part, schema: Schema, report: ValidationReport
 ) -> np.ndarray:
     """The rows of ``nodes`` that are source and target of each edge, -1: of no node.
 
@@ -73,18 +75,18 @@ def number_nodes_of_graphs(
     return ends
 
 
-def find_graphs(part: Part, graph_ids: pl.Series, report: Report) -> np.ndarray:
+def find_graphs(part: Part, graph_ids: pl.Series, report: ValidationReport) -> np.ndarray:
     """The number of the graph that each row is in."""
     asked, there = alike(part.column("graph"), graph_ids)
     graph = positions(asked, there)
     if (graph < 0).any():
-        words = named(asked.filter(pl.Series(graph < 0)).unique(maintain_order=True))
+        words = quoted(asked.filter(pl.Series(graph < 0)).unique(maintain_order=True))
         text = f"names graphs that are not in the table of graphs, {words}"
         report.add(part.places.finding("error", "dangling-graph", text, graph < 0))
     return graph
 
 
-def tell_missing(part: Part, columns: list[pl.Series], text: str, report: Report) -> None:
+def tell_missing(part: Part, columns: list[pl.Series], text: str, report: ValidationReport) -> None:
     """An error where an id is empty, or NaN, as pandas writes an empty number."""
     columns = [column.fill_nan(None) if column.dtype.is_float() else column for column in columns]
     missing = np.any([column.is_null().to_numpy() for column in columns], axis=0)
@@ -92,12 +94,12 @@ def tell_missing(part: Part, columns: list[pl.Series], text: str, report: Report
         report.add(part.places.finding("error", "missing-id", text, missing))
 
 
-def tell_repeated(part: Part, ids: pl.Series, text: str, report: Report) -> None:
+def tell_repeated(part: Part, ids: pl.Series, text: str, report: ValidationReport) -> None:
     """An error where an id is there twice."""
     again = (~ids.is_first_distinct() & ids.is_not_null()).to_numpy()
     if again.any():
         words = part.column("id").filter(pl.Series(again)).unique(maintain_order=True)
-        report.add(part.places.finding("error", "duplicate-id", f"{text}: {named(words)}", again))
+        report.add(part.places.finding("error", "duplicate-id", f"{text}: {quoted(words)}", again))
 
 
 def tell_dangling(
@@ -107,7 +109,7 @@ def tell_dangling(
     ids: pl.Series,
     where: str,
     schema: Schema,
-    report: Report,
+    report: ValidationReport,
 ) -> None:
     """An error, or a warning if that is wanted, where an edge names a node that is not there."""
     rows = np.flatnonzero((ends < 0).any(0))
@@ -115,7 +117,7 @@ def tell_dangling(
     words = _together(unknown).drop_nulls().unique(maintain_order=True)
     if not len(words):  # an empty id has been told
         return
-    text = f"names nodes that are not in {where}: {named(words)}"
+    text = f"names nodes that are not in {where}: {quoted(words)}"
     if not set(_without_zeros(words)).isdisjoint(_without_zeros(ids)):
         text += " (they would be but for zeros in front: something has taken one of the tables for numbers)"
     if schema.dangling == "drop":
@@ -125,11 +127,11 @@ def tell_dangling(
         report.add(edges.places.finding("error", "dangling-id", f"{text}; {way_out}", rows))
 
 
-def check_header(part: Part, ids: pl.Series, report: Report) -> None:
+def check_header(part: Part, ids: pl.Series, report: ValidationReport) -> None:
     """A first line that is taken for names, but is an id elsewhere, is a row of a file without a header."""
     words = [name for name in part.roles.guessed if bool((ids.cast(pl.String) == name).any())]
     if words:
-        text = f"the first line must name the columns, but {named(words)} is an id: put a line with names before it"
+        text = f"the first line must name the columns, but {quoted(words)} is an id: put a line with names before it"
         report.add(part.places.finding("error", "no-header", text))
 
 

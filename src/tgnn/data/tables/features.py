@@ -16,7 +16,7 @@ from tgnn.data.tables.encoders import Encoding, check_kinds, guess_kind, numbers
 from tgnn.data.tables.file import Table
 from tgnn.data.tables.schema import Kind, Schema, Standardize
 from tgnn.data.tables.standard import moments_of, standardized
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 SPARSE, WIDE = 0.1, 32
 """A matrix is stored sparse if it has at most this share of entries, and at least so many columns."""
@@ -86,7 +86,9 @@ class Features:
             dense = []
 
 
-def encode(table: Table, kinds: Mapping[str, Kind | None], schema: Schema, part: str, report: Report) -> Features:
+def encode(
+    table: Table, kinds: Mapping[str, Kind | None], schema: Schema, part: str, report: ValidationReport
+) -> Features:
     """Decides what each column is, and encodes it.
 
     Args:
@@ -107,7 +109,7 @@ def encode(table: Table, kinds: Mapping[str, Kind | None], schema: Schema, part:
 def apply(
     table: Table,
     encodings: Sequence[Encoding],
-    report: Report,
+    report: ValidationReport,
     fill: float | str | None = None,
     part: str = "nodes",
     standardize: Standardize = False,
@@ -129,7 +131,7 @@ def apply(
         what, them = ("column", "is missing, and the features were made with it")
         if len(absent) > 1:
             what, them = ("columns", "are missing, and the features were made with them")
-        text = f"the {what} {named(absent, 20)} {them}"
+        text = f"the {what} {quoted(absent, 20)} {them}"
         report.fail(table.places.finding("error", "missing-column", text))
     check_kinds(table, encodings, report)
     features = Features(table.frame.height)
@@ -155,7 +157,7 @@ def apply(
         features.encodings.append(encoding)
         features.blocks.append(block)
     if missing:
-        text = f"a number is missing in {named(missing)}: complete it, {way_out}"
+        text = f"a number is missing in {quoted(missing)}: complete it, {way_out}"
         report.add(table.places.finding("error", "missing-feature", text, np.any(list(missing.values()), axis=0)))
     return features
 

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from tgnn.data.tables.scan import Layout, scan, wrong_quotes
-from tgnn.data.validation.report import Places, Report
+from tgnn.data.validation.report import Locations, ValidationReport
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 SAMPLE = 1000
@@ -32,9 +32,9 @@ class Table:
 
     name: str
     frame: pl.DataFrame
-    places: Places
+    places: Locations
 
-    def check_single(self, columns: Mapping[str, str], report: Report) -> None:
+    def check_single(self, columns: Mapping[str, str], report: ValidationReport) -> None:
         """An error where an id, say, is a list: in a Parquet file it may be.
 
         Args:
@@ -69,7 +69,7 @@ class Source:
     def name(self) -> str:
         return self.path.name
 
-    def read(self, text: Collection[str], report: Report) -> Table:
+    def read(self, text: Collection[str], report: ValidationReport) -> Table:
         """Reads the rows.
 
         Args:
@@ -77,14 +77,14 @@ class Source:
             report: Takes what is odd.
         """
         if self.layout is None:
-            frame, places = _read_parquet(self.path, report), Places(self.name, "row", lambda rows: rows + 1)
+            frame, places = _read_parquet(self.path, report), Locations(self.name, "row", lambda rows: rows + 1)
         else:
             frame, places = self._read_text(text, self.layout, report), self.layout.places(self.name)
         if not frame.height:
             report.add(places.finding("warning", "no-rows", "there are no rows below the header"))
         return Table(self.name, frame, places)
 
-    def _read_text(self, text: Collection[str], layout: Layout, report: Report) -> pl.DataFrame:
+    def _read_text(self, text: Collection[str], layout: Layout, report: ValidationReport) -> pl.DataFrame:
         try:
             sample = self._parse([], layout, rows=SAMPLE)
             numbers = [name for name in self.columns if name not in text and all_numbers(sample[name])]
@@ -100,9 +100,9 @@ class Source:
             self._fail_for_quotes(layout, report)
         return without_empty(frame, strip=layout.spaces)
 
-    def _fail_for_quotes(self, layout: Layout, report: Report) -> NoReturn:
+    def _fail_for_quotes(self, layout: Layout, report: ValidationReport) -> NoReturn:
         raw = self.content if isinstance(self.content, bytes) else self.path.read_bytes()
-        here = Places(self.name, "line", lambda lines: lines + 1)
+        here = Locations(self.name, "line", lambda lines: lines + 1)
         report.fail(wrong_quotes(np.frombuffer(raw, dtype=np.uint8), layout.separator, here))
 
     def _parse(self, numbers: Collection[str], layout: Layout, rows: int | None = None) -> pl.DataFrame:
@@ -130,14 +130,14 @@ def find(folder: Path, stem: str) -> Path | None:
     return there[0] if there else None
 
 
-def open_source(path: Path, report: Report) -> Source:
+def open_source(path: Path, report: ValidationReport) -> Source:
     """Reads the header, and looks through all of a text file.
 
     Args:
         path: Of the file.
         report: Takes what is odd; an unreadable file is raised.
     """
-    here = Places(path.name)
+    here = Locations(path.name)
     if path.name.endswith(".parquet"):
         try:
             with path.open("rb") as file:  # a path would be one with wildcards
@@ -158,7 +158,7 @@ def open_source(path: Path, report: Report) -> Source:
     return Source(path, layout.columns, path, layout)
 
 
-def unpack(path: Path, folder: Path, report: Report) -> Path:
+def unpack(path: Path, folder: Path, report: ValidationReport) -> Path:
     """Unpacks a table into a folder, piece by piece, and says where it is.
 
     Args:
@@ -171,15 +171,15 @@ def unpack(path: Path, folder: Path, report: Report) -> Path:
         with gzip.open(path) as packed, target.open("wb") as file:
             shutil.copyfileobj(packed, file, 1 << 22)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        report.fail(Places(path.name).finding("error", "unreadable", f"it cannot be unpacked: {error}"))
+        report.fail(Locations(path.name).finding("error", "unreadable", f"it cannot be unpacked: {error}"))
     return target
 
 
-def _read_parquet(path: Path, report: Report) -> pl.DataFrame:
+def _read_parquet(path: Path, report: ValidationReport) -> pl.DataFrame:
     try:
         frame = pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:
-        report.fail(Places(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
+        report.fail(Locations(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
     return without_empty(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
 
 

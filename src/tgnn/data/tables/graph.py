@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from tgnn.data.readers.word_ids import keep_ids
-from tgnn.data.split_protocols import labelled
+from tgnn.data.readers.string_ids import keep_ids
+from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.splits import PARTS
 from tgnn.data.tables.edges import make_edges
 from tgnn.data.tables.ends import number_nodes
@@ -18,14 +18,14 @@ from tgnn.data.tables.file import find
 from tgnn.data.tables.labels import read_labels, target_statistics
 from tgnn.data.tables.reading import Part, Reading
 from tgnn.data.tables.split import read_split
-from tgnn.data.validation.checks import isolated
-from tgnn.data.validation.report import Places, Report
+from tgnn.data.validation.checks import check_isolated_nodes
+from tgnn.data.validation.report import Locations, ValidationReport
 from tgnn.data.validation.value_checks import check_labels
 
 
 def read_table(
     folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
-) -> tuple[Data, Report]:
+) -> tuple[Data, ValidationReport]:
     r"""A graph from ``nodes.csv`` and ``edges.csv``, or Parquet; without ``nodes``, of the ids that the edges name.
 
     Tables that cannot be used raise a :class:`~tgnn.data.validation.report.DataError` that lists all errors.
@@ -38,7 +38,7 @@ def read_table(
     Shapes:
         - ``x`` ``[N, F]`` dense or sparse CSR; ``edge_index`` ``[2, E]``; ``edge_weight`` ``[E]``; ``edge_attr``
           ``[E, D]``; ``y`` ``[N]`` or ``[N, T]``; ``train_mask``, ``val_mask``, ``test_mask`` ``[N]``: what there is
-        - ``node_id`` ``[N]``: the ids as they were, a tensor or :class:`~tgnn.data.readers.word_ids.WordIds`
+        - ``node_id`` ``[N]``: the ids as they were, a tensor or :class:`~tgnn.data.readers.string_ids.WordIds`
         - ``encoding``: plain values, for JSON
 
     Example:
@@ -59,8 +59,8 @@ def read_table(
     report = reading.report
     ids, ends = number_nodes(nodes, edges, reading.schema, report)
     edge_index, rows = make_edges(ends, len(ids), reading.schema, edges.table, edges.details(), report)
-    of_nodes = Places(unit="node") if nodes is None else nodes.places
-    report.add(*isolated(edge_index, len(ids), of_nodes))
+    of_nodes = Locations(unit="node") if nodes is None else nodes.places
+    report.add(*check_isolated_nodes(edge_index, len(ids), of_nodes))
     details, edge_features = reading.edge_details(edges, rows)
     data = Data(edge_index=torch.from_numpy(edge_index), num_nodes=len(ids), node_id=keep_ids(ids), **details)
     features = target = None
@@ -86,7 +86,7 @@ def _read_target(data: Data, nodes: Part, reading: Reading) -> dict[str, Any] | 
     if nodes.roles.labels:
         data.y, target = read_labels(nodes.table, nodes.roles.labels, reading.schema, reading.report, known)
         reading.report.add(*check_labels(data.y, nodes.places, target.get("classes")))
-        has_label = labelled(data.y)
+        has_label = labeled_mask(data.y)
     if "split" in nodes.roles.of and reading.known is None:
         split = read_split(nodes.table, nodes.roles.of["split"], has_label, reading.report)
         if split is not None:

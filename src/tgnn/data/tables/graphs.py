@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from tgnn.data.readers.named_graphs import NamedGraphs, statistics_of
-from tgnn.data.readers.word_ids import keep_ids
-from tgnn.data.split_protocols import labelled
-from tgnn.data.splits import parts_of
+from tgnn.data.readers.named_graphs import NamedGraphs, packed_statistics
+from tgnn.data.readers.string_ids import keep_ids
+from tgnn.data.split_protocols import labeled_mask
+from tgnn.data.splits import split_codes
 from tgnn.data.tables.edges import make_edges
 from tgnn.data.tables.ends import find_graphs, number_nodes_of_graphs, tell_missing, tell_repeated
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
 from tgnn.data.tables.reading import Part, Reading
 from tgnn.data.tables.split import read_split
-from tgnn.data.validation.checks import isolated
-from tgnn.data.validation.report import Places, Report, named
+from tgnn.data.validation.checks import check_isolated_nodes
+from tgnn.data.validation.report import Locations, ValidationReport, quoted
 from tgnn.data.validation.value_checks import check_labels
 
 
 def read_graph_tables(
     folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
-) -> tuple[NamedGraphs, Report]:
+) -> tuple[NamedGraphs, ValidationReport]:
     r"""A set of graphs; nothing loops over them.
 
     Ids of nodes need to be different only within a graph. Without a column ``graph``, edges are found by their ends,
@@ -55,7 +55,7 @@ def read_graph_tables(
     }
     graphs, nodes, edges = parts.values()
     if unused := [name for name, kind in graphs.roles.features.items() if kind != "ignore"]:
-        text = f"not used: {named(unused)}; features are of nodes and edges"
+        text = f"not used: {quoted(unused)}; features are of nodes and edges"
         report.add(graphs.places.finding("warning", "ignored-column", text))
     ids = as_ids(graphs.column("id"))
     tell_missing(graphs, [ids], "a graph without an id", report)
@@ -69,8 +69,8 @@ def read_graph_tables(
     number = np.empty(len(order) + 1, dtype=np.int64)
     number[order], number[-1] = np.arange(len(order)), -1
     edge_index, rows = make_edges(number[ends], len(order), reading.schema, edges.table, edges.details(), report)
-    in_order = Places(nodes.places.file, nodes.places.unit, lambda places: nodes.places.numbers(order[places]))
-    report.add(*isolated(edge_index, len(order), in_order))
+    in_order = Locations(nodes.places.file, nodes.places.unit, lambda places: nodes.places.numbers(order[places]))
+    report.add(*check_isolated_nodes(edge_index, len(order), in_order))
     details, edge_features = reading.edge_details(edges, rows)
     features = reading.features(nodes, "nodes")
     y, target, split = _read_target(graphs, reading)
@@ -93,7 +93,7 @@ def read_graph_tables(
         arrays["x"] = x.numpy()[order]
     if split is not None:
         arrays["split"] = split
-    report.statistics = statistics_of(arrays, target)
+    report.statistics = packed_statistics(arrays, target)
     report.raise_for_errors()
     made = reading.encoding(features, edge_features, target, parts) | {"sparse": False}
     return NamedGraphs(arrays, keep_ids(ids), made), report
@@ -106,9 +106,9 @@ def _read_target(graphs: Part, reading: Reading) -> tuple[Tensor | None, dict[st
     if graphs.roles.labels:
         y, target = read_labels(graphs.table, graphs.roles.labels, reading.schema, reading.report, known)
         reading.report.add(*check_labels(y, graphs.places, target.get("classes")))
-        has_label = labelled(y)
+        has_label = labeled_mask(y)
     if "split" in graphs.roles.of and reading.known is None:
         found = read_split(graphs.table, graphs.roles.of["split"], has_label, reading.report)
         if found is not None:
-            split = parts_of(found)
+            split = split_codes(found)
     return y, target, split

@@ -7,7 +7,7 @@ import csv
 
 import numpy as np
 
-from tgnn.data.validation.report import Places, Report, named
+from tgnn.data.validation.report import Locations, ValidationReport, quoted
 
 INDEX = "(index)"
 """What a first column without a name is called here: pandas writes its index so."""
@@ -15,7 +15,7 @@ _CHUNK = 1 << 22
 _END, _RETURN = b"\n\r"
 
 
-def check_bytes(content: np.ndarray, here: Places, report: Report) -> None:
+def check_bytes(content: np.ndarray, here: Locations, report: ValidationReport) -> None:
     """Raises what makes it no text in UTF-8.
 
     Args:
@@ -36,7 +36,7 @@ def check_bytes(content: np.ndarray, here: Places, report: Report) -> None:
         _check_utf8(content, here, report)
 
 
-def _check_utf8(content: np.ndarray, here: Places, report: Report) -> None:
+def _check_utf8(content: np.ndarray, here: Locations, report: ValidationReport) -> None:
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start in range(0, len(content), _CHUNK):
         end = min(start + _CHUNK, len(content))
@@ -50,7 +50,7 @@ def _check_utf8(content: np.ndarray, here: Places, report: Report) -> None:
             report.fail(here.finding("error", "not-utf-8", text, line))
 
 
-def read_header(content: np.ndarray, here: Places, report: Report) -> tuple[list[str], str]:
+def read_header(content: np.ndarray, here: Locations, report: ValidationReport) -> tuple[list[str], str]:
     """Names of the columns, and what stands between them: the mark that the first line has most of.
 
     Args:
@@ -59,7 +59,7 @@ def read_header(content: np.ndarray, here: Places, report: Report) -> tuple[list
         report: Takes what is odd.
 
     Example:
-        >>> read_header(np.frombuffer(b"id; age", dtype=np.uint8), Places(), Report("", ""))
+        >>> read_header(np.frombuffer(b"id; age", dtype=np.uint8), Locations(), ValidationReport("", ""))
         (['id', 'age'], ';')
     """
     line = content[:_CHUNK].tobytes().partition(b"\n")[0].decode("utf-8-sig").rstrip("\r")
@@ -76,13 +76,13 @@ def read_header(content: np.ndarray, here: Places, report: Report) -> tuple[list
         text = f"column {columns.index('', 1) + 1} has no name"
         report.fail(here.finding("error", "no-header", text, first))
     if columns != raw:
-        spaced = named(a for a, b in zip(raw, columns) if a != b)
+        spaced = quoted(a for a, b in zip(raw, columns) if a != b)
         text = f"spaces around names of columns are left out: {spaced}"
         report.add(here.finding("note", "header-spaces", text, first))
     columns[0] = columns[0] or INDEX
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
-        report.fail(here.finding("error", "duplicate-column", f"two columns are called {named(twice)}", first))
+        report.fail(here.finding("error", "duplicate-column", f"two columns are called {quoted(twice)}", first))
     return columns, separator
 
 

@@ -10,12 +10,12 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from tgnn.data.split_protocols import labelled
+from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.tables.encoders import MISSING, separator_of, split_words
 from tgnn.data.tables.file import Table
 from tgnn.data.tables.ids import as_ids, positions
 from tgnn.data.tables.schema import Schema
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 _FEW_CLASSES = 10  # more whole numbers than that may be meant as numbers
 
@@ -24,7 +24,7 @@ Target = dict[str, Any]
 
 
 def read_labels(
-    table: Table, columns: list[str], schema: Schema, report: Report, known: Target | None = None
+    table: Table, columns: list[str], schema: Schema, report: ValidationReport, known: Target | None = None
 ) -> tuple[Tensor, Target]:
     """The target of each row, and what it means.
 
@@ -56,10 +56,10 @@ def target_statistics(target: Mapping[str, Any] | None, y: Tensor | None) -> dic
         return {}
     counted = "classes" if "classes" in target else "targets"
     count = len(target.get("classes", target["columns"]))
-    return {"task": target["task"], counted: count, "labelled": int(labelled(y).sum())}
+    return {"task": target["task"], counted: count, "labelled": int(labeled_mask(y).sum())}
 
 
-def _check_kinds(table: Table, columns: list[str], task: str | None, report: Report) -> None:
+def _check_kinds(table: Table, columns: list[str], task: str | None, report: ValidationReport) -> None:
     """Only lists of labels are lists: in a Parquet file others may be."""
     for column in columns:
         kind = table.frame.schema[column]
@@ -70,7 +70,7 @@ def _check_kinds(table: Table, columns: list[str], task: str | None, report: Rep
             report.fail(table.places.finding("error", "unknown-kind", text))
 
 
-def _guess_task(table: Table, columns: list[str], values: list[pl.Series], report: Report) -> str:
+def _guess_task(table: Table, columns: list[str], values: list[pl.Series], report: ValidationReport) -> str:
     """Whole numbers and words are classes, other numbers are numbers; several columns of 0 and 1 are labels."""
     if len(values) > 1:
         binary = all(bool(_is_binary(one).all()) for one in values)
@@ -104,7 +104,7 @@ def _form(values: pl.Series) -> str:
 
 
 def _classes(
-    table: Table, column: str, values: pl.Series, report: Report, known: Target | None
+    table: Table, column: str, values: pl.Series, report: ValidationReport, known: Target | None
 ) -> tuple[Tensor, Target]:
     form = _form(values)
     if form == "floats":
@@ -114,21 +114,21 @@ def _classes(
     classes = names.to_list()
     if known is None and (empty := [name for name in classes if str(name).lower() in MISSING]):
         count = int(values.cast(pl.String).is_in(empty).sum())
-        text = f"{column!r} has the class {named(empty)}, of {count:,}: if that means no label, leave the cells empty"
+        text = f"{column!r} has the class {quoted(empty)}, of {count:,}: if that means no label, leave the cells empty"
         report.add(table.places.finding("warning", "class-like-missing", text))
     if values.dtype != names.dtype:
         values, names = values.cast(pl.String), names.cast(pl.String)
     y = positions(values, names)
     unknown = (y < 0) & values.is_not_null().to_numpy()
     if unknown.any():
-        words = named(values.filter(pl.Series(unknown)).unique(maintain_order=True))
+        words = quoted(values.filter(pl.Series(unknown)).unique(maintain_order=True))
         text = f"{column!r} has classes that were not there before, {words}: as if they had no label"
         report.add(table.places.finding("warning", "unknown-class", text, unknown))
     return torch.from_numpy(y), {"task": "classes", "columns": [column], "classes": classes}
 
 
 def _several(
-    table: Table, column: str, values: pl.Series, schema: Schema, report: Report, known: Target | None
+    table: Table, column: str, values: pl.Series, schema: Schema, report: ValidationReport, known: Target | None
 ) -> tuple[Tensor, Target]:
     """A list of labels in each cell."""
     separator = known["separator"] if known is not None else separator_of(values, schema)
@@ -137,7 +137,7 @@ def _several(
     place = positions(pairs["word"], pl.Series(names, dtype=pl.String))
     row, unknown = pairs["row"].to_numpy(), place < 0
     if unknown.any():
-        words = named(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
+        words = quoted(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
         text = f"{column!r} has labels that were not there before, {words}: left out"
         report.add(table.places.finding("warning", "unknown-class", text, np.unique(row[unknown])))
     y = torch.zeros(len(values), len(names))
@@ -147,7 +147,7 @@ def _several(
 
 
 def _numbers(
-    table: Table, columns: list[str], values: list[pl.Series], task: str, report: Report
+    table: Table, columns: list[str], values: list[pl.Series], task: str, report: ValidationReport
 ) -> tuple[Tensor, Target]:
     parts = []
     for column, value in zip(columns, values):
@@ -157,12 +157,12 @@ def _numbers(
         if task == "multi-label":
             odd, wanted = ~_is_binary(value) & value.is_not_null(), "0 or 1"
         if bool(odd.any()):
-            found = named(value.filter(odd).unique(maintain_order=True))
+            found = quoted(value.filter(odd).unique(maintain_order=True))
             text = f"{column!r} must be {wanted} for {task}, but is {found}"
             report.add(table.places.finding("error", "not-a-number", text, odd.to_numpy()))
         parts.append(number.fill_null(float("nan")).to_numpy())
     if task == "classes":
-        text = f"task: classes needs one column of labels, but there are {named(columns)}"
+        text = f"task: classes needs one column of labels, but there are {quoted(columns)}"
         report.add(table.places.finding("error", "columns", text))
     y = torch.from_numpy(np.stack(parts, axis=1).astype(np.float32))
     target: Target = {"task": task, "columns": columns}

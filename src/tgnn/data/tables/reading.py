@@ -17,8 +17,8 @@ from tgnn.data.tables.features import Features, apply, encode
 from tgnn.data.tables.file import SUFFIXES, Source, Table, find, open_source, unpack
 from tgnn.data.tables.schema import FILE, make_schema, read_schema
 from tgnn.data.tables.standard import tell_standard
-from tgnn.data.validation.report import Places, Report, named
-from tgnn.data.validation.value_checks import check_features, check_weights
+from tgnn.data.validation.report import Locations, ValidationReport, quoted
+from tgnn.data.validation.value_checks import check_edge_weights, check_feature_values
 
 STEMS = ("nodes", "edges", "graphs")
 VERSION = 1
@@ -38,7 +38,7 @@ class Part:
         return self.table.frame
 
     @property
-    def places(self) -> Places:
+    def places(self) -> Locations:
         return self.table.places
 
     def column(self, role: str) -> pl.Series:
@@ -69,12 +69,12 @@ class Reading:
     ) -> None:
         self.folder, self.known = Path(folder), encoding
         self.largest = 1.0 if encoding is None else float(encoding.get("largest_weight", 1))
-        self.report = Report(str(folder), kind)
+        self.report = ValidationReport(str(folder), kind)
         if encoding is None:
             try:
                 self.schema = read_schema(self.folder) if schema is None else make_schema(schema)
             except ValueError as error:
-                self.report.fail(Places(FILE).finding("error", "schema", str(error)))
+                self.report.fail(Locations(FILE).finding("error", "schema", str(error)))
             self._check_sections()
             return
         if encoding.get("version") != VERSION or encoding.get("kind") != kind:
@@ -85,15 +85,15 @@ class Reading:
         self.schema = make_schema(encoding["schema"])
         if (self.folder / FILE).exists():
             text = "not read: the columns are those that were learned from"
-            self.report.add(Places(FILE).finding("note", "schema-unused", text))
+            self.report.add(Locations(FILE).finding("note", "schema-unused", text))
 
     def _check_sections(self) -> None:
         """An error for what is said of a table that is not there: it would silently not count."""
         there = [stem for stem in STEMS if find(self.folder, stem) is not None]
         for stem in STEMS:
             if stem not in there and getattr(self.schema, stem).model_dump(exclude_defaults=True):
-                text = f"{stem}: is about a table that is not there, only {named(there)}"
-                self.report.add(Places(FILE).finding("error", "schema", text))
+                text = f"{stem}: is about a table that is not there, only {quoted(there)}"
+                self.report.add(Locations(FILE).finding("error", "schema", text))
         self.report.raise_for_errors()
 
     def locate(self, stem: str, part: str, labels: bool = False, scratch: Path | None = None) -> tuple[Source, Roles]:
@@ -162,7 +162,7 @@ class Reading:
             )
             way_out = f"say in schema.yaml scale_weights: true, or {as_feature}"
             self.report.add(
-                *check_weights(weight, part.places, way_out, f"leave it out, or in schema.yaml {as_feature}")
+                *check_edge_weights(weight, part.places, way_out, f"leave it out, or in schema.yaml {as_feature}")
             )
             found["edge_weight"] = torch.from_numpy(weight[rows])
         features = self.features(part, "edges")
@@ -176,7 +176,7 @@ class Reading:
         if matrix is None:
             self.report.add(part.places.finding("warning", "no-features", "the nodes have no features"))
             return
-        found = check_features(matrix, part.places, features.names(), what)
+        found = check_feature_values(matrix, part.places, features.names(), what)
         self.report.add(*(finding for finding in found if self.known is None or finding.level == "error"))
 
     def _weights(self, part: Part) -> np.ndarray:
@@ -184,7 +184,7 @@ class Reading:
         numbers = values.cast(pl.Float32, strict=False)
         wrong = numbers.is_null() & values.is_not_null()
         if bool(wrong.any()):
-            text = f"the weight must be a number, but is {named(values.filter(wrong).unique(maintain_order=True))}"
+            text = f"the weight must be a number, but is {quoted(values.filter(wrong).unique(maintain_order=True))}"
             self.report.add(part.places.finding("error", "not-a-number", text, wrong.to_numpy()))
         if numbers.null_count() > int(wrong.sum()):
             text = "an edge without a weight"
@@ -214,7 +214,7 @@ class Reading:
         columns = {stem: part.roles.named() for stem, part in parts.items()}
         return {
             "version": VERSION,
-            "kind": self.report.kind,
+            "kind": self.report.format,
             "schema": self.schema.model_dump(mode="json", exclude=set(STEMS)) | columns,
             "nodes": [] if nodes is None else nodes.encodings,
             "edges": edges.encodings,

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from tgnn.data.splits import Split, from_column
 from tgnn.data.tables.file import Table
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 
-def read_split(table: Table, column: str, labelled: Tensor | None, report: Report) -> Split | None:
+def read_split(table: Table, column: str, labelled: Tensor | None, report: ValidationReport) -> Split | None:
     """The user's own split; who has no label is in no part.
 
     Args:
@@ -22,7 +22,7 @@ def read_split(table: Table, column: str, labelled: Tensor | None, report: Repor
     values = table.frame[column].cast(pl.String)
     wrong = [value for value in values.drop_nulls().unique(maintain_order=True) if not _is_part(value)]
     if wrong:
-        text = f"{column!r} says {named(wrong)}, but must say train, val, test or nothing"
+        text = f"{column!r} says {quoted(wrong)}, but must say train, val, test or nothing"
         report.add(table.places.finding("error", "unknown-part", text, values.is_in(wrong).fill_null(False).to_numpy()))
         return None
     if labelled is None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tgnn.data.tables.schema import Standardize
-from tgnn.data.validation.report import Finding, named
+from tgnn.data.validation.report import Finding, quoted
 from tgnn.data.validation.value_checks import LARGE
 
 _FAR = 10.0
@@ -161,12 +161,12 @@ def tell_standard(sizes: Iterable[tuple[Mapping[str, Any], np.ndarray]], file: s
     changed = {one["column"]: size[np.array(one["mean"]) != 0] for one, size in sizes if "deviation" in one}
     if not changed:
         return []
-    text = f"{named(changed)}: brought to mean 0 and deviation 1 (schema.yaml: standardize: false for as stored)"
+    text = f"{quoted(changed)}: brought to mean 0 and deviation 1 (schema.yaml: standardize: false for as stored)"
     found = [Finding("note" if how is True else "warning", "standardized", text, file)]
     far = {column: float(size.max()) for column, size in changed.items() if _FAR < size.max(initial=0) < np.inf}
     if far:
         text = (
-            f"{named(far)}: a number is {max(far.values()):.0f} deviations from the mean, which makes the others "
+            f"{quoted(far)}: a number is {max(far.values()):.0f} deviations from the mean, which makes the others "
             "alike: if it stands for one that is missing, leave it empty (schema.yaml: fill: mean); if not, take "
             "logarithms"
         )
