@@ -1,4 +1,4 @@
-"""Task types, and what is known about a loaded data set: its task, metric and source."""
+"""Task types, and the description of a loaded data set: its task, metric and source."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def as_edge_weight(weight: Any, num_edges: int) -> Tensor:
     Example:
         >>> as_edge_weight([0.5, 2.0], 2)
         Traceback (most recent call last):
-        ValueError: a weight is 2, but must be from 0 (as if there were no edge) to 1: ...
+        ValueError: an edge weight is 2, but must lie between 0 (no edge) and 1; ...
     """
     found = _as_tensor(weight).float()
     if found.numel() != num_edges:

@@ -70,7 +70,7 @@ def test_wrong_files_are_named(tmp_path):
     with pytest.raises(ValueError, match="must have 0 or 1 for each of the 1433 words"):
         read_linqs_cora(tmp_path)
     (tmp_path / "cora.content").write_text("1\t0\t1\tTheory\n")
-    with pytest.raises(ValueError, match="has 1 rows, the first of 4 entries; Cora has 2708 of 1435"):
+    with pytest.raises(ValueError, match="must have 2708 rows of 1435 columns, got 1 rows of 4"):
         read_linqs_cora(tmp_path)
 
 

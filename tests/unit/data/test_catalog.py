@@ -206,9 +206,7 @@ def test_names_that_do_not_exist(name, message):
 
 
 def test_a_wrong_split_lists_those_there_are():
-    with pytest.raises(
-        ValueError, match="digits has no split 'public'; available are per-class-quota, stratified, fold"
-    ):
+    with pytest.raises(ValueError, match="no split 'public'; available are per-class-quota, stratified, fold"):
         load("digits", split="public")
 
 

@@ -129,7 +129,7 @@ def test_files_that_are_refused(tmp_path):
     with pytest.raises(ValueError, match="is not supported"):
         detect_format(write(tmp_path, graph__gml="") / "graph.gml")
     np.savez(tmp_path / "some.npz", a=np.zeros(2))
-    with pytest.raises(ValueError, match="has the arrays a, which is neither"):
+    with pytest.raises(ValueError, match="has the arrays a, but must be"):
         detect_format(tmp_path / "some.npz")
     (tmp_path / "some.npz").write_bytes(b"PK no")
     with pytest.raises(ValueError, match="is not a .npz file"):

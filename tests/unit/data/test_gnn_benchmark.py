@@ -44,7 +44,7 @@ def test_wrong_files_are_named(tmp_path):
         read_gnn_benchmark(path)
     for name in ("attr_indices", "attr_shape"):
         np.savez(path, **{k: v for k, v in arrays().items() if k != name})
-        with pytest.raises(ValueError, match=f"toy.npz is not .* it has no '{name}'"):
+        with pytest.raises(ValueError, match=f"toy.npz is not .* it has no array '{name}'"):
             read_gnn_benchmark(path)
     for change in ({"adj_indices": [0, 9, 2]}, {"adj_indptr": [0, 9, 2, 3]}, {"attr_shape": [3]}):
         np.savez(path, **(arrays() | change))

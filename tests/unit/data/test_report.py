@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from tgnn.data import DatasetInfo, TaskType, validate
 from tgnn.data.build.embedded import digits, digits_graphs, karate
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.validation.checks import check_graph, check_graphs
@@ -141,3 +142,32 @@ def test_large_features_are_told():
     assert "the features 'income', 'debt' have values up to 30000; scale them" in found.message
     assert check_feature_values(x[:, :1], Locations()) == []
     assert check_feature_values(torch.tensor([[7], [2000]]), Locations()) == []  # categories
+
+
+def test_validate_reports_file_row_and_value(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target,weight\na,b,0.5\nb,c,7\n")
+    report = validate(tmp_path)
+    assert (report.ok, report.format) == (False, "table")
+    (error,) = [finding for finding in report.findings if finding.level == "error"]
+    assert (error.file, error.unit, error.locations, error.values) == ("edges.csv", "line", (3,), ("7.0",))
+    stored = next(finding for finding in report.to_dict()["findings"] if finding["level"] == "error")
+    assert (stored["locations"], stored["values"]) == ([3], ["7.0"])
+
+
+def test_validate_refuses_what_is_no_data(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        validate(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("level", "target", "outputs", "name"),
+    [
+        ("node", "classes", 7, "node classification"),
+        ("graph", "labels", 1, "binary graph classification"),
+        ("node", "labels", 39, "multi-label node classification"),
+        ("graph", "number", 1, "graph regression"),
+    ],
+)
+def test_task_names(level, target, outputs, name):
+    info = DatasetInfo("a", level, target, "accuracy", outputs, "")
+    assert (info.task, info.task_type) == (name, TaskType(target))

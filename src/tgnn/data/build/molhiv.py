@@ -1,8 +1,8 @@
 """Build ogbg-molhiv from MoleculeNet's table HIV.csv (Wu et al. 2018).
 
-Features and split follow OGB and are recomputed. Current versions of RDKit reject seven of the 41,127 molecules, because
-their metals have too many bonds. These are parsed without the valence check and belong to the test set, which gives
-OGB's sizes 32901/4113/4113.
+Features and split follow OGB and are recomputed. Current versions of RDKit reject seven of the 41,127 molecules,
+because their metals have too many bonds. These are parsed without the valence check and belong to the test set, which
+gives OGB's sizes 32901/4113/4113.
 """
 
 from __future__ import annotations

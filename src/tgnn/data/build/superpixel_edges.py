@@ -100,7 +100,7 @@ def _most_similar(
 
 
 def _relative(values: Tensor, scale: float, k: int) -> Tensor:
-    """Return the squared distances of all pairs of nodes, relative to the mean distance of each node's ``k`` nearest."""
+    """Return the squared distances of all pairs, relative to the mean distance of each node's ``k`` nearest nodes."""
     columns = values.unbind(2)
     squares = (columns[0][:, :, None] - columns[0][:, None, :]).square_()
     for column in columns[1:]:

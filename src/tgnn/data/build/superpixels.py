@@ -104,7 +104,7 @@ def superpixels(
 def _map(
     chunks: list[np.ndarray], options: SlicOptions, processes: int | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield the results in order. Joblib's processes need no ``__main__`` guard in the caller's script and end with it."""
+    """Yield the results in order. Joblib's processes need no ``__main__`` guard in the caller's script."""
     joblib = import_optional("joblib", "superpixels")
     count = min(processes or min(joblib.cpu_count(), _PROCESSES), len(chunks))
     if count <= 1:

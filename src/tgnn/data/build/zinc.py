@@ -1,18 +1,19 @@
 """Build ZINC-12k (Dwivedi et al. 2020) from the molecules of ZINC-250k (Gomez-Bombarelli et al. 2018).
 
-Nodes are heavy atoms of one of 28 types. Edges are bonds of order 1 to 3; bonds in aromatic rings alternate. Both are in
-the order of the molecule's canonical SMILES without aromaticity. The target is the penalized logP of Jin et al. (2018):
+Nodes are heavy atoms of one of 28 types. Edges are bonds of order 1 to 3; bonds in aromatic rings alternate. Both are
+in the order of the molecule's canonical SMILES without aromaticity. The target is the penalized logP of Jin et al.
+(2018):
 
     y = z(logP) + z(-SA) + z(-max(0, longest cycle - 6)),   z(v) = (v - mean) / deviation
 
-SA is the synthetic accessibility of Ertl and Schuffenhauer (2009). The longest cycle is that of a cycle basis. Means and
-deviations are those of the 220,011 official training molecules, computed with RDKit 2026.09.
+SA is the synthetic accessibility of Ertl and Schuffenhauer (2009). The longest cycle is that of a cycle basis. Means
+and deviations are those of the 220,011 official training molecules, computed with RDKit 2026.09.
 
 ``zinc_index.npz`` lists which of the 249,456 lines of ``zinc250k.smiles`` are the 12,000 molecules. The validation and
-test sets are the official ones, i.e. the 1,000 molecules of each ``.index`` file, in that order. No package contains the
-order of the official training list, so that its ``.index`` file cannot be applied. The 10,000 training molecules are
-therefore a random sample of the official 220,011, stored as differences of line numbers. The three official targets that
-are printed in the benchmark's notebook differ from the targets here by 0.001.
+test sets are the official ones, i.e. the 1,000 molecules of each ``.index`` file, in that order. No package contains
+the order of the official training list, so that its ``.index`` file cannot be applied. The 10,000 training molecules
+are therefore a random sample of the official 220,011, stored as differences of line numbers. The three official targets
+that are printed in the benchmark's notebook differ from the targets here by 0.001.
 """
 
 from __future__ import annotations

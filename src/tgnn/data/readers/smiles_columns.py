@@ -68,14 +68,14 @@ def find_columns(
     ids = ids or _find_by_name(left, _IDS)
     split = split or _find_by_name(left, ("split",))
     left = [name for name in left if name not in (ids, split)]
-    found = list(targets) or _targets(table, left)
+    selected = list(targets) or _targets(table, left)
     if not targets:
-        text = f"targets: {quoted(found)}" if found else "there is no numeric column to predict"
-        report.add(table.places.finding("note" if found else "warning", "targets", text))
-    unused = [name for name in left if name not in found]
+        text = f"targets: {quoted(selected)}" if selected else "there is no numeric column to predict"
+        report.add(table.places.finding("note" if selected else "warning", "targets", text))
+    unused = [name for name in left if name not in selected]
     if unused:
         report.add(table.places.finding("note", "ignored-column", f"columns not used: {quoted(unused)}"))
-    return SmilesColumns(smiles, found, ids, split)
+    return SmilesColumns(smiles, selected, ids, split)
 
 
 def _find_by_name(columns: list[str], names: tuple[str, ...]) -> str | None:

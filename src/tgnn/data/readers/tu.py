@@ -56,25 +56,29 @@ def read_tu(
         "edge_index": edges - first[owner],
         "directed": True,
     }
-    made: dict[str, Any] = {"version": 1, "kind": "tu"}
-    arrays["y"], made["target"] = _targets(labels, None if encoding is None else encoding["target"])
+    new_encoding: dict[str, Any] = {"version": 1, "kind": "tu"}
+    arrays["y"], new_encoding["target"] = _targets(labels, None if encoding is None else encoding["target"])
     parts = []
     if attributes and (folder / f"{name}_node_attributes.txt").exists():
         parts.append(_read(folder, name, "node_attributes", rows=len(graph)))
     if (folder / f"{name}_node_labels.txt").exists():
         labels = _read(folder, name, "node_labels", rows=len(graph))
         numbers = _integers(labels, name, "node_labels")
-        made["nodes"] = _label_encoding(numbers, "node_labels") if encoding is None else encoding.get("nodes", [])
-        parts.append(_one_hot(numbers, made["nodes"], f"{name}_node_labels.txt"))
+        new_encoding["nodes"] = (
+            _label_encoding(numbers, "node_labels") if encoding is None else encoding.get("nodes", [])
+        )
+        parts.append(_one_hot(numbers, new_encoding["nodes"], f"{name}_node_labels.txt"))
     if parts:
         arrays["x"] = np.concatenate(parts, axis=1)
     if (folder / f"{name}_edge_labels.txt").exists():
         labels = _read(folder, name, "edge_labels", rows=len(listed))
         numbers = _integers(labels, name, "edge_labels")
-        made["edges"] = _label_encoding(numbers, "edge_labels") if encoding is None else encoding.get("edges", [])
-        arrays["edge_attr"] = _one_hot(numbers, made["edges"], f"{name}_edge_labels.txt")[kept]
+        new_encoding["edges"] = (
+            _label_encoding(numbers, "edge_labels") if encoding is None else encoding.get("edges", [])
+        )
+        arrays["edge_attr"] = _one_hot(numbers, new_encoding["edges"], f"{name}_edge_labels.txt")[kept]
     graphs = GraphDataset(arrays)
-    graphs.encoding = made
+    graphs.encoding = new_encoding
     return graphs
 
 
@@ -134,12 +138,12 @@ def _label_encoding(labels: np.ndarray, part: str) -> list[dict[str, Any]]:
 def _one_hot(labels: np.ndarray, columns: list[dict[str, Any]], file: str) -> np.ndarray:
     if len(columns) != labels.shape[1]:
         raise ValueError(f"{file} has {labels.shape[1]} columns, but the training data had {len(columns)}")
-    found = []
+    blocks = []
     for column, encoding in zip(labels.T, columns):
         first, width = int(encoding["vocabulary"][0]), len(encoding["vocabulary"])
         numbers = column - first
         if ((numbers < 0) | (numbers >= width)).any():
             wrong, last = column[(numbers < 0) | (numbers >= width)][0], first + width - 1
             raise ValueError(f"{file} has the label {wrong}, but the training data had {first} to {last}")
-        found.append(np.eye(width, dtype=np.float32)[numbers])
-    return np.concatenate(found, axis=1)
+        blocks.append(np.eye(width, dtype=np.float32)[numbers])
+    return np.concatenate(blocks, axis=1)
