@@ -113,7 +113,7 @@ def test_the_way_out_for_networkx_works(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"notes__txt": "hello"}, "is not supported. What can:\n- a folder with edges.csv"),
+        ({"notes__txt": "hello"}, "is not supported. Supported are:\n- a folder with edges.csv"),
         ({"nodes__csv": "id\n1\n"}, "has a table of nodes but no edges.csv"),
         ({"ind__cora__graph": ""}, "tgnn data fetch cora"),
     ],

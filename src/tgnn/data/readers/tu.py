@@ -64,18 +64,16 @@ def read_tu(
     if (folder / f"{name}_node_labels.txt").exists():
         labels = _read(folder, name, "node_labels", rows=len(graph))
         numbers = _integers(labels, name, "node_labels")
-        new_encoding["nodes"] = (
-            _label_encoding(numbers, "node_labels") if encoding is None else encoding.get("nodes", [])
-        )
+        known = None if encoding is None else encoding.get("nodes", [])
+        new_encoding["nodes"] = _label_encoding(numbers, "node_labels") if known is None else known
         parts.append(_one_hot(numbers, new_encoding["nodes"], f"{name}_node_labels.txt"))
     if parts:
         arrays["x"] = np.concatenate(parts, axis=1)
     if (folder / f"{name}_edge_labels.txt").exists():
         labels = _read(folder, name, "edge_labels", rows=len(listed))
         numbers = _integers(labels, name, "edge_labels")
-        new_encoding["edges"] = (
-            _label_encoding(numbers, "edge_labels") if encoding is None else encoding.get("edges", [])
-        )
+        known = None if encoding is None else encoding.get("edges", [])
+        new_encoding["edges"] = _label_encoding(numbers, "edge_labels") if known is None else known
         arrays["edge_attr"] = _one_hot(numbers, new_encoding["edges"], f"{name}_edge_labels.txt")[kept]
     graphs = GraphDataset(arrays)
     graphs.encoding = new_encoding
