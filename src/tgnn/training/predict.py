@@ -23,8 +23,8 @@ from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import find_path, load
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.readers.detect import detect, read_path
-from tgnn.data.tables.compare import first_difference
-from tgnn.data.tables.standard import to_scale
+from tgnn.data.tables.compare_encodings import first_difference
+from tgnn.data.tables.standardize import to_scale
 from tgnn.models.data_shape import DataShape
 from tgnn.training.config import Config, ModelConfig
 from tgnn.training.loaders import GRAPHS_AT_ONCE

@@ -15,8 +15,8 @@ from torch_geometric.data import Data
 from tgnn.data import load
 from tgnn.data.dataset_info import content_hash, statistics
 from tgnn.data.feature_scaling import scale_rows
-from tgnn.data.on_disk import DiskGraph, GraphWriter, contents
-from tgnn.data.on_disk.convert import write_disk
+from tgnn.data.on_disk import DiskGraph, GraphWriter, array_checks
+from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.readers.detect import check_path, detect
 from tgnn.data.readers.word_ids import keep_ids
 from tgnn.data.sampler import NeighborSampler
@@ -128,7 +128,7 @@ def test_rows_are_scaled_as_they_are_read(folder):
 
 
 def test_rows_of_what_does_not_fit_in_memory(folder, monkeypatch):
-    monkeypatch.setattr("tgnn.data.on_disk.graph._memory", lambda: 100)
+    monkeypatch.setattr("tgnn.data.on_disk.disk_graph._memory", lambda: 100)
     graph, x = DiskGraph(folder), random_graph().x
     assert graph.x.data_ptr() != graph._in_order.data_ptr()  # one map for rows here and there, one for rows in order
     assert torch.equal(graph.rows(torch.tensor([299, 3])), x[[299, 3]])
@@ -246,7 +246,7 @@ def told(folder, **arrays):
         np.save(folder / f"{name}.npy", array)
     facts = json.loads((folder / "graph.json").read_text())
     facts = {key: facts[key] for key in ("nodes", "edges", "features", "info", "encoding")}
-    layout.write_facts(folder, facts)
+    layout.write_manifest(folder, facts)
 
 
 def test_check_looks_at_edges_and_rows(folder):
@@ -301,12 +301,12 @@ def test_pointers_that_are_wrong_are_told_when_it_is_opened(folder, rows, value,
 
 
 def test_pointers_are_looked_at_across_blocks(monkeypatch):
-    monkeypatch.setattr(contents, "_AT_ONCE", 3)
+    monkeypatch.setattr(array_checks, "_AT_ONCE", 3)
     for place in range(10):
         pointers = np.arange(11)
         pointers[place] = 20
-        assert contents.falling(pointers).tolist() == [place]
-    assert contents.falling(np.arange(11)).tolist() == []
+        assert array_checks.falling(pointers).tolist() == [place]
+    assert array_checks.falling(np.arange(11)).tolist() == []
 
 
 def test_targets_that_are_not_those_of_graph_json(folder):

@@ -15,9 +15,9 @@ from tests.unit.data.tables import write
 
 from tgnn.data.convert import convert
 from tgnn.data.on_disk import DiskGraph
-from tgnn.data.on_disk.tables import stream_tables
+from tgnn.data.on_disk.from_tables import stream_tables
 from tgnn.data.readers.detect import read_path
-from tgnn.data.tables.graph import read_table
+from tgnn.data.tables.single_graph import read_table
 from tgnn.data.validation.report import DataError
 
 NODES = "id,age,height,label,split\nann,31,1.5,red,train\nbob,27.5,1e2,blue,val\ncarol,45,-3,red,test\ndan,8,0,,\n"

@@ -18,9 +18,9 @@ from tests.unit.data.disks import by_destination, random_graph
 from tgnn.data.convert import convert
 from tgnn.data.dataset_info import DatasetInfo
 from tgnn.data.on_disk import DiskGraph, GraphWriter, layout
-from tgnn.data.on_disk.buckets import Buckets
-from tgnn.data.on_disk.convert import write_disk
-from tgnn.data.on_disk.words import MappedWords, to_arrays
+from tgnn.data.on_disk.buckets import EdgeBuckets
+from tgnn.data.on_disk.from_memory import write_disk
+from tgnn.data.on_disk.string_ids import MappedStringIds, to_arrays
 from tgnn.utils.memory_map import as_tensor, create_memmap, open_memmap, shorten
 
 
@@ -66,7 +66,7 @@ def test_numbers_of_nodes_past_32_bits(tmp_path, merge):
     random = np.random.default_rng(0)
     source, target = random.integers(0, nodes, 5000), random.integers(begin, nodes, 5000)
     source[7:9], target[7:9] = source[7], target[7]
-    buckets = Buckets(tmp_path, "all", begin, nodes, nodes, np.dtype(np.int64))
+    buckets = EdgeBuckets(tmp_path, "all", begin, nodes, nodes, np.dtype(np.int64))
     buckets.add(source[:3000], target[:3000])
     buckets.add(source[3000:], target[3000:])
     counts, sources = [], []
@@ -119,7 +119,7 @@ def test_a_stop_in_the_middle_leaves_nothing(tmp_path, monkeypatch, error, when)
         raise error
 
     data = random_graph()
-    places = {"nodes": (GraphWriter, "add_nodes"), "sorting": (Buckets, "_sort"), "end": (layout, "write_facts")}
+    places = {"nodes": (GraphWriter, "add_nodes"), "sorting": (EdgeBuckets, "_sort"), "end": (layout, "write_manifest")}
     monkeypatch.setattr(*places[when], stop)
     with pytest.raises(error):
         write_disk(data, tmp_path / "graph")
@@ -132,7 +132,7 @@ def test_a_failed_write_leaves_the_old_graph(tmp_path, monkeypatch):
     with pytest.raises(FileExistsError, match="give --force"):
         write_disk(random_graph(seed=1), tmp_path / "graph")
     with monkeypatch.context() as patch:
-        patch.setattr(layout, "write_facts", lambda *_: 1 / 0)
+        patch.setattr(layout, "write_manifest", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             write_disk(random_graph(seed=1), tmp_path / "graph", overwrite=True)
     assert DiskGraph(tmp_path / "graph").hash == before
@@ -257,7 +257,7 @@ def test_a_disk_that_fills_up_with_edges_leaves_nothing(tmp_path, monkeypatch, w
             self._files[number] = opened[-1]
         return self._files[number]
 
-    monkeypatch.setattr(Buckets, "_file", open_full)
+    monkeypatch.setattr(EdgeBuckets, "_file", open_full)
     with pytest.raises(OSError, match="No space left on device" + "$" * (when == "adding")) as told:
         write_disk(random_graph(), tmp_path / "graph")
     assert told.value.errno == errno.ENOSPC
@@ -358,7 +358,7 @@ def test_whatever_type_of_whole_numbers(tmp_path):
 
 @pytest.mark.parametrize("place", [1, np.int64(1), np.uint8(1), torch.tensor(1), np.array(-2), -2])
 def test_a_word_by_any_number(place):
-    words = MappedWords(*to_arrays(pl.Series(["ann", "bob", "eve"])))
+    words = MappedStringIds(*to_arrays(pl.Series(["ann", "bob", "eve"])))
     assert words[place] == "bob"
     assert words[[]].tolist() == []
     assert words[torch.tensor([True, False, True])].tolist() == ["ann", "eve"]

@@ -14,9 +14,9 @@ import torch
 from tests.unit.data.tables import codes, errors, finding, nodes_of, write
 
 from tgnn.data.dataset_info import describe
-from tgnn.data.tables.graph import read_table
-from tgnn.data.tables.graphs import read_graph_tables
-from tgnn.data.tables.standard import Moments
+from tgnn.data.tables.multiple_graphs import read_graph_tables
+from tgnn.data.tables.single_graph import read_table
+from tgnn.data.tables.standardize import Moments
 from tgnn.data.validation.report import DataError
 
 # ---- features --------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tgnn.data.tables.compare import first_difference
+from tgnn.data.tables.compare_encodings import first_difference
 
 AGE = {"column": "age", "kind": "numeric", "width": 1}
 TOWN = {"column": "town", "kind": "categorical", "vocabulary": ["Oslo", "Rome"]}

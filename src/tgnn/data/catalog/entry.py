@@ -10,7 +10,7 @@ from typing import TypeAlias
 from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.on_disk.graph import DiskGraph
+from tgnn.data.on_disk.disk_graph import DiskGraph
 
 LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
 

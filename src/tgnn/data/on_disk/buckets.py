@@ -25,7 +25,7 @@ Sorted = Callable[[np.ndarray, np.ndarray], None]
 """Takes the numbers of in-edges of the next nodes, int64, and their sources."""
 
 
-class Buckets:
+class EdgeBuckets:
     """Edges into some nodes, in files by destination.
 
     Args:
@@ -102,7 +102,7 @@ class Buckets:
             self._write_one(path, edges, write, at_once, merge)
             tick(edges)
         else:
-            parts = Buckets(self.folder, path.stem, begin, end, self.num_nodes, self.node_type)
+            parts = EdgeBuckets(self.folder, path.stem, begin, end, self.num_nodes, self.node_type)
             try:
                 for pairs in self._pieces(path, at_once):
                     parts.add(pairs[:, 0], pairs[:, 1])

@@ -9,16 +9,16 @@ import polars as pl
 
 from tgnn.data.on_disk.writer import GraphWriter
 from tgnn.data.tables.blocks import read_blocks, rows_of
+from tgnn.data.tables.edge_endpoints import check_header, tell_dangling, tell_missing
 from tgnn.data.tables.edges import loops_to_drop
-from tgnn.data.tables.ends import check_header, tell_dangling, tell_missing
+from tgnn.data.tables.folder_reader import TableWithRoles
 from tgnn.data.tables.ids import Lookup, alike
-from tgnn.data.tables.reading import Part
 from tgnn.data.tables.schema import Schema
 from tgnn.data.validation.report import Places, Report
 from tgnn.utils.progress import bar
 
 
-def collect_ids(edges: Part, report: Report, block: int | None = None) -> pl.Series:
+def collect_ids(edges: TableWithRoles, report: Report, block: int | None = None) -> pl.Series:
     """Everything that edges name, in order: numbers if all are, else words.
 
     Args:
@@ -37,8 +37,8 @@ def collect_ids(edges: Part, report: Report, block: int | None = None) -> pl.Ser
 
 def add_edges(
     writer: GraphWriter,
-    edges: Part,
-    nodes: Part | None,
+    edges: TableWithRoles,
+    nodes: TableWithRoles | None,
     ids: pl.Series,
     schema: Schema,
     report: Report,
@@ -81,7 +81,7 @@ def add_edges(
     return words, rows
 
 
-def tell_rows(edges: Part, rows: int, num_edges: int, schema: Schema, report: Report) -> None:
+def tell_rows(edges: TableWithRoles, rows: int, num_edges: int, schema: Schema, report: Report) -> None:
     """What became of the rows as a whole. Which of them are doubles would take a look at all at once.
 
     Args:
@@ -104,14 +104,14 @@ def tell_rows(edges: Part, rows: int, num_edges: int, schema: Schema, report: Re
     report.add(here.finding("note", "undirected" if schema.undirected else "directed", text))
 
 
-def _parts(edges: Part, report: Report, block: int | None, what: str) -> Iterator[Part]:
+def _parts(edges: TableWithRoles, report: Report, block: int | None, what: str) -> Iterator[TableWithRoles]:
     """The table in pieces without empty ids."""
     columns = [edges.roles.of["source"], edges.roles.of["target"]]
     with bar(f"{edges.source.name}: {what}", rows_of(edges.source)) as tick:
         for table in read_blocks(edges.source, columns, columns, report, tick, block):
             table.check_single(edges.roles.of, report)
             report.raise_for_errors()
-            part = Part(edges.source, edges.roles, table)
+            part = TableWithRoles(edges.source, edges.roles, table)
             sides = [part.column("source"), part.column("target")]
             tell_missing(part, sides, "an edge without a source or a target", report)
             report.raise_for_errors()

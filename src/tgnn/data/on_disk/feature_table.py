@@ -11,9 +11,9 @@ from tgnn.data.on_disk.writer import GraphWriter
 from tgnn.data.tables.blocks import read_blocks, rows_of
 from tgnn.data.tables.encoders import FEW, Encoding, counts_on, is_missing, text_of_count, width_of
 from tgnn.data.tables.features import SPARSE, WIDE, Features, apply
-from tgnn.data.tables.reading import Part
+from tgnn.data.tables.folder_reader import TableWithRoles
 from tgnn.data.tables.schema import Kind, Schema
-from tgnn.data.tables.standard import Moments, tell_standard
+from tgnn.data.tables.standardize import Moments, tell_standard
 from tgnn.data.validation.report import Finding, Report, named
 from tgnn.data.validation.value_checks import check_features, constant_features, large_features
 from tgnn.utils.progress import bar
@@ -69,7 +69,7 @@ class _Column:
             self.counts, self.last = counts_on(whole), numbers[-1:]
 
 
-def find_features(nodes: Part, schema: Schema, report: Report, block: int | None = None) -> list[Encoding]:
+def find_features(nodes: TableWithRoles, schema: Schema, report: Report, block: int | None = None) -> list[Encoding]:
     """Looks through all columns of features, and says how each is encoded; what is not of numbers is an error.
 
     Args:
@@ -125,7 +125,7 @@ def _encoding(column: _Column, schema: Schema) -> Encoding:
 
 def add_features(
     writer: GraphWriter,
-    nodes: Part,
+    nodes: TableWithRoles,
     encodings: list[Encoding],
     schema: Schema,
     report: Report,

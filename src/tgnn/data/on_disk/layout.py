@@ -67,7 +67,7 @@ def sha256_of(path: Path, tick: Tick = no_tick) -> str:
     return digest.hexdigest()
 
 
-def hash_of(files: Mapping[str, Mapping[str, Any]]) -> str:
+def content_hash(files: Mapping[str, Mapping[str, Any]]) -> str:
     """16 hexadecimal digits that tell edges, features and targets.
 
     Args:
@@ -77,7 +77,7 @@ def hash_of(files: Mapping[str, Mapping[str, Any]]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def write_facts(folder: Path, facts: Mapping[str, Any], tick: Tick = no_tick) -> None:
+def write_manifest(folder: Path, facts: Mapping[str, Any], tick: Tick = no_tick) -> None:
     """Looks through all files of a folder and writes ``graph.json``.
 
     Args:
@@ -89,11 +89,11 @@ def write_facts(folder: Path, facts: Mapping[str, Any], tick: Tick = no_tick) ->
     for name in NAMES:
         if (path := folder / name).exists():
             files[name] = {"bytes": path.stat().st_size, "sha256": sha256_of(path, tick)}
-    content = {"format": FORMAT, "version": VERSION, **facts, "files": files, "hash": hash_of(files)}
+    content = {"format": FORMAT, "version": VERSION, **facts, "files": files, "hash": content_hash(files)}
     (folder / FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def why_no_graph(folder: Path) -> str:
+def why_not_replaceable(folder: Path) -> str:
     """Why a folder may not be thrown away as a graph on disk; empty: it is one, and has no file of another kind.
 
     Args:
@@ -102,7 +102,7 @@ def why_no_graph(folder: Path) -> str:
     Example:
         >>> folder = getfixture("tmp_path")
         >>> _ = (folder / "edges.csv").write_text("source,target")
-        >>> why_no_graph(folder)
+        >>> why_not_replaceable(folder)
         'is no graph on disk (it has no graph.json)'
     """
     if not folder.is_dir():
@@ -122,7 +122,7 @@ def why_no_graph(folder: Path) -> str:
     return ""
 
 
-def read_data_facts(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
     """What ``graph.json`` says. Whether files are missing or cut is looked at, not what is in them.
 
     Args:
@@ -143,7 +143,7 @@ def read_data_facts(folder: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path} is of version {facts.get('version')}, and this program reads version {VERSION}; {ANEW}"
         )
-    if wrong := _wrong_facts(facts):
+    if wrong := _wrong_manifest(facts):
         raise ValueError(f"{path} does not tell a graph ({wrong}); {ANEW}")
     for name in (ROWPTR, COL):
         if name not in facts["files"]:
@@ -153,7 +153,7 @@ def read_data_facts(folder: Path) -> dict[str, Any]:
     return facts
 
 
-def _wrong_facts(facts: Mapping[str, Any]) -> str:
+def _wrong_manifest(facts: Mapping[str, Any]) -> str:
     """Something that is missing or of another kind; empty: all is there."""
     for name, kind in _FACTS.items():
         if not _is(facts.get(name), kind):

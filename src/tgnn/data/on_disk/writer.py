@@ -15,9 +15,9 @@ import polars as pl
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.on_disk import contents, layout
-from tgnn.data.on_disk.buckets import Buckets
-from tgnn.data.on_disk.words import to_arrays
+from tgnn.data.on_disk import array_checks, layout
+from tgnn.data.on_disk.buckets import EdgeBuckets
+from tgnn.data.on_disk.string_ids import to_arrays
 from tgnn.data.readers.word_ids import WordIds
 from tgnn.ops.graph import Grouping
 from tgnn.utils.memory_map import allocate, as_tensor, check_disk_space, open_memmap, shorten
@@ -89,7 +89,7 @@ class GraphWriter:
         if overwrite:
             shutil.rmtree(self.part, ignore_errors=True)
         self.part.mkdir()
-        self._buckets = Buckets(self.part, "all", 0, num_nodes, num_nodes, kind)
+        self._buckets = EdgeBuckets(self.part, "all", 0, num_nodes, num_nodes, kind)
         self._columns: dict[str, _Column] = {}
         self._in_edges: Grouping | None = None
 
@@ -213,7 +213,7 @@ class GraphWriter:
             column.close()
         size = sum(path.stat().st_size for path in self.part.iterdir())
         with bar(f"{self.folder.name}: adding up {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
-            layout.write_facts(self.part, self._facts(), tick)
+            layout.write_manifest(self.part, self._facts(), tick)
         _check_old(self.folder, self.overwrite)  # again: it may have been hours
         _replace(self.part, self.folder)
 
@@ -236,9 +236,9 @@ class GraphWriter:
             data = Data(y=None if y is None else as_tensor(y), encoding=self.encoding)
             info = describe(data, self.folder.name, "")
         told = {key: value for key, value in asdict(info).items() if key != "source"}
-        if wrong := contents.wrong_info(told):
+        if wrong := array_checks.wrong_info(told):
             raise ValueError(f"info {wrong}")
-        if y is not None and (wrong := contents.wrong_labels(y, info.target, info.outputs)):
+        if y is not None and (wrong := array_checks.wrong_labels(y, info.target, info.outputs)):
             raise ValueError(f"{layout.Y} {wrong}, as info says")
         facts = {"nodes": self.num_nodes, "edges": self.num_edges, "features": 0 if x is None else x.shape[1]}
         return facts | {"info": told, "encoding": None if self.encoding is None else dict(self.encoding)}
@@ -366,7 +366,7 @@ def _check_old(folder: Path, overwrite: bool) -> None:
     """What is there already may be taken away: nothing, or a graph on disk and no file beside."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    if why := layout.why_no_graph(folder):
+    if why := layout.why_not_replaceable(folder):
         raise FileExistsError(f"{folder} exists, and {why}: it is not written over; choose another folder")
     if not overwrite:
         raise FileExistsError(f"{folder} exists; give --force (overwrite=True) to write over it")

@@ -17,12 +17,12 @@ from tgnn.data.readers.smiles_columns import Columns, find_columns
 from tgnn.data.readers.word_ids import keep_ids
 from tgnn.data.split_protocols import labelled
 from tgnn.data.splits import parts_of
-from tgnn.data.tables.file import Table, open_source
+from tgnn.data.tables.folder_reader import VERSION
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
-from tgnn.data.tables.reading import VERSION
 from tgnn.data.tables.schema import make_schema
-from tgnn.data.tables.split import read_split
+from tgnn.data.tables.split_column import read_split
+from tgnn.data.tables.table_file import Table, open_source
 from tgnn.data.validation.report import Report, named
 from tgnn.data.validation.value_checks import check_labels
 from tgnn.utils.progress import bar

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 
 from tgnn.data.build.molecules import featurize
-from tgnn.data.tables.file import Table
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.schema import suggestion
+from tgnn.data.tables.table_file import Table
 from tgnn.data.validation.report import Report, named
 
 _SMILES = ("smiles", "canonical_smiles", "smi")

@@ -1,4 +1,4 @@
-"""A table block by block, for tables larger than memory: what :meth:`Source.read` gives, cut into pieces."""
+"""A table block by block, for tables larger than memory: what :meth:`TableFile.read` gives, cut into pieces."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NoReturn
 import numpy as np
 import polars as pl
 
-from tgnn.data.tables.file import SAMPLE, Source, Table, all_numbers, without_empty
-from tgnn.data.tables.scan import Layout
+from tgnn.data.tables.scan import TextLayout
+from tgnn.data.tables.table_file import SAMPLE, Table, TableFile, all_numbers, without_empty
 from tgnn.data.validation.report import Places, Report
 from tgnn.utils.progress import Tick, no_tick
 
@@ -22,7 +22,7 @@ _END, _QUOTE = b'\n"'
 
 
 def read_blocks(
-    source: Source,
+    source: TableFile,
     columns: Sequence[str],
     text: Collection[str],
     report: Report,
@@ -54,7 +54,7 @@ def read_blocks(
         tick(frame.height)
 
 
-def rows_of(source: Source) -> int:
+def rows_of(source: TableFile) -> int:
     """How many rows a table has."""
     if source.layout is None:
         return int(pl.scan_parquet(source.path, glob=False).select(pl.len()).collect().item())
@@ -78,7 +78,7 @@ def _parquet(path: Path, columns: Sequence[str], report: Report, rows: int) -> I
 
 
 def _text(
-    source: Source, layout: Layout, columns: Sequence[str], text: Collection[str], report: Report, block: int
+    source: TableFile, layout: TextLayout, columns: Sequence[str], text: Collection[str], report: Report, block: int
 ) -> Iterator[pl.DataFrame]:
     assert isinstance(source.content, Path)
     content = np.memmap(source.content, dtype=np.uint8, mode="r")
@@ -110,7 +110,7 @@ def _parse(
     names: Sequence[str],
     columns: Sequence[str],
     numbers: Collection[str],
-    layout: Layout,
+    layout: TextLayout,
     report: Report,
     name: str,
 ) -> pl.DataFrame:

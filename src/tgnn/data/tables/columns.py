@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from tgnn.data.tables.file import Source
 from tgnn.data.tables.header import INDEX
 from tgnn.data.tables.schema import EdgeColumns, GraphColumns, Kind, NodeColumns, suggestion
+from tgnn.data.tables.table_file import TableFile
 from tgnn.data.validation.report import Places, Report, named
 
 _NAMES = {
@@ -49,7 +49,7 @@ class Roles:
 
 
 def find_roles(
-    source: Source,
+    source: TableFile,
     part: str,
     given: NodeColumns | EdgeColumns | GraphColumns,
     report: Report,
@@ -99,7 +99,7 @@ class _Choice:
     """Gives columns away one after the other: none has two roles."""
 
     def __init__(
-        self, source: Source, part: str, given: NodeColumns | EdgeColumns | GraphColumns, report: Report
+        self, source: TableFile, part: str, given: NodeColumns | EdgeColumns | GraphColumns, report: Report
     ) -> None:
         self.columns, self.here, self.report, self.given = source.columns, Places(source.name), report, given
         self.part = part.split()[0]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from tgnn.data.tables.file import Table
 from tgnn.data.tables.schema import Schema
+from tgnn.data.tables.table_file import Table
 from tgnn.data.validation.report import Report
 from tgnn.data.validation.value_checks import repeated
 

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import scipy.sparse
 
-from tgnn.data.tables.file import Table
 from tgnn.data.tables.ids import positions
 from tgnn.data.tables.schema import Kind, Schema
+from tgnn.data.tables.table_file import Table
 from tgnn.data.validation.report import Report, named
 
 Encoding = dict[str, Any]

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from tgnn.data.readers.sparse import torch_csr
 from tgnn.data.tables.encoders import Encoding, check_kinds, guess_kind, numbers, one_hot, token_matrix
-from tgnn.data.tables.file import Table
 from tgnn.data.tables.schema import Kind, Schema, Standardize
-from tgnn.data.tables.standard import moments_of, standardized
+from tgnn.data.tables.standardize import moments_of, standardized
+from tgnn.data.tables.table_file import Table
 from tgnn.data.validation.report import Report, named
 
 SPARSE, WIDE = 0.1, 32

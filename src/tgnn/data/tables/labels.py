@@ -12,9 +12,9 @@ from torch import Tensor
 
 from tgnn.data.split_protocols import labelled
 from tgnn.data.tables.encoders import MISSING, separator_of, split_words
-from tgnn.data.tables.file import Table
 from tgnn.data.tables.ids import as_ids, positions
 from tgnn.data.tables.schema import Schema
+from tgnn.data.tables.table_file import Table
 from tgnn.data.validation.report import Report, named
 
 _FEW_CLASSES = 10  # more whole numbers than that may be meant as numbers

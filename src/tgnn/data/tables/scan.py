@@ -19,7 +19,7 @@ _END, _RETURN, _SPACE, _QUOTE = b'\n\r "'
 
 
 @dataclass(frozen=True)
-class Layout:
+class TextLayout:
     """Where the rows of a file are; the header is row 0.
 
     Args:
@@ -56,7 +56,7 @@ class Layout:
         return Places(name, "line", lambda rows: self.lines(kept[rows]))
 
 
-def scan(content: np.ndarray, name: str, report: Report) -> Layout:
+def scan(content: np.ndarray, name: str, report: Report) -> TextLayout:
     r"""Looks through a file and raises what makes it unreadable.
 
     Args:
@@ -109,7 +109,7 @@ def wrong_quotes(content: np.ndarray, separator: str, here: Places) -> Finding:
     return here.finding("error", "wrong-quotes", text, np.array(wrong, dtype=np.int64))
 
 
-def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[Layout, np.ndarray, np.ndarray, bool]:
+def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[TextLayout, np.ndarray, np.ndarray, bool]:
     """The layout, rows with a wrong number of fields, these numbers, and whether a quote stays open.
 
     Goes from chunk to chunk, so that all that is large stays in the cache, and keeps only what is out of the ordinary.
@@ -146,5 +146,5 @@ def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[Layo
         loose = len(marks) - 1 - int(ends[-1]) if len(ends) else loose + len(marks)
         last_end = start + int(at[-1]) if len(at) else last_end
         spaces = spaces or bool((chunk == _SPACE).any())
-    layout = Layout(columns, separator, row, np.concatenate(blank), np.concatenate(breaks), spaces)
+    layout = TextLayout(columns, separator, row, np.concatenate(blank), np.concatenate(breaks), spaces)
     return layout, np.concatenate(wrong), np.concatenate(fields), quoted

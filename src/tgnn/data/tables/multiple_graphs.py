@@ -13,12 +13,12 @@ from tgnn.data.readers.named_graphs import NamedGraphs, statistics_of
 from tgnn.data.readers.word_ids import keep_ids
 from tgnn.data.split_protocols import labelled
 from tgnn.data.splits import parts_of
+from tgnn.data.tables.edge_endpoints import find_graphs, number_nodes_of_graphs, tell_missing, tell_repeated
 from tgnn.data.tables.edges import make_edges
-from tgnn.data.tables.ends import find_graphs, number_nodes_of_graphs, tell_missing, tell_repeated
+from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
-from tgnn.data.tables.reading import Part, Reading
-from tgnn.data.tables.split import read_split
+from tgnn.data.tables.split_column import read_split
 from tgnn.data.validation.checks import isolated
 from tgnn.data.validation.report import Places, Report, named
 from tgnn.data.validation.value_checks import check_labels
@@ -46,7 +46,7 @@ def read_graph_tables(
         >>> graphs[0].x.tolist(), graphs[0].edge_index.tolist(), graphs[0].y.tolist()
         ([[1.0], [2.0]], [[1, 0], [0, 1]], [0.5])
     """
-    reading = Reading(folder, "graph tables", encoding, schema)
+    reading = FolderReader(folder, "graph tables", encoding, schema)
     report = reading.report
     parts = {
         "graphs": reading.open("graphs", "graphs", labels=True),
@@ -99,7 +99,9 @@ def read_graph_tables(
     return NamedGraphs(arrays, keep_ids(ids), made), report
 
 
-def _read_target(graphs: Part, reading: Reading) -> tuple[Tensor | None, dict[str, Any] | None, np.ndarray | None]:
+def _read_target(
+    graphs: TableWithRoles, reading: FolderReader
+) -> tuple[Tensor | None, dict[str, Any] | None, np.ndarray | None]:
     """``y`` if there are labels; what it means; and the part that each graph is in, -1: none."""
     y = target = has_label = split = None
     known = None if reading.known is None else reading.known["target"]

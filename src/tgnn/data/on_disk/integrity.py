@@ -10,8 +10,8 @@ import polars as pl
 from torch import Tensor
 
 from tgnn.data.dataset_info import statistics
-from tgnn.data.on_disk import contents, layout
-from tgnn.data.on_disk.graph import DiskGraph
+from tgnn.data.on_disk import array_checks, layout
+from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.validation.report import Finding, Places, Report
 from tgnn.data.validation.value_checks import check_labels, constant_features, large_features, repeated
 from tgnn.utils.progress import bar
@@ -28,7 +28,7 @@ def check_disk(folder: Path | str) -> Report:
 
     Example:
         >>> from tgnn.data import load
-        >>> from tgnn.data.on_disk.convert import write_disk
+        >>> from tgnn.data.on_disk.from_memory import write_disk
         >>> folder = getfixture("tmp_path") / "karate"
         >>> write_disk(load("karate"), folder)
         >>> check_disk(folder).ok
@@ -47,14 +47,14 @@ def check_disk(folder: Path | str) -> Report:
 
 
 def _check_files(graph: DiskGraph, report: Report) -> None:
-    told = layout.read_data_facts(graph.folder)
+    told = layout.read_manifest(graph.folder)
     size = sum(file["bytes"] for file in told["files"].values())
     with bar(f"{graph.folder.name}: adding up {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
         for name, file in told["files"].items():
             if layout.sha256_of(graph.folder / name, tick) != file["sha256"]:
                 text = "it is not what was written (its SHA-256 is another): copy it again, or write the graph anew"
                 report.add(Finding("error", "damaged-file", text, name))
-    if told["hash"] != layout.hash_of(told["files"]):
+    if told["hash"] != layout.content_hash(told["files"]):
         report.add(Finding("error", "damaged-file", "its hash is not that of its files: write it anew", layout.FILE))
 
 
@@ -63,10 +63,10 @@ def _check_edges(graph: DiskGraph, report: Report) -> None:
     loops = doubles = 0
     linked = np.zeros(graph.num_nodes, dtype=bool)
     ptr = graph.in_edges.ptr.numpy()
-    if len(falls := contents.falling(ptr)):
+    if len(falls := array_checks.falling(ptr)):
         report.add(nodes.finding("error", "falling-pointer", "rowptr falls behind it, and must never fall", falls))
         return
-    if wrong := contents.wrong_pointers(ptr, 0, graph.num_edges):
+    if wrong := array_checks.wrong_pointers(ptr, 0, graph.num_edges):
         report.add(Finding("error", "wrong-pointer", f"it {wrong}", layout.ROWPTR))
         return
     with bar(f"{graph.folder.name}: looking through {graph.num_edges:,} edges", graph.num_edges) as tick:
@@ -127,13 +127,13 @@ def _check_rows(graph: DiskGraph, report: Report) -> None:
 
 def _check_targets(graph: DiskGraph, report: Report) -> None:
     if graph.y is not None:
-        wrong = contents.wrong_labels(graph.y.numpy(), graph.info.target, graph.info.outputs)
+        wrong = array_checks.wrong_labels(graph.y.numpy(), graph.info.target, graph.info.outputs)
         if wrong:
             report.add(Finding("error", "wrong-labels", f"it {wrong}", layout.Y))
             return
         report.add(*check_labels(graph.y, Places(unit="node")))
-    part = layout.open_array(graph.folder, layout.PART, layout.read_data_facts(graph.folder))
-    if part is not None and (wrong := contents.wrong_parts(part)):
+    part = layout.open_array(graph.folder, layout.PART, layout.read_manifest(graph.folder))
+    if part is not None and (wrong := array_checks.wrong_parts(part)):
         report.add(Finding("error", "wrong-part", f"it {wrong}", layout.PART))
 
 

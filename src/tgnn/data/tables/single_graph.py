@@ -12,12 +12,12 @@ from torch_geometric.data import Data
 from tgnn.data.readers.word_ids import keep_ids
 from tgnn.data.split_protocols import labelled
 from tgnn.data.splits import PARTS
+from tgnn.data.tables.edge_endpoints import number_nodes
 from tgnn.data.tables.edges import make_edges
-from tgnn.data.tables.ends import number_nodes
-from tgnn.data.tables.file import find
+from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
 from tgnn.data.tables.labels import read_labels, target_statistics
-from tgnn.data.tables.reading import Part, Reading
-from tgnn.data.tables.split import read_split
+from tgnn.data.tables.split_column import read_split
+from tgnn.data.tables.table_file import find
 from tgnn.data.validation.checks import isolated
 from tgnn.data.validation.report import Places, Report
 from tgnn.data.validation.value_checks import check_labels
@@ -51,7 +51,7 @@ def read_table(
         >>> data.node_id.tolist(), data.encoding["target"]["classes"]
         (['ann', 'bob', 'carol'], ['blue', 'red'])
     """
-    reading = Reading(folder, "table", encoding, schema)
+    reading = FolderReader(folder, "table", encoding, schema)
     if find(reading.folder, "graphs") is not None:
         raise ValueError(f"{folder} has a table of graphs: read it with read_graph_tables")
     nodes = reading.open("nodes", "nodes", labels=True) if find(reading.folder, "nodes") is not None else None
@@ -79,7 +79,7 @@ def read_table(
     return data, report
 
 
-def _read_target(data: Data, nodes: Part, reading: Reading) -> dict[str, Any] | None:
+def _read_target(data: Data, nodes: TableWithRoles, reading: FolderReader) -> dict[str, Any] | None:
     """Puts ``y`` and the masks of the split into the data."""
     target = has_label = None
     known = None if reading.known is None else reading.known["target"]
@@ -94,7 +94,7 @@ def _read_target(data: Data, nodes: Part, reading: Reading) -> dict[str, Any] | 
     return target
 
 
-def _statistics(data: Data, edges: Part) -> dict[str, Any]:
+def _statistics(data: Data, edges: TableWithRoles) -> dict[str, Any]:
     found = {"nodes": data.num_nodes, "rows of edges": edges.frame.height, "edges": data.num_edges}
     if data.x is not None:
         found |= {"features": data.x.size(1), "sparse": data.encoding["sparse"]}

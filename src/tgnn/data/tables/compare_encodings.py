@@ -19,7 +19,7 @@ def first_difference(known: Mapping[str, Any], found: Mapping[str, Any], scales:
         known: ``data.encoding`` of what was learned from.
         found: That of other data.
         scales: Whether columns that were standardized with another mean or deviation are a difference; they can be
-            brought :func:`to that scale <tgnn.data.tables.standard.to_scale>`.
+            brought :func:`to that scale <tgnn.data.tables.standardize.to_scale>`.
 
     Example:
         >>> age, size = ({"column": name, "kind": "numeric", "width": 1} for name in ("age", "size"))

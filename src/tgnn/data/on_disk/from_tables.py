@@ -1,7 +1,7 @@
 """Tables larger than memory to a graph on disk: read block by block, never whole.
 
 In memory are the ids, the labels and the parts of all nodes. The result is that of
-:func:`~tgnn.data.tables.graph.read_table`, which reads tables into memory.
+:func:`~tgnn.data.tables.single_graph.read_table`, which reads tables into memory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tgnn.data.split_protocols import labelled
 from tgnn.data.splits import parts_of
 from tgnn.data.tables.blocks import read_blocks, rows_of
 from tgnn.data.tables.columns import Roles
-from tgnn.data.tables.ends import check_header, tell_missing, tell_repeated
+from tgnn.data.tables.edge_endpoints import check_header, tell_missing, tell_repeated
 from tgnn.data.tables.features import Features
-from tgnn.data.tables.file import Source, Table, find
+from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
-from tgnn.data.tables.reading import Part, Reading
-from tgnn.data.tables.split import read_split
+from tgnn.data.tables.split_column import read_split
+from tgnn.data.tables.table_file import Table, TableFile, find
 from tgnn.data.validation.report import Finding, Places, Report
 from tgnn.data.validation.value_checks import check_labels
 from tgnn.utils.progress import bar
@@ -65,7 +65,7 @@ def stream_tables(
         [1, 0, 2, 1]
     """
     out = Path(out)
-    reading = Reading(folder, "table", None, None)
+    reading = FolderReader(folder, "table", None, None)
     report = reading.report
     if reading.schema.duplicates == "keep":
         raise ValueError(f"{folder}: duplicates: keep needs all edges at once; write a .npz, which is made in memory")
@@ -74,7 +74,7 @@ def stream_tables(
         nodes = None
         if find(reading.folder, "nodes") is not None:
             source, roles = reading.locate("nodes", "nodes", True, Path(scratch))
-            nodes = Part(source, roles, _keys(source, roles, report, block))
+            nodes = TableWithRoles(source, roles, _keys(source, roles, report, block))
         known = _Nodes.without_table(edges, report, block) if nodes is None else _Nodes.of(nodes, reading)
         if nodes is not None:
             check_header(edges, known.ids, report)
@@ -123,14 +123,14 @@ class _Nodes:
     target: dict[str, Any] | None = None
 
     @classmethod
-    def without_table(cls, edges: Part, report: Report, block: int | None) -> _Nodes:
+    def without_table(cls, edges: TableWithRoles, report: Report, block: int | None) -> _Nodes:
         ids = collect_ids(edges, report, block)
         check_header(edges, ids, report)
         report.raise_for_errors()
         return cls(ids)
 
     @classmethod
-    def of(cls, nodes: Part, reading: Reading) -> _Nodes:
+    def of(cls, nodes: TableWithRoles, reading: FolderReader) -> _Nodes:
         report, roles = reading.report, nodes.roles
         nodes.table.check_single(roles.of, report)
         report.raise_for_errors()
@@ -150,7 +150,7 @@ class _Nodes:
         return known
 
 
-def _keys(source: Source, roles: Roles, report: Report, block: int | None) -> Table:
+def _keys(source: TableFile, roles: Roles, report: Report, block: int | None) -> Table:
     """Ids, labels and parts of all nodes."""
     columns = [*roles.of.values(), *roles.labels]
     with bar(f"{source.name}: ids and labels", rows_of(source)) as tick:
@@ -161,7 +161,7 @@ def _keys(source: Source, roles: Roles, report: Report, block: int | None) -> Ta
     return Table(source.name, frame, blocks[0].places)
 
 
-def _edges(reading: Reading, scratch: Path, leave_out: bool) -> Part:
+def _edges(reading: FolderReader, scratch: Path, leave_out: bool) -> TableWithRoles:
     """The table of edges, of which nothing has been read."""
     source, roles = reading.locate("edges", "edges", scratch=scratch)
     kept = {role: roles.of[role] for role in ("source", "target")}
@@ -173,11 +173,15 @@ def _edges(reading: Reading, scratch: Path, leave_out: bool) -> Part:
             "give --leave-out (leave_out=True) to go without, or write a .npz, which keeps them"
         )
     empty = pl.DataFrame(schema=dict.fromkeys(kept.values(), pl.String))
-    return Part(source, replace(roles, of=kept, features={}), Table(source.name, empty, Places(source.name)))
+    return TableWithRoles(source, replace(roles, of=kept, features={}), Table(source.name, empty, Places(source.name)))
 
 
 def _encoding(
-    reading: Reading, features: list[dict[str, Any]], known: _Nodes, edges: Part, nodes: Part | None
+    reading: FolderReader,
+    features: list[dict[str, Any]],
+    known: _Nodes,
+    edges: TableWithRoles,
+    nodes: TableWithRoles | None,
 ) -> dict[str, Any]:
     parts = {"edges": edges} | ({} if nodes is None else {"nodes": nodes})
     target: Mapping[str, Any] | None = known.target

@@ -11,7 +11,7 @@ import polars as pl
 from tgnn.data.readers.word_ids import WordIds
 
 
-class MappedWords(WordIds):
+class MappedStringIds(WordIds):
     """One word for each node; those that are asked for are read from a file.
 
     Args:
@@ -19,7 +19,7 @@ class MappedWords(WordIds):
         ends: Where each ends, int64 ``[N]``.
 
     Example:
-        >>> words = MappedWords(*to_arrays(pl.Series(["ann", "", "Zoë"])))
+        >>> words = MappedStringIds(*to_arrays(pl.Series(["ann", "", "Zoë"])))
         >>> len(words), words[2], words[np.array([2, 0])].tolist(), list(words)
         (3, 'Zoë', ['Zoë', 'ann'], ['ann', '', 'Zoë'])
     """

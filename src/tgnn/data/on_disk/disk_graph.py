@@ -12,8 +12,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.feature_scaling import WAYS, scale_columns, scale_rows
-from tgnn.data.on_disk import contents, layout
-from tgnn.data.on_disk.words import MappedWords
+from tgnn.data.on_disk import array_checks, layout
+from tgnn.data.on_disk.string_ids import MappedStringIds
 from tgnn.data.readers.word_ids import WordIds
 from tgnn.data.splits import Split
 from tgnn.ops.graph import Grouping
@@ -68,7 +68,7 @@ class DiskGraph:
         from tgnn.data.dataset_info import DatasetInfo  # which knows this class
 
         self.folder = Path(folder)
-        self._facts = layout.read_data_facts(self.folder)
+        self._facts = layout.read_manifest(self.folder)
         facts = self._facts
         self.num_nodes: int = facts["nodes"]
         self.num_edges: int = facts["edges"]
@@ -78,7 +78,7 @@ class DiskGraph:
             self.info = DatasetInfo(**facts["info"], source=f"files in {folder}")
         except TypeError as error:
             raise self._wrong(layout.FILE, f"does not tell a graph ({error})") from error
-        self._refuse(layout.FILE, contents.wrong_info(facts["info"]))
+        self._refuse(layout.FILE, array_checks.wrong_info(facts["info"]))
         rowptr, col = self._array(layout.ROWPTR), self._array(layout.COL)
         assert rowptr is not None
         assert col is not None
@@ -97,11 +97,11 @@ class DiskGraph:
 
     def _check(self, rowptr: np.ndarray) -> None:
         """Pointers, targets and parts are read once: elsewhere, wrong ones would be errors that nobody understands."""
-        self._refuse(layout.ROWPTR, contents.wrong_pointers(rowptr, 0, self.num_edges))
+        self._refuse(layout.ROWPTR, array_checks.wrong_pointers(rowptr, 0, self.num_edges))
         if self.y is not None:
-            self._refuse(layout.Y, contents.wrong_labels(self.y.numpy(), self.info.target, self.info.outputs))
+            self._refuse(layout.Y, array_checks.wrong_labels(self.y.numpy(), self.info.target, self.info.outputs))
         if (part := self._array(layout.PART)) is not None:
-            self._refuse(layout.PART, contents.wrong_parts(part))
+            self._refuse(layout.PART, array_checks.wrong_parts(part))
 
     def _refuse(self, name: str, wrong: str) -> None:
         if wrong:
@@ -164,8 +164,8 @@ class DiskGraph:
         ids, ends = self._array(layout.IDS), self._array(layout.ENDS)
         if ids is None or ends is None:
             return None if ids is None else as_tensor(ids)
-        self._refuse(layout.ENDS, contents.wrong_pointers(ends, None, len(ids)))
-        return MappedWords(ids, ends)
+        self._refuse(layout.ENDS, array_checks.wrong_pointers(ends, None, len(ids)))
+        return MappedStringIds(ids, ends)
 
     def stored_split(self) -> Split | None:
         """The split that comes with it, if there is one."""

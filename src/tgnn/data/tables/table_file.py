@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 import polars as pl
 
-from tgnn.data.tables.scan import Layout, scan, wrong_quotes
+from tgnn.data.tables.scan import TextLayout, scan, wrong_quotes
 from tgnn.data.validation.report import Places, Report
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
@@ -50,7 +50,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Source:
+class TableFile:
     """A file whose header is known, and that is not read yet.
 
     Args:
@@ -63,7 +63,7 @@ class Source:
     path: Path
     columns: list[str]
     content: Path | bytes | None = None
-    layout: Layout | None = None
+    layout: TextLayout | None = None
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class Source:
             report.add(places.finding("warning", "no-rows", "there are no rows below the header"))
         return Table(self.name, frame, places)
 
-    def _read_text(self, text: Collection[str], layout: Layout, report: Report) -> pl.DataFrame:
+    def _read_text(self, text: Collection[str], layout: TextLayout, report: Report) -> pl.DataFrame:
         try:
             sample = self._parse([], layout, rows=SAMPLE)
             numbers = [name for name in self.columns if name not in text and all_numbers(sample[name])]
@@ -100,12 +100,12 @@ class Source:
             self._fail_for_quotes(layout, report)
         return without_empty(frame, strip=layout.spaces)
 
-    def _fail_for_quotes(self, layout: Layout, report: Report) -> NoReturn:
+    def _fail_for_quotes(self, layout: TextLayout, report: Report) -> NoReturn:
         raw = self.content if isinstance(self.content, bytes) else self.path.read_bytes()
         here = Places(self.name, "line", lambda lines: lines + 1)
         report.fail(wrong_quotes(np.frombuffer(raw, dtype=np.uint8), layout.separator, here))
 
-    def _parse(self, numbers: Collection[str], layout: Layout, rows: int | None = None) -> pl.DataFrame:
+    def _parse(self, numbers: Collection[str], layout: TextLayout, rows: int | None = None) -> pl.DataFrame:
         assert self.content is not None
         return pl.read_csv(
             self.content,
@@ -130,7 +130,7 @@ def find(folder: Path, stem: str) -> Path | None:
     return there[0] if there else None
 
 
-def open_source(path: Path, report: Report) -> Source:
+def open_source(path: Path, report: Report) -> TableFile:
     """Reads the header, and looks through all of a text file.
 
     Args:
@@ -144,7 +144,7 @@ def open_source(path: Path, report: Report) -> Source:
                 columns = list(pl.read_parquet_schema(file))
         except pl.exceptions.PolarsError:
             report.fail(here.finding("error", "unreadable", "this is not a Parquet file"))
-        return Source(path, columns)
+        return TableFile(path, columns)
     if not path.stat().st_size:
         report.fail(here.finding("error", "empty-file", "the file is empty; its first line must name the columns"))
     if path.name.endswith(".gz"):
@@ -153,9 +153,9 @@ def open_source(path: Path, report: Report) -> Source:
         except (OSError, EOFError, zlib.error) as error:
             report.fail(here.finding("error", "unreadable", f"it cannot be unpacked: {error}"))
         layout = scan(np.frombuffer(packed, dtype=np.uint8), path.name, report)
-        return Source(path, layout.columns, packed, layout)
+        return TableFile(path, layout.columns, packed, layout)
     layout = scan(np.asarray(np.memmap(path, dtype=np.uint8, mode="r")), path.name, report)
-    return Source(path, layout.columns, path, layout)
+    return TableFile(path, layout.columns, path, layout)
 
 
 def unpack(path: Path, folder: Path, report: Report) -> Path:

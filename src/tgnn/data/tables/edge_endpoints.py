@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tgnn.data.tables.folder_reader import TableWithRoles
 from tgnn.data.tables.ids import alike, positions
-from tgnn.data.tables.reading import Part
 from tgnn.data.tables.schema import Schema
 from tgnn.data.validation.report import Report, named
 
 
-def number_nodes(nodes: Part | None, edges: Part, schema: Schema, report: Report) -> tuple[pl.Series, np.ndarray]:
+def number_nodes(
+    nodes: TableWithRoles | None, edges: TableWithRoles, schema: Schema, report: Report
+) -> tuple[pl.Series, np.ndarray]:
     """Ids of the nodes of one graph, and the numbers of the source and the target of each edge, -1: of no node.
 
     Args:
@@ -39,7 +41,12 @@ def number_nodes(nodes: Part | None, edges: Part, schema: Schema, report: Report
 
 
 def number_nodes_of_graphs(
-    graph_ids: pl.Series, owner: np.ndarray, nodes: Part, edges: Part, schema: Schema, report: Report
+    graph_ids: pl.Series,
+    owner: np.ndarray,
+    nodes: TableWithRoles,
+    edges: TableWithRoles,
+    schema: Schema,
+    report: Report,
 ) -> np.ndarray:
     """The rows of ``nodes`` that are source and target of each edge, -1: of no node.
 
@@ -73,7 +80,7 @@ def number_nodes_of_graphs(
     return ends
 
 
-def find_graphs(part: Part, graph_ids: pl.Series, report: Report) -> np.ndarray:
+def find_graphs(part: TableWithRoles, graph_ids: pl.Series, report: Report) -> np.ndarray:
     """The number of the graph that each row is in."""
     asked, there = alike(part.column("graph"), graph_ids)
     graph = positions(asked, there)
@@ -84,7 +91,7 @@ def find_graphs(part: Part, graph_ids: pl.Series, report: Report) -> np.ndarray:
     return graph
 
 
-def tell_missing(part: Part, columns: list[pl.Series], text: str, report: Report) -> None:
+def tell_missing(part: TableWithRoles, columns: list[pl.Series], text: str, report: Report) -> None:
     """An error where an id is empty, or NaN, as pandas writes an empty number."""
     columns = [column.fill_nan(None) if column.dtype.is_float() else column for column in columns]
     missing = np.any([column.is_null().to_numpy() for column in columns], axis=0)
@@ -92,7 +99,7 @@ def tell_missing(part: Part, columns: list[pl.Series], text: str, report: Report
         report.add(part.places.finding("error", "missing-id", text, missing))
 
 
-def tell_repeated(part: Part, ids: pl.Series, text: str, report: Report) -> None:
+def tell_repeated(part: TableWithRoles, ids: pl.Series, text: str, report: Report) -> None:
     """An error where an id is there twice."""
     again = (~ids.is_first_distinct() & ids.is_not_null()).to_numpy()
     if again.any():
@@ -101,7 +108,7 @@ def tell_repeated(part: Part, ids: pl.Series, text: str, report: Report) -> None
 
 
 def tell_dangling(
-    edges: Part,
+    edges: TableWithRoles,
     sides: list[pl.Series],
     ends: np.ndarray,
     ids: pl.Series,
@@ -125,7 +132,7 @@ def tell_dangling(
         report.add(edges.places.finding("error", "dangling-id", f"{text}; {way_out}", rows))
 
 
-def check_header(part: Part, ids: pl.Series, report: Report) -> None:
+def check_header(part: TableWithRoles, ids: pl.Series, report: Report) -> None:
     """A first line that is taken for names, but is an id elsewhere, is a row of a file without a header."""
     words = [name for name in part.roles.guessed if bool((ids.cast(pl.String) == name).any())]
     if words:

@@ -6,7 +6,7 @@ import polars as pl
 from torch import Tensor
 
 from tgnn.data.splits import Split, from_column
-from tgnn.data.tables.file import Table
+from tgnn.data.tables.table_file import Table
 from tgnn.data.validation.report import Report, named
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from tgnn.data.tables.columns import Roles, find_roles
 from tgnn.data.tables.features import Features, apply, encode
-from tgnn.data.tables.file import SUFFIXES, Source, Table, find, open_source, unpack
 from tgnn.data.tables.schema import FILE, make_schema, read_schema
-from tgnn.data.tables.standard import tell_standard
+from tgnn.data.tables.standardize import tell_standard
+from tgnn.data.tables.table_file import SUFFIXES, Table, TableFile, find, open_source, unpack
 from tgnn.data.validation.report import Places, Report, named
 from tgnn.data.validation.value_checks import check_features, check_weights
 
@@ -26,10 +26,10 @@ VERSION = 1
 
 
 @dataclass
-class Part:
+class TableWithRoles:
     """One table and what its columns are."""
 
-    source: Source
+    source: TableFile
     roles: Roles
     table: Table
 
@@ -50,7 +50,7 @@ class Part:
         return [self.roles.of[role] for role in ("weight",) if role in self.roles.of] + kept
 
 
-class Reading:
+class FolderReader:
     """A folder that is being read.
 
     Args:
@@ -96,7 +96,9 @@ class Reading:
                 self.report.add(Places(FILE).finding("error", "schema", text))
         self.report.raise_for_errors()
 
-    def locate(self, stem: str, part: str, labels: bool = False, scratch: Path | None = None) -> tuple[Source, Roles]:
+    def locate(
+        self, stem: str, part: str, labels: bool = False, scratch: Path | None = None
+    ) -> tuple[TableFile, Roles]:
         """Finds one of the tables and what its columns are; an error if it is not there.
 
         Args:
@@ -125,7 +127,7 @@ class Reading:
         self.report.raise_for_errors()
         return source, roles
 
-    def open(self, stem: str, part: str, labels: bool = False) -> Part:
+    def open(self, stem: str, part: str, labels: bool = False) -> TableWithRoles:
         """Reads one of the tables; an error if it is not there.
 
         Args:
@@ -139,9 +141,9 @@ class Reading:
         table = source.read(roles.text() | words, self.report)
         table.check_single(roles.of, self.report)
         self.report.raise_for_errors()
-        return Part(source, roles, table)
+        return TableWithRoles(source, roles, table)
 
-    def features(self, part: Part, stem: str) -> Features:
+    def features(self, part: TableWithRoles, stem: str) -> Features:
         """The features of a table; as known, if they are."""
         if self.known is not None:
             way_out = "or train again with schema.yaml: fill: mean, as nothing was said then of what to take"
@@ -152,7 +154,7 @@ class Reading:
         self.report.add(*tell_standard(features.sizes(), part.places.file, self.schema.standardize))
         return features
 
-    def edge_details(self, part: Part, rows: np.ndarray) -> tuple[dict[str, Tensor], Features]:
+    def edge_details(self, part: TableWithRoles, rows: np.ndarray) -> tuple[dict[str, Tensor], Features]:
         """``edge_weight`` and ``edge_attr`` of the edges that come from these rows."""
         found: dict[str, Tensor] = {}
         if "weight" in part.roles.of:
@@ -171,7 +173,7 @@ class Reading:
             found["edge_attr"] = matrix[torch.from_numpy(rows)]
         return found, features
 
-    def check(self, matrix: Tensor | None, features: Features, part: Part, what: str = "feature") -> None:
+    def check(self, matrix: Tensor | None, features: Features, part: TableWithRoles, what: str = "feature") -> None:
         """Puts what is odd in a matrix into the report; in new data a constant column is not."""
         if matrix is None:
             self.report.add(part.places.finding("warning", "no-features", "the nodes have no features"))
@@ -179,7 +181,7 @@ class Reading:
         found = check_features(matrix, part.places, features.names(), what)
         self.report.add(*(finding for finding in found if self.known is None or finding.level == "error"))
 
-    def _weights(self, part: Part) -> np.ndarray:
+    def _weights(self, part: TableWithRoles) -> np.ndarray:
         values = part.column("weight")
         numbers = values.cast(pl.Float32, strict=False)
         wrong = numbers.is_null() & values.is_not_null()
@@ -199,7 +201,11 @@ class Reading:
         return weight / np.float32(self.largest)
 
     def encoding(
-        self, nodes: Features | None, edges: Features, target: Mapping[str, Any] | None, parts: Mapping[str, Part]
+        self,
+        nodes: Features | None,
+        edges: Features,
+        target: Mapping[str, Any] | None,
+        parts: Mapping[str, TableWithRoles],
     ) -> dict[str, Any]:
         """How it was done, in plain values: to be given to the next reading.
 
