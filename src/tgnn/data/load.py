@@ -11,7 +11,7 @@ from tgnn.data import dataset_info as telling
 from tgnn.data.catalog import CATALOG
 from tgnn.data.catalog.entry import Entry, LoadedData
 from tgnn.data.dataset_info import DatasetInfo
-from tgnn.data.download.locate import Found, obtain
+from tgnn.data.download.locate import LocatedData, obtain
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.detect import read_path
 from tgnn.data.split_protocols import choose_split, labelled, protocols
@@ -79,7 +79,7 @@ def _from_catalog(entry: Entry, root: str | os.PathLike[str] | None, offline: bo
     if entry.embedded is not None:
         return _described(entry, entry.embedded(), "installed with the package", "", exact=True)
 
-    def read(found: Found) -> LoadedData:
+    def read(found: LocatedData) -> LoadedData:
         data, differs = found.form.read(found.folder), found.differs
         if isinstance(data, GraphDataset) and data.origin and not differs:
             differs = data.origin

@@ -1,6 +1,6 @@
-"""What is wrong in a graph on disk although its files are of the right size: what is cheap to tell when it is opened.
+"""Checks of the arrays of a graph on disk that are cheap enough to run whenever it is opened.
 
-Each function gives the rest of a sentence that begins with the name of the file; empty: nothing is wrong.
+Each function returns the rest of a sentence that starts with the file name, or an empty string if the array is valid.
 """
 
 from __future__ import annotations
@@ -13,51 +13,51 @@ import numpy as np
 _AT_ONCE = 2**20
 
 
-def wrong_info(about: Mapping[str, Any]) -> str:
-    """Of what ``graph.json`` says of the target.
+def wrong_info(info: Mapping[str, Any]) -> str:
+    """Check the description of the data set in ``graph.json``.
 
     Args:
-        about: The fields of :class:`~tgnn.data.dataset_info.DatasetInfo`.
+        info: The fields of :class:`~tgnn.data.dataset_info.DatasetInfo`.
     """
-    from tgnn.data.dataset_info import METRIC_OF  # which knows graphs on disk
+    from tgnn.data.dataset_info import METRIC_OF  # dataset_info imports this package
 
-    for name, known in (("level", ["node"]), ("target", list(METRIC_OF)), ("metric", list(METRIC_OF.values()))):
-        if about.get(name) not in known:
-            return f"has {about.get(name)!r} as {name}, which is none of {', '.join(known)}"
-    outputs = about.get("outputs")
+    for name, allowed in (("level", ["node"]), ("target", list(METRIC_OF)), ("metric", list(METRIC_OF.values()))):
+        if info.get(name) not in allowed:
+            return f"has {name} {info.get(name)!r}, but must have one of {', '.join(allowed)}"
+    outputs = info.get("outputs")
     if not isinstance(outputs, int) or isinstance(outputs, bool) or outputs < 0:
-        return f"has {outputs!r} as outputs, which is no number of them"
+        return f"has outputs {outputs!r}, but must have an integer of at least 0"
     for name in ("name", "differs", "stored_split"):
-        if not isinstance(about.get(name, ""), str):
-            return f"has {about[name]!r} as {name}, which is no text"
+        if not isinstance(info.get(name, ""), str):
+            return f"has {name} {info[name]!r}, but must have a string"
     return ""
 
 
 def wrong_pointers(pointers: np.ndarray, first: int | None, last: int) -> str:
-    """Of numbers that must begin and end somewhere, and never fall.
+    """Check that an array of offsets has the right first and last value and never decreases.
 
     Args:
-        pointers: Some, int64.
-        first: The first; ``None``: any from 0 on.
-        last: The last.
+        pointers: The offsets, int64.
+        first: The expected first value. ``None``: any value of at least 0.
+        last: The expected last value.
 
     Example:
         >>> wrong_pointers(np.array([0, 3, 2, 4]), 0, 4)
-        'falls behind its row 1 (from 3 to 2), and must never fall'
+        'decreases after row 1 (from 3 to 2), but must never decrease'
     """
     if not len(pointers):
-        return "" if last == 0 else f"is empty, and should end with {last:,}"
+        return "" if last == 0 else f"is empty, but must end with {last:,}"
     begin, end = int(pointers[0]), int(pointers[-1])
     if end != last or (begin != first if first is not None else begin < 0):
-        return f"runs from {begin:,} to {end:,}, and should run from {first or 0} to {last:,}"
-    if len(rows := falling(pointers)):
+        return f"ranges from {begin:,} to {end:,}, but must range from {first or 0} to {last:,}"
+    if len(rows := decreasing(pointers)):
         row = int(rows[0])
-        return f"falls behind its row {row:,} (from {pointers[row]:,} to {pointers[row + 1]:,}), and must never fall"
+        return f"decreases after row {row:,} (from {pointers[row]:,} to {pointers[row + 1]:,}), but must never decrease"
     return ""
 
 
-def falling(pointers: np.ndarray) -> np.ndarray:
-    """Rows after which a smaller number comes. They are read block by block."""
+def decreasing(pointers: np.ndarray) -> np.ndarray:
+    """Return the rows that are followed by a smaller number. The array is read in blocks."""
     found = [np.empty(0, dtype=np.int64)]
     for begin in range(0, len(pointers), _AT_ONCE):
         some = pointers[begin : begin + _AT_ONCE + 1]
@@ -66,31 +66,33 @@ def falling(pointers: np.ndarray) -> np.ndarray:
 
 
 def wrong_labels(y: np.ndarray, target: str, outputs: int) -> str:
-    """Of targets that are not those that ``graph.json`` tells of.
+    """Check that labels agree with the description of the data set.
 
     Args:
-        y: All of them.
+        y: All labels.
         target: ``"classes"``, ``"labels"`` or ``"number"``.
-        outputs: How many classes, labels or numbers there are.
+        outputs: Number of classes, labels or regression targets.
 
     Example:
         >>> wrong_labels(np.array([0, 4, -1]), "classes", 2)
-        'has the class 4, but there are 2 (0 to 1)'
+        'has the class 4, but there are 2 classes (0 to 1)'
     """
     if target == "classes":
         if y.ndim != 1 or y.dtype.kind != "i":
-            return f"has {y.dtype} {list(y.shape)}, which are no classes"
-        most = int(y.max()) if len(y) else -1
-        return "" if most < outputs else f"has the class {most:,}, but there are {outputs:,} (0 to {outputs - 1:,})"
+            return f"has {y.dtype} {list(y.shape)}, but classes must be integers [nodes]"
+        largest = int(y.max()) if len(y) else -1
+        if largest < outputs:
+            return ""
+        return f"has the class {largest:,}, but there are {outputs:,} classes (0 to {outputs - 1:,})"
     columns = 1 if y.ndim == 1 else y.shape[1]
-    return "" if columns == outputs else f"has {columns:,} for each node, but {outputs:,} are to be predicted"
+    return "" if columns == outputs else f"has {columns:,} targets per node, but there must be {outputs:,}"
 
 
-def wrong_parts(part: np.ndarray) -> str:
-    """Of the parts of a split.
+def wrong_split(part: np.ndarray) -> str:
+    """Check the stored split.
 
     Args:
-        part: Of each node.
+        part: Set of each node: 0 none, 1 training, 2 validation, 3 test.
     """
-    most = int(part.max()) if len(part) else 0
-    return "" if most <= 3 else f"has a node in part {most}, and there are only 0 to 3"
+    largest = int(part.max()) if len(part) else 0
+    return "" if largest <= 3 else f"has the value {largest}, but the split must be 0, 1, 2 or 3"

@@ -1,4 +1,4 @@
-"""Ids that are words, in two mapped arrays."""
+"""String ids of nodes, stored as two memory-mapped arrays."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tgnn.data.readers.word_ids import WordIds
 
 
 class MappedStringIds(WordIds):
-    """One word for each node; those that are asked for are read from a file.
+    """One string per node, read from disk when it is accessed.
 
     Args:
-        letters: All words one after the other, as bytes of UTF-8, uint8 ``[B]``.
-        ends: Where each ends, int64 ``[N]``.
+        letters: All strings concatenated, as UTF-8 bytes, uint8 ``[B]``.
+        ends: The end of each string in ``letters``, int64 ``[N]``.
 
     Example:
-        >>> words = MappedStringIds(*to_arrays(pl.Series(["ann", "", "Zoë"])))
-        >>> len(words), words[2], words[np.array([2, 0])].tolist(), list(words)
+        >>> ids = MappedStringIds(*to_byte_arrays(pl.Series(["ann", "", "Zoë"])))
+        >>> len(ids), ids[2], ids[np.array([2, 0])].tolist(), list(ids)
         (3, 'Zoë', ['Zoë', 'ann'], ['ann', '', 'Zoë'])
     """
 
@@ -34,34 +34,34 @@ class MappedStringIds(WordIds):
         for begin in range(0, len(self), 2**16):
             yield from self[begin : begin + 2**16]
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            places: Any = range(*place.indices(len(self)))
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            indices: Any = range(*index.indices(len(self)))
         else:
-            places = np.asarray(place)
-            if places.size and places.dtype.kind not in "iub":
-                raise IndexError(f"a place among {len(self):,} words must be a whole number, got {place!r}")
-            if places.ndim == 0:
-                return self._word(range(len(self))[int(places)])
-            if places.dtype == bool:
-                places = np.flatnonzero(places)
-        return WordIds(np.array([self._word(range(len(self))[int(one)]) for one in places], dtype=object))
+            indices = np.asarray(index)
+            if indices.size and indices.dtype.kind not in "iub":
+                raise IndexError(f"An index into {len(self):,} ids must be an integer, got {index!r}.")
+            if indices.ndim == 0:
+                return self._string(range(len(self))[int(indices)])
+            if indices.dtype == bool:
+                indices = np.flatnonzero(indices)
+        return WordIds(np.array([self._string(range(len(self))[int(one)]) for one in indices], dtype=object))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """For numpy."""
+        """Convert to a numpy array of Python strings."""
         return np.array(self.tolist(), dtype=dtype or object)
 
     def tolist(self) -> list[str]:
-        """All of them."""
+        """Return all ids as a list."""
         return list(self)
 
-    def _word(self, place: int) -> str:
-        begin = int(self._ends[place - 1]) if place else 0
-        return self._letters[begin : int(self._ends[place])].tobytes().decode()
+    def _string(self, index: int) -> str:
+        begin = int(self._ends[index - 1]) if index else 0
+        return self._letters[begin : int(self._ends[index])].tobytes().decode()
 
 
-def to_arrays(words: pl.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Words as ``letters`` and ``ends``."""
-    ends = words.str.len_bytes().cast(pl.Int64).cum_sum().to_numpy()
-    text = words.str.join("", ignore_nulls=False)
+def to_byte_arrays(strings: pl.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Convert strings to the arrays ``letters`` and ``ends`` of :class:`MappedStringIds`."""
+    ends = strings.str.len_bytes().cast(pl.Int64).cum_sum().to_numpy()
+    text = strings.str.join("", ignore_nulls=False)
     return np.frombuffer((text[0] or "").encode(), dtype=np.uint8), ends

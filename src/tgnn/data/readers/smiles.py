@@ -22,7 +22,7 @@ from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
 from tgnn.data.tables.schema import make_schema
 from tgnn.data.tables.split_column import read_split
-from tgnn.data.tables.table_file import Table, open_source
+from tgnn.data.tables.table_file import TableData, open_table_file
 from tgnn.data.validation.report import Report, named
 from tgnn.data.validation.value_checks import check_labels
 from tgnn.utils.progress import bar
@@ -64,14 +64,14 @@ def read_smiles_csv(
     """
     path = Path(path)
     report = Report(str(path), "smiles")
-    source = open_source(path, report)
+    source = open_table_file(path, report)
     table = source.read(source.columns, report)
     if encoding is None:
         columns = find_columns(table, report, smiles, targets or (), ids, split)
     else:
         columns = _known_columns(table, encoding)
     single = {"molecule": columns.smiles, "id": columns.ids, "split": columns.split}
-    table.check_single({role: column for role, column in single.items() if column is not None}, report)
+    table.check_scalar_columns({role: column for role, column in single.items() if column is not None}, report)
     report.raise_for_errors()
 
     text = table.frame[columns.smiles].cast(pl.String).fill_null("").to_list()
@@ -100,7 +100,7 @@ def read_smiles_csv(
     return NamedGraphs(packed, graph_id, made if encoding is None else dict(encoding), kept), report
 
 
-def _check_ids(table: Table, ids: pl.Series, report: Report) -> None:
+def _check_ids(table: TableData, ids: pl.Series, report: Report) -> None:
     missing = ids.is_null().to_numpy()
     if missing.any():
         report.add(table.places.finding("error", "missing-id", "a molecule without an id", missing))
@@ -110,7 +110,7 @@ def _check_ids(table: Table, ids: pl.Series, report: Report) -> None:
         report.add(table.places.finding("warning", "duplicate-id", text, again))
 
 
-def _known_columns(table: Table, encoding: Mapping[str, Any]) -> Columns:
+def _known_columns(table: TableData, encoding: Mapping[str, Any]) -> Columns:
     if encoding.get("version") != VERSION or encoding.get("kind") != "smiles":
         raise ValueError(f"the encoding is one for {encoding.get('kind')}, and not of a file of SMILES")
     columns = Columns(**encoding["columns"])
@@ -125,7 +125,7 @@ def _known_columns(table: Table, encoding: Mapping[str, Any]) -> Columns:
     )
 
 
-def _tell_unreadable(table: Table, column: str, readable: np.ndarray, skip: bool, report: Report) -> None:
+def _tell_unreadable(table: TableData, column: str, readable: np.ndarray, skip: bool, report: Report) -> None:
     if readable.all():
         return
     text = "RDKit cannot read the molecule " + repr(table.frame[column].filter(pl.Series(~readable))[0])
@@ -136,7 +136,7 @@ def _tell_unreadable(table: Table, column: str, readable: np.ndarray, skip: bool
         report.add(table.places.finding("error", "unreadable-molecule", text, ~readable))
 
 
-def _tell_doubles(table: Table, column: str, report: Report) -> None:
+def _tell_doubles(table: TableData, column: str, report: Report) -> None:
     values = table.frame[column]
     again = (~values.is_first_distinct() & values.is_not_null()).to_numpy()
     if again.any():
@@ -145,7 +145,7 @@ def _tell_doubles(table: Table, column: str, report: Report) -> None:
 
 
 def _labels(
-    table: Table, columns: Columns, task: str | None, encoding: Mapping[str, Any] | None, report: Report
+    table: TableData, columns: Columns, task: str | None, encoding: Mapping[str, Any] | None, report: Report
 ) -> tuple[Tensor | None, dict[str, Any] | None]:
     if not columns.targets:
         return None, None

@@ -11,7 +11,7 @@ import polars as pl
 from tgnn.data.build.molecules import featurize
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.schema import suggestion
-from tgnn.data.tables.table_file import Table
+from tgnn.data.tables.table_file import TableData
 from tgnn.data.validation.report import Report, named
 
 _SMILES = ("smiles", "canonical_smiles", "smi")
@@ -36,7 +36,7 @@ class Columns:
 
 
 def find_columns(
-    table: Table, report: Report, smiles: str | None, targets: Sequence[str], ids: str | None, split: str | None
+    table: TableData, report: Report, smiles: str | None, targets: Sequence[str], ids: str | None, split: str | None
 ) -> Columns:
     """What is given, and what can be told for the rest; no molecules at all are an error.
 
@@ -76,7 +76,7 @@ def _called(columns: list[str], names: tuple[str, ...]) -> str | None:
     return next((column for name in names for column in columns if column.lower() == name), None)
 
 
-def _readable(table: Table, columns: list[str]) -> str | None:
+def _readable(table: TableData, columns: list[str]) -> str | None:
     """The column whose first words all are molecules; of several, that with the longest: CI and N are words as well."""
     lengths: dict[str, int] = {}
     for column in columns:
@@ -86,7 +86,7 @@ def _readable(table: Table, columns: list[str]) -> str | None:
     return max(lengths, key=lengths.__getitem__, default=None)
 
 
-def _targets(table: Table, columns: list[str]) -> list[str]:
+def _targets(table: TableData, columns: list[str]) -> list[str]:
     """One that is called so; else all with numbers, but for whole numbers that are all different: those are ids."""
     called = _called(columns, _TARGET)
     if called is not None:

@@ -1,4 +1,4 @@
-"""Which nodes the edges of a table are between."""
+"""Lookup of the nodes that each row of an edge table connects."""
 
 from __future__ import annotations
 
@@ -6,108 +6,113 @@ import numpy as np
 import polars as pl
 
 from tgnn.data.tables.folder_reader import TableWithRoles
-from tgnn.data.tables.ids import alike, positions
+from tgnn.data.tables.ids import positions, to_common_type
 from tgnn.data.tables.schema import Schema
 from tgnn.data.validation.report import Report, named
 
+NO_NODE_ID = "the node id is missing"
+NO_ENDPOINT = "the source or the target is missing"
 
-def number_nodes(
+
+def resolve_endpoints(
     nodes: TableWithRoles | None, edges: TableWithRoles, schema: Schema, report: Report
 ) -> tuple[pl.Series, np.ndarray]:
-    """Ids of the nodes of one graph, and the numbers of the source and the target of each edge, -1: of no node.
+    """Return the node ids of one graph and the source and target index of each edge row (-1 if unknown).
 
     Args:
-        nodes: Their table; ``None``: they are all that the edges name, in order.
-        edges: Their table.
-        schema: What to do with an edge to nowhere.
-        report: Takes what is odd.
+        nodes: The node table. ``None``: the nodes are all ids in the edge table, sorted.
+        edges: The edge table.
+        schema: What to do with an edge to an unknown node.
+        report: Collects errors and warnings.
     """
     sides = [edges.column("source"), edges.column("target")]
-    tell_missing(edges, sides, "an edge without a source or a target", report)
+    check_missing_ids(edges, sides, NO_ENDPOINT, report)
     if nodes is None:
-        sides = alike(*sides)
-        ids = _together(sides).drop_nulls().unique().sort()
+        sides = to_common_type(*sides)
+        ids = _concat(sides).drop_nulls().unique().sort()
         check_header(edges, ids, report)
         return ids, np.stack([positions(side, ids) for side in sides])
-    ids, *sides = alike(nodes.column("id"), *sides)
-    tell_missing(nodes, [ids], "a node without an id", report)
-    tell_repeated(nodes, ids, "an id that was there before", report)
-    check_header(nodes, _together(sides), report)
+    ids, *sides = to_common_type(nodes.column("id"), *sides)
+    check_missing_ids(nodes, [ids], NO_NODE_ID, report)
+    check_duplicate_ids(nodes, ids, "duplicate node id", report)
+    check_header(nodes, _concat(sides), report)
     check_header(edges, ids, report)
     report.raise_for_errors()
     ends = np.stack([positions(side, ids) for side in sides])
-    tell_dangling(edges, sides, ends, ids, nodes.table.name, schema, report)
+    check_dangling_edges(edges, sides, ends, ids, nodes.table.name, schema, report)
     return ids, ends
 
 
-def number_nodes_of_graphs(
+def resolve_endpoints_of_graphs(
     graph_ids: pl.Series,
-    owner: np.ndarray,
+    graph_of_node: np.ndarray,
     nodes: TableWithRoles,
     edges: TableWithRoles,
     schema: Schema,
     report: Report,
 ) -> np.ndarray:
-    """The rows of ``nodes`` that are source and target of each edge, -1: of no node.
+    """Return the rows of the node table that are source and target of each edge (-1 if unknown).
 
     Args:
-        graph_ids: In their order.
-        owner: The graph of each node.
-        nodes: Their table; ids may be the same in different graphs if ``edges`` say in which graph they are.
-        edges: Their table.
-        schema: What to do with an edge to nowhere.
-        report: Takes what is odd.
+        graph_ids: Ids of all graphs.
+        graph_of_node: Index of the graph of each node.
+        nodes: The node table. Different graphs may use the same node ids if the edge table has a column ``graph``.
+        edges: The edge table.
+        schema: What to do with an edge to an unknown node.
+        report: Collects errors and warnings.
     """
-    ids, *sides = alike(nodes.column("id"), edges.column("source"), edges.column("target"))
-    tell_missing(nodes, [ids], "a node without an id", report)
-    tell_missing(edges, sides, "an edge without a source or a target", report)
+    ids, *sides = to_common_type(nodes.column("id"), edges.column("source"), edges.column("target"))
+    check_missing_ids(nodes, [ids], NO_NODE_ID, report)
+    check_missing_ids(edges, sides, NO_ENDPOINT, report)
     distinct = ids.drop_nulls().unique()
-    node_key = owner * len(distinct) + positions(ids, distinct)
-    if "graph" not in edges.roles.of:
-        tell_repeated(nodes, ids, f"{edges.table.name} has no column 'graph', but an id is in several graphs", report)
+    node_key = graph_of_node * len(distinct) + positions(ids, distinct)
+    if "graph" not in edges.roles.by_role:
+        text = f"duplicate node id, which needs a column 'graph' in {edges.table.name}"
+        check_duplicate_ids(nodes, ids, text, report)
         report.raise_for_errors()
         ends = np.stack([positions(side, ids) for side in sides])
-        across = (ends >= 0).all(0) & (owner[ends[0]] != owner[ends[1]])
+        across = (ends >= 0).all(0) & (graph_of_node[ends[0]] != graph_of_node[ends[1]])
         if across.any():
-            report.add(edges.places.finding("error", "edge-between-graphs", "its ends are in two graphs", across))
+            text = "the source and the target are in different graphs"
+            report.add(edges.places.finding("error", "edge-between-graphs", text, across))
     else:
-        tell_repeated(nodes, pl.Series(node_key), "an id that was there before in the same graph", report)
-        graph = find_graphs(edges, graph_ids, report)
+        check_duplicate_ids(nodes, pl.Series(node_key), "duplicate node id within a graph", report)
+        graph = graph_of_rows(edges, graph_ids, report)
         report.raise_for_errors()
         keys = [np.where((at := positions(side, distinct)) < 0, -1, graph * len(distinct) + at) for side in sides]
         ends = np.stack([positions(pl.Series(key), pl.Series(node_key)) for key in keys])
-    tell_dangling(edges, sides, ends, ids, f"{nodes.table.name} (of that graph)", schema, report)
+    check_dangling_edges(edges, sides, ends, ids, f"the same graph of {nodes.table.name}", schema, report)
     return ends
 
 
-def find_graphs(part: TableWithRoles, graph_ids: pl.Series, report: Report) -> np.ndarray:
-    """The number of the graph that each row is in."""
-    asked, there = alike(part.column("graph"), graph_ids)
-    graph = positions(asked, there)
+def graph_of_rows(part: TableWithRoles, graph_ids: pl.Series, report: Report) -> np.ndarray:
+    """Return the index of the graph of each row."""
+    row_ids, known_ids = to_common_type(part.column("graph"), graph_ids)
+    graph = positions(row_ids, known_ids)
     if (graph < 0).any():
-        words = named(asked.filter(pl.Series(graph < 0)).unique(maintain_order=True))
-        text = f"names graphs that are not in the table of graphs, {words}"
+        unknown = named(row_ids.filter(pl.Series(graph < 0)).unique(maintain_order=True))
+        text = f"unknown graph id {unknown}; add it to the graph table or remove the row"
         report.add(part.places.finding("error", "dangling-graph", text, graph < 0))
     return graph
 
 
-def tell_missing(part: TableWithRoles, columns: list[pl.Series], text: str, report: Report) -> None:
-    """An error where an id is empty, or NaN, as pandas writes an empty number."""
+def check_missing_ids(part: TableWithRoles, columns: list[pl.Series], text: str, report: Report) -> None:
+    """Report rows whose id is empty or NaN, as pandas writes a missing number."""
     columns = [column.fill_nan(None) if column.dtype.is_float() else column for column in columns]
     missing = np.any([column.is_null().to_numpy() for column in columns], axis=0)
     if missing.any():
         report.add(part.places.finding("error", "missing-id", text, missing))
 
 
-def tell_repeated(part: TableWithRoles, ids: pl.Series, text: str, report: Report) -> None:
-    """An error where an id is there twice."""
-    again = (~ids.is_first_distinct() & ids.is_not_null()).to_numpy()
-    if again.any():
-        words = part.column("id").filter(pl.Series(again)).unique(maintain_order=True)
-        report.add(part.places.finding("error", "duplicate-id", f"{text}: {named(words)}", again))
+def check_duplicate_ids(part: TableWithRoles, ids: pl.Series, text: str, report: Report) -> None:
+    """Report rows whose id occurs in an earlier row."""
+    duplicate = (~ids.is_first_distinct() & ids.is_not_null()).to_numpy()
+    if duplicate.any():
+        words = part.column("id").filter(pl.Series(duplicate)).unique(maintain_order=True)
+        report.add(part.places.finding("error", "duplicate-id", f"{text}: {named(words)}", duplicate))
 
 
-def tell_dangling(
+def check_dangling_edges(
     edges: TableWithRoles,
     sides: list[pl.Series],
     ends: np.ndarray,
@@ -116,33 +121,34 @@ def tell_dangling(
     schema: Schema,
     report: Report,
 ) -> None:
-    """An error, or a warning if that is wanted, where an edge names a node that is not there."""
+    """Report edges whose source or target is unknown: an error, or a warning with ``dangling: drop``."""
     rows = np.flatnonzero((ends < 0).any(0))
     unknown = [side[rows].filter(pl.Series(end[rows] < 0)) for side, end in zip(sides, ends)]
-    words = _together(unknown).drop_nulls().unique(maintain_order=True)
-    if not len(words):  # an empty id has been told
+    words = _concat(unknown).drop_nulls().unique(maintain_order=True)
+    if not len(words):  # missing ids are reported elsewhere
         return
-    text = f"names nodes that are not in {where}: {named(words)}"
-    if not set(_without_zeros(words)).isdisjoint(_without_zeros(ids)):
-        text += " (they would be but for zeros in front: something has taken one of the tables for numbers)"
+    text = f"unknown node{'s' * (len(words) > 1)} {named(words)}, not in {where}"
+    nowhere = words.filter(~words.cast(pl.String).is_in(ids.cast(pl.String).to_list()))  # not in another graph either
+    if not set(_without_leading_zeros(nowhere)).isdisjoint(_without_leading_zeros(ids)):
+        text += " (ids differ only in leading zeros; the program that wrote a table may have converted ids to numbers)"
     if schema.dangling == "drop":
-        report.add(edges.places.finding("warning", "dangling-id", f"{text}; dropped", rows))
+        report.add(edges.places.finding("warning", "dangling-id", f"{text}; edge dropped", rows))
     else:
-        way_out = "add them, or leave such edges out (schema.yaml: dangling: drop)"
-        report.add(edges.places.finding("error", "dangling-id", f"{text}; {way_out}", rows))
+        solution = "add the node, or drop such edges with dangling: drop in schema.yaml"
+        report.add(edges.places.finding("error", "dangling-id", f"{text}; {solution}", rows))
 
 
 def check_header(part: TableWithRoles, ids: pl.Series, report: Report) -> None:
-    """A first line that is taken for names, but is an id elsewhere, is a row of a file without a header."""
+    """Report a file without a header: a column name that is also a node id is probably a row."""
     words = [name for name in part.roles.guessed if bool((ids.cast(pl.String) == name).any())]
     if words:
-        text = f"the first line must name the columns, but {named(words)} is an id: put a line with names before it"
+        text = f"the header is missing: {named(words)} in the first line is a node id; add a line of column names"
         report.add(part.places.finding("error", "no-header", text))
 
 
-def _without_zeros(ids: pl.Series) -> list[str]:
+def _without_leading_zeros(ids: pl.Series) -> list[str]:
     return ids.cast(pl.String).str.strip_chars_start("0").to_list()
 
 
-def _together(columns: list[pl.Series]) -> pl.Series:
+def _concat(columns: list[pl.Series]) -> pl.Series:
     return pl.concat([column.rename("id") for column in columns])

@@ -1,4 +1,4 @@
-"""One table in one file: CSV, TSV (also gzipped) or Parquet."""
+"""Reader of one table file: CSV, TSV (also gzipped) or Parquet."""
 
 from __future__ import annotations
 
@@ -18,46 +18,47 @@ from tgnn.data.validation.report import Places, Report
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 SAMPLE = 1000
+"""Number of rows from which numeric columns are detected."""
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows that were read.
+class TableData:
+    """Rows of a table in memory.
 
     Args:
-        name: Of the file.
-        frame: Text as ``String``, numbers as numbers; what is empty is null.
-        places: What its rows are called in a report.
+        name: Name of the file.
+        frame: Text is ``String``, numbers are numbers, empty cells are null.
+        places: Names of the rows in the report, such as line numbers.
     """
 
     name: str
     frame: pl.DataFrame
     places: Places
 
-    def check_single(self, columns: Mapping[str, str], report: Report) -> None:
-        """An error where an id, say, is a list: in a Parquet file it may be.
+    def check_scalar_columns(self, columns: Mapping[str, str], report: Report) -> None:
+        """Report id, split and weight columns that contain lists, which Parquet files may have.
 
         Args:
-            columns: By what they are for.
-            report: Takes what is odd.
+            columns: Column names by role.
+            report: Collects errors.
         """
         for role, column in columns.items():
-            kind = self.frame.schema[column]
-            no_weight = role == "weight" and kind.is_temporal()
-            if kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Duration) or no_weight:
-                text = f"{column!r} holds {kind}, but the {role} must be one word or one number"
+            dtype = self.frame.schema[column]
+            is_time_weight = role == "weight" and dtype.is_temporal()
+            if dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Duration) or is_time_weight:
+                text = f"column {column!r} has the type {dtype}, but the {role} must be a string or a number"
                 report.add(self.places.finding("error", "unknown-kind", text))
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file whose header is known, and that is not read yet.
+    """A table file whose header has been read, but not its rows.
 
     Args:
-        path: Of the file.
-        columns: In its order.
-        content: What a text file holds, or its path; ``None``: it is Parquet.
-        layout: Of a text file.
+        path: Path of the file.
+        columns: Column names.
+        content: Unpacked bytes or path of a text file; ``None`` for Parquet.
+        layout: Rows and lines of a text file; ``None`` for Parquet.
     """
 
     path: Path
@@ -67,22 +68,23 @@ class TableFile:
 
     @property
     def name(self) -> str:
+        """Name of the file."""
         return self.path.name
 
-    def read(self, text: Collection[str], report: Report) -> Table:
-        """Reads the rows.
+    def read(self, text: Collection[str], report: Report) -> TableData:
+        """Read all rows.
 
         Args:
-            text: Columns that stay as they are written; in others, what looks like numbers is read as float32.
-            report: Takes what is odd.
+            text: Columns to read as strings. Other columns become float64 if their cells are numbers.
+            report: Collects errors and warnings.
         """
         if self.layout is None:
             frame, places = _read_parquet(self.path, report), Places(self.name, "row", lambda rows: rows + 1)
         else:
             frame, places = self._read_text(text, self.layout, report), self.layout.places(self.name)
         if not frame.height:
-            report.add(places.finding("warning", "no-rows", "there are no rows below the header"))
-        return Table(self.name, frame, places)
+            report.add(places.finding("warning", "no-rows", "the table has no rows"))
+        return TableData(self.name, frame, places)
 
     def _read_text(self, text: Collection[str], layout: TextLayout, report: Report) -> pl.DataFrame:
         try:
@@ -90,15 +92,15 @@ class TableFile:
             numbers = [name for name in self.columns if name not in text and all_numbers(sample[name])]
             try:
                 frame = self._parse(numbers, layout)
-            except pl.exceptions.ComputeError:  # further down there is a word: who takes the column will name it
+            except pl.exceptions.ComputeError:  # a later row has a string; the encoder reports it
                 frame = self._parse([], layout)
-        except pl.exceptions.PolarsError:  # rows and fields have been counted: what is left are quotation marks
+        except pl.exceptions.PolarsError:  # the scan counted rows and fields, so only quotation marks can be wrong
             self._fail_for_quotes(layout, report)
         if frame.height == layout.rows - 1 and len(layout.blank):
             frame = frame.filter(pl.Series(layout.kept()))
         if frame.height != layout.rows - 1 - len(layout.blank):
             self._fail_for_quotes(layout, report)
-        return without_empty(frame, strip=layout.spaces)
+        return empty_to_null(frame, strip=layout.spaces)
 
     def _fail_for_quotes(self, layout: TextLayout, report: Report) -> NoReturn:
         raw = self.content if isinstance(self.content, bytes) else self.path.read_bytes()
@@ -118,60 +120,62 @@ class TableFile:
 
 
 def find(folder: Path, stem: str) -> Path | None:
-    """The file of that name, whatever its suffix; two of them are an error.
+    """Return the table file of that name with any supported suffix. Two such files are an error.
 
     Args:
-        folder: Where it should be.
-        stem: Such as ``"nodes"``.
+        folder: Folder of the tables.
+        stem: Name without suffix, such as ``"nodes"``.
     """
     there = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
     if len(there) > 1:
-        raise ValueError(f"{folder} has both {there[0].name} and {there[1].name}: keep one of them")
+        raise ValueError(f"{folder} has both {there[0].name} and {there[1].name}. Remove one of them.")
     return there[0] if there else None
 
 
-def open_source(path: Path, report: Report) -> TableFile:
-    """Reads the header, and looks through all of a text file.
+def open_table_file(path: Path, report: Report) -> TableFile:
+    """Read the header of a table file and scan a text file for errors.
 
     Args:
-        path: Of the file.
-        report: Takes what is odd; an unreadable file is raised.
+        path: Path of the file.
+        report: Collects warnings and notes. An unreadable file raises an error.
     """
     here = Places(path.name)
     if path.name.endswith(".parquet"):
         try:
-            with path.open("rb") as file:  # a path would be one with wildcards
+            with path.open("rb") as file:  # polars would expand wildcards in a path
                 columns = list(pl.read_parquet_schema(file))
         except pl.exceptions.PolarsError:
-            report.fail(here.finding("error", "unreadable", "this is not a Parquet file"))
+            report.fail(here.finding("error", "unreadable", "the file is not a Parquet file"))
         return TableFile(path, columns)
     if not path.stat().st_size:
-        report.fail(here.finding("error", "empty-file", "the file is empty; its first line must name the columns"))
+        report.fail(
+            here.finding("error", "empty-file", "the file is empty; the first line must contain the column names")
+        )
     if path.name.endswith(".gz"):
         try:
             packed = gzip.decompress(path.read_bytes())
         except (OSError, EOFError, zlib.error) as error:
-            report.fail(here.finding("error", "unreadable", f"it cannot be unpacked: {error}"))
+            report.fail(here.finding("error", "unreadable", f"the file cannot be decompressed: {error}"))
         layout = scan(np.frombuffer(packed, dtype=np.uint8), path.name, report)
         return TableFile(path, layout.columns, packed, layout)
     layout = scan(np.asarray(np.memmap(path, dtype=np.uint8, mode="r")), path.name, report)
     return TableFile(path, layout.columns, path, layout)
 
 
-def unpack(path: Path, folder: Path, report: Report) -> Path:
-    """Unpacks a table into a folder, piece by piece, and says where it is.
+def decompress(path: Path, folder: Path, report: Report) -> Path:
+    """Decompress a gzipped table into a folder and return its path.
 
     Args:
-        path: Of the packed file.
-        folder: To put it into.
-        report: Takes why it cannot be done.
+        path: Path of the compressed file.
+        folder: Folder for the decompressed file.
+        report: Collects errors.
     """
     target = folder / path.name.removesuffix(".gz")
     try:
         with gzip.open(path) as packed, target.open("wb") as file:
             shutil.copyfileobj(packed, file, 1 << 22)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        report.fail(Places(path.name).finding("error", "unreadable", f"it cannot be unpacked: {error}"))
+        report.fail(Places(path.name).finding("error", "unreadable", f"the file cannot be decompressed: {error}"))
     return target
 
 
@@ -180,15 +184,15 @@ def _read_parquet(path: Path, report: Report) -> pl.DataFrame:
         frame = pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:
         report.fail(Places(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
-    return without_empty(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
+    return empty_to_null(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
 
 
-def without_empty(frame: pl.DataFrame, strip: bool) -> pl.DataFrame:
-    """Words that are empty are null."""
+def empty_to_null(frame: pl.DataFrame, strip: bool) -> pl.DataFrame:
+    """Replace empty strings by null."""
     words = pl.col(pl.String).str.strip_chars() if strip else pl.col(pl.String)
     return frame.with_columns(pl.when(words != "").then(words).name.keep())
 
 
 def all_numbers(values: pl.Series) -> bool:
-    """Whether everything that is there is a number; a column with nothing in it is one of numbers, all missing."""
+    """Whether all cells that are not empty are numbers. An empty column is numeric."""
     return values.cast(pl.Float64, strict=False).null_count() == values.null_count()
