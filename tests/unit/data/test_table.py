@@ -274,9 +274,9 @@ def test_self_loops_and_duplicate_edges_are_dropped_and_reported(tmp_path):
     assert finding(report, "self-loop").startswith("edges.csv, line 3: self-loop dropped")
     assert finding(report, "duplicate-edge") == "edges.csv, lines 4, 5: duplicate edge dropped"
     assert finding(report, "duplicate-edge-differs").startswith(
-        "edges.csv, line 5: rows of one edge that differ in years"
+        "edges.csv, line 5: duplicate edges differ in years"
     )
-    assert "none added" in finding(report, "undirected")
+    assert "no reverse edges are added" in finding(report, "undirected")
 
 
 @pytest.mark.parametrize(

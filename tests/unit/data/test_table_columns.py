@@ -449,23 +449,23 @@ def test_new_nodes_are_encoded_as_those_that_were_learned_from(tmp_path):
         "column 'town' has unknown categories, not in the training data: 'Paris'; encoded as zeros",
     ]
     assert finding(report, "unknown-token").startswith(
-        "nodes.csv, line 2: 'text' has tokens that were not there before, 'd'"
+        "nodes.csv, line 2: column 'text' has unknown tokens, not in the training data: 'd'"
     )
-    assert finding(report, "schema-unused").startswith("schema.yaml: not read")
+    assert finding(report, "schema-unused").startswith("schema.yaml: the file is ignored")
 
     labelled = "age,text,town,size,label\n1,a,Rome,1,blue\n2,b,Oslo,6,green\n"
     data, report = read_table(
         write(new, nodes_csv=labelled, edges_csv="source,target,weight,kind\n1,2,1,x\n"), encoding
     )
     assert data.y.tolist() == [0, -1]
-    assert "'label' has classes that were not there before, 'green'" in finding(report, "unknown-class")
+    assert "column 'label' has unknown classes, not in the training data: 'green'" in finding(report, "unknown-class")
 
     write(new, nodes_csv="age,text\n1,a\n2,b\n", edges_csv="source,target,weight,kind\n1,2,1,x\n")
     report = errors(new, encoding=encoding)
-    assert finding(report, "missing-column").startswith("nodes.csv: the columns 'size', 'town' are missing")
+    assert finding(report, "missing-column").startswith("nodes.csv: columns 'size', 'town' of the training data are missing")
     (new / "nodes.csv").write_text("age,text,town\n1,a,Rome\n2,b,Oslo\n")
     report = errors(new, encoding=encoding)
-    assert finding(report, "missing-column").startswith("nodes.csv: the column 'size' is missing, and")
+    assert finding(report, "missing-column").startswith("nodes.csv: column 'size' of the training data is missing")
     write(new, nodes_csv="age,text,town,size\n1,a,x,\n2,b,x,1\n", edges_csv="source,target,kind\n1,2,x\n")
     assert "there is no column 'weight' for edges.weight" in finding(errors(new, encoding=encoding), "columns")
     edges = "source,target,kind,weight,label,split\n1,2,x,1,5,train\n"
