@@ -111,7 +111,7 @@ def cost_model(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "| nodes | edges | rank | seeds/s | epoch, training | waiting for data | exact inference | peak memory |",
+        "| nodes | edges | rank | training nodes/s | training epoch | waiting for data | exact inference | memory |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
@@ -134,10 +134,10 @@ def predictions(model: dict[str, np.ndarray], rank: int = 32) -> list[str]:
     large = {"nodes": nodes, "edges": 1e9, "rank": rank, "sampled": seeds * (1 + 10 + 100)}
     infer, learn = (float(model[what] @ costs(what, large)) for what in ("inference", "training"))
     lines = [
-        f"A billion edges, {nodes / 1e6:.0f} million nodes, rank {rank}: {disk / 1e9:.0f} GB on disk, "
-        f"{scratch / 1e9:.0f} GB beside it while all nodes are asked about.",
+        f"Prediction of this model for one billion edges and {nodes / 1e6:.0f} million nodes at rank {rank}: "
+        f"the graph needs {disk / 1e9:.0f} GB on disk, and inference needs {scratch / 1e9:.0f} GB of temporary files.",
         "",
-        "| machines of 2 cores | epoch, training | exact inference |",
+        "| machines with 2 cores | training epoch | exact inference |",
         "| --- | --- | --- |",
     ]
     lines += [f"| {count} | {learn / count / 60:.1f} min | {infer / 60:.1f} min |" for count in (1, 8, 64)]
@@ -150,15 +150,17 @@ def in_words(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> list[s
     (edge, edge_rank), (node, node_rank) = model["inference"], model["training"]
     least, most = (row["sampled"] / row["seeds"] for row in (rows[0], rows[-1]))
     return [
-        f"The cost model: exact inference takes {1e9 * edge:.0f} ns an edge, and {1e9 * edge_rank:.1f} ns an edge and "
-        "rank for every tenfold of nodes beyond the smallest graph, whose rows lie in the processor's cache. Training "
-        f"takes {1e6 * node:.2f} µs a sampled node and {1e9 * node_rank:.0f} ns a sampled node and rank; a seed "
-        f"samples {least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where fewer seeds of a batch "
-        f"share neighbours. It is off by {100 * off['inference']:.0f} % (inference) and {100 * off['training']:.0f} % "
-        "(training) at most.",
+        "A cost model fitted to these measurements:",
         "",
-        f"Bytes on disk: 4 an edge, {17 + 4 * FEATURES} a node with {FEATURES} features; beside it, while all nodes "
-        f"are asked about, 4 * (rank + {64 + 64 + CLASSES}) a node.",
+        f"- Exact inference takes {1e9 * edge:.0f} ns per edge, plus {1e9 * edge_rank:.1f} ns * rank per edge for "
+        "every factor of 10 in nodes above the smallest graph, whose features fit into the processor's cache.",
+        f"- A training epoch takes {1e6 * node:.2f} µs plus {1e9 * node_rank:.0f} ns * rank per sampled node. A "
+        f"training node samples {least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where the "
+        "neighborhoods of a batch overlap less.",
+        f"- The largest relative error of the model is {100 * off['inference']:.0f} % for inference and "
+        f"{100 * off['training']:.0f} % for training.",
+        f"- A graph on disk needs 4 bytes per edge and {17 + 4 * FEATURES} bytes per node with {FEATURES} features. "
+        f"Inference needs temporary files of 4 * (rank + {64 + 64 + CLASSES}) bytes per node.",
     ]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.measure import forget_peak, peak, resident
-from tgnn.data.tables.graph import read_table
+from tgnn.data.tables.single_graph import read_table
 
 
 def write(folder: Path, kind: str, nodes: int, edges: int) -> None:

@@ -10,9 +10,9 @@ from tgnn.data.catalog import CATALOG
 from tgnn.data.catalog.entry import LoadedData
 from tgnn.data.graph_dataset import GraphDataset, write_packed
 from tgnn.data.load import find_path, load
-from tgnn.data.on_disk.convert import write_disk
-from tgnn.data.on_disk.graph import DiskGraph
-from tgnn.data.on_disk.tables import stream_tables
+from tgnn.data.on_disk.disk_graph import DiskGraph
+from tgnn.data.on_disk.from_memory import write_disk
+from tgnn.data.on_disk.from_tables import stream_tables
 from tgnn.data.readers.detect import detect_format
 from tgnn.data.readers.graph_npz import write_graph
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.on_disk.graph import DiskGraph
+from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.readers.graph_npz import TENSORS
 
 

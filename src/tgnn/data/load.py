@@ -10,7 +10,7 @@ from pathlib import Path
 from tgnn.data.catalog import CATALOG
 from tgnn.data.catalog.entry import CatalogEntry, LoadedData
 from tgnn.data.dataset_info import DatasetInfo, infer_dataset_info, statistics
-from tgnn.data.download.locate import Found, obtain
+from tgnn.data.download.locate import LocatedData, obtain
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.split_protocols import choose_split, labeled_mask, protocols
@@ -41,7 +41,7 @@ def load(
     """Load a data set of the catalog or your own data.
 
     A node task is returned as PyG's :class:`~torch_geometric.data.Data`, or as a
-    :class:`~tgnn.data.on_disk.graph.DiskGraph` if the graph stays on disk. A graph task is returned as a
+    :class:`~tgnn.data.on_disk.disk_graph.DiskGraph` if the graph stays on disk. A graph task is returned as a
     :class:`~tgnn.data.GraphDataset`. ``data.info`` holds the task, the metric and the source
     (:class:`~tgnn.data.DatasetInfo`). ``data.split`` holds the training, validation and test sets
     (:class:`~tgnn.data.Split`); unlabeled data has none. The function never prompts.
@@ -108,11 +108,11 @@ def _load_from_catalog(entry: CatalogEntry, root: str | os.PathLike[str] | None,
     if entry.embedded is not None:
         return _with_info(entry, entry.embedded(), "installed with the package", "", exact=True)
 
-    def read(found: Found) -> LoadedData:
-        data, differs = found.form.read(found.folder), found.differs
+    def read(found: LocatedData) -> LoadedData:
+        data, differs = found.layout.read(found.folder), found.differs
         if isinstance(data, GraphDataset) and data.origin and not differs:
             differs = data.origin
-        return _with_info(entry, data, found.source, differs, exact=found.form.exact or not differs)
+        return _with_info(entry, data, found.source, differs, exact=found.layout.exact or not differs)
 
     folder = root if root is not None else os.environ.get("TGNN_DATA") or None
     data = obtain(entry, None if folder is None else Path(folder).expanduser(), offline, read).data

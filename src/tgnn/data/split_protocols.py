@@ -28,7 +28,7 @@ from torch_geometric.data import Data
 
 from tgnn.data import splits
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.on_disk.graph import DiskGraph
+from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.splits import Split
 
 LoadedData: TypeAlias = Data | GraphDataset | DiskGraph

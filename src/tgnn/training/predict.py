@@ -22,8 +22,8 @@ from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import find_path, load
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.readers.detect import detect_format, read_path
-from tgnn.data.tables.compare import first_difference
-from tgnn.data.tables.standard import to_scale
+from tgnn.data.tables.compare_encodings import first_difference
+from tgnn.data.tables.standardize import rescaling
 from tgnn.data.transforms import scale_columns
 from tgnn.models.data_shape import DataShape
 from tgnn.training.config import Config, ModelConfig
@@ -198,7 +198,7 @@ def _encode_alike(known: Mapping[str, Any] | None, data: LoadedData, name: str) 
     if isinstance(data, GraphDataset):
         return
     for part, matrix in (("nodes", "x"), ("edges", "edge_attr")):
-        scale = to_scale(known.get(part) or [], found.get(part) or [])
+        scale = rescaling(known.get(part) or [], found.get(part) or [])
         factor, shift = (torch.from_numpy(one).float() for one in scale)
         if bool((factor == 1).all()) and not bool(shift.any()):
             continue

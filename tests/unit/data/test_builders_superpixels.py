@@ -77,7 +77,7 @@ def test_wrong_images_are_named(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="other is not an IDX file of bytes"):
         read_idx(tmp_path / "other")
     Image.fromarray(np.zeros((2, 1000, 3), np.uint8)).save(tmp_path / "odd.png")
-    with pytest.raises(ValueError, match="has 1000 pixels in a row, and they are not those of a square image"):
+    with pytest.raises(ValueError, match="has 1000 pixels per row, which is not a square number"):
         read_rows(tmp_path / "odd.png")
 
 

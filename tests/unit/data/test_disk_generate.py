@@ -83,7 +83,7 @@ def test_the_same_again_and_another_with_another_seed(tmp_path, graph, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("sizes", "message"), [((100, 10, 4, 47), "47 classes need 376 nodes"), ((100, 10, 1, 3), "features is 1")]
+    ("sizes", "message"), [((100, 10, 4, 47), "47 classes need at least 376 nodes"), ((100, 10, 1, 3), "features is 1")]
 )
 def test_sizes_that_make_no_sense(tmp_path, sizes, message):
     with pytest.raises(ValueError, match=message):

@@ -15,8 +15,8 @@ from torch_geometric.data import Data
 from tgnn.data import load
 from tgnn.data.dataset_info import content_hash, statistics
 from tgnn.data.load import task_level
-from tgnn.data.on_disk import DiskGraph, GraphWriter, contents
-from tgnn.data.on_disk.convert import write_disk
+from tgnn.data.on_disk import DiskGraph, GraphWriter, array_checks
+from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.readers.detect import detect_format
 from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.sampler import NeighborSampler
@@ -129,7 +129,7 @@ def test_rows_are_scaled_as_they_are_read(folder):
 
 
 def test_rows_of_what_does_not_fit_in_memory(folder, monkeypatch):
-    monkeypatch.setattr("tgnn.data.on_disk.graph._memory", lambda: 100)
+    monkeypatch.setattr("tgnn.data.on_disk.disk_graph._memory", lambda: 100)
     graph, x = DiskGraph(folder), random_graph().x
     assert graph.x.data_ptr() != graph._in_order.data_ptr()  # one map for rows here and there, one for rows in order
     assert torch.equal(graph.rows(torch.tensor([299, 3])), x[[299, 3]])
@@ -160,7 +160,7 @@ def test_what_it_cannot_keep_is_left_out_only_if_wanted(tmp_path):
     data = random_graph()
     data.edge_attr = torch.ones(4000, 2)
     data.edge_weight = torch.ones(4000)
-    with pytest.raises(ValueError, match="no features of edges and no weights of edges: give --leave-out"):
+    with pytest.raises(ValueError, match="cannot store edge features or edge weights. Drop them with --leave-out"):
         write_disk(data, tmp_path / "graph")
     assert not list(tmp_path.iterdir())
     write_disk(data, tmp_path / "graph", leave_out=True)
@@ -173,14 +173,16 @@ def test_what_it_cannot_keep_is_left_out_only_if_wanted(tmp_path):
 def test_a_cut_file_is_named(folder):
     path = folder / "col.npy"
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(ValueError, match=r"col.npy has 16,123 bytes and should have 16,128: copy the folder again"):
+    with pytest.raises(ValueError, match=r"col.npy has 16,123 bytes, but must have 16,128; copy the folder again"):
         load(folder)
 
 
 def test_another_version(folder):
     facts = json.loads((folder / "graph.json").read_text())
     (folder / "graph.json").write_text(json.dumps(facts | {"version": 2}))
-    with pytest.raises(ValueError, match="is of version 2, and this program reads version 1; write it anew"):
+    with pytest.raises(
+        ValueError, match="has version 2, but this version of tgnn reads version 1; write the graph again"
+    ):
         load(folder)
 
 
@@ -196,7 +198,9 @@ def test_not_such_a_folder(folder, text):
     with pytest.raises(ValueError, match="graph.json"):
         load(folder)
     (folder / "graph.json").unlink()
-    with pytest.raises(ValueError, match="is not a graph on disk: it has no graph.json; tgnn data convert"):
+    with pytest.raises(
+        ValueError, match="is not a graph on disk because it has no graph.json. Write one with tgnn data convert"
+    ):
         DiskGraph(folder)
     with pytest.raises(ValueError, match="is not supported"):
         load(folder)
@@ -206,7 +210,7 @@ def test_a_path_outside_of_the_folder_is_refused(folder):
     facts = json.loads((folder / "graph.json").read_text())
     facts["files"]["../secret.npy"] = {"bytes": 3, "sha256": ""}
     (folder / "graph.json").write_text(json.dumps(facts))
-    with pytest.raises(ValueError, match="secret.npy', which is none of"):
+    with pytest.raises(ValueError, match="lists the unknown file '.*secret.npy'"):
         load(folder)
 
 
@@ -221,10 +225,10 @@ def test_other_arrays_are_refused(folder, name):
     whole = np.load(folder / name)
     for wrong in (whole[:-1], whole.astype(np.complex64), whole.reshape(1, *whole.shape)):
         replace(wrong)
-        with pytest.raises(ValueError, match=f"{name} has .* and should have"):
+        with pytest.raises(ValueError, match=f"{name} has .*, but must have"):
             load(folder)
     (folder / name).write_bytes(b"x" * (folder / name).stat().st_size)
-    with pytest.raises(ValueError, match=f"{name} is not an array"):
+    with pytest.raises(ValueError, match=f"{name} is not a NumPy array"):
         load(folder)
 
 
@@ -239,7 +243,7 @@ def test_check_finds_every_byte_that_was_changed(folder):
         path.write_bytes(whole)
 
 
-def told(folder, **arrays):
+def write_manifest(folder, **arrays):
     """Writes arrays over those of a graph, as if they had been written so."""
     from tgnn.data.on_disk import layout
 
@@ -247,54 +251,54 @@ def told(folder, **arrays):
         np.save(folder / f"{name}.npy", array)
     facts = json.loads((folder / "graph.json").read_text())
     facts = {key: facts[key] for key in ("nodes", "edges", "features", "info", "encoding")}
-    layout.write_facts(folder, facts)
+    layout.write_manifest(folder, facts)
 
 
 def test_check_looks_at_edges_and_rows(folder):
     report = validate(folder)
     data = random_graph()
     pairs = set(zip(*data.edge_index.tolist()))
-    assert report.statistics["edges that are there twice"] == 4000 - len(pairs)
-    assert report.statistics["edges of a node to itself"] == int((data.edge_index[0] == data.edge_index[1]).sum())
+    assert report.statistics["duplicate edges"] == 4000 - len(pairs)
+    assert report.statistics["self-loops"] == int((data.edge_index[0] == data.edge_index[1]).sum())
     alone = [f for f in report.findings if f.code == "isolated-node"]
     assert alone[0].count == 300 - len({n for p in pairs if p[0] != p[1] for n in p})
     ptr, col, x = (np.load(folder / f"{name}.npy") for name in ("rowptr", "col", "x"))
     falling = ptr.copy()
     falling[5] = ptr[7] + 1
-    told(folder, rowptr=falling)
+    write_manifest(folder, rowptr=falling)
     assert [f.code for f in validate(folder).findings] == ["falling-pointer"]
-    told(folder, rowptr=ptr, col=np.where(np.arange(4000) == 77, 300, col).astype(np.int32))
+    write_manifest(folder, rowptr=ptr, col=np.where(np.arange(4000) == 77, 300, col).astype(np.int32))
     (finding,) = validate(folder).findings
     assert (finding.code, finding.locations) == ("dangling-id", (int(np.searchsorted(ptr, 77, side="right")) - 1,))
     x[4, 2] = np.nan
-    told(folder, col=col, x=x)
+    write_manifest(folder, col=col, x=x)
     assert ("infinite-feature", (4,)) in [(f.code, f.locations) for f in validate(folder).findings]
 
 
-def one_line(told):
-    text = str(told.value)
+def one_line(caught):
+    text = str(caught.value)
     assert "\n" not in text
-    assert "write it anew: tgnn data convert SOURCE FOLDER" in text
+    assert "write the graph again with tgnn data convert SOURCE FOLDER" in text
 
 
 @pytest.mark.parametrize(
-    ("rows", "value", "said"),
+    ("rows", "value", "message"),
     [
-        (slice(100, 200), 10**12, r"falls behind its row 199 \(from 1,000,000,000,000 to [\d,]+\)"),
-        (slice(100, 200), -7, r"falls behind its row 99 \(from [\d,]+ to -7\)"),
-        (slice(0, 1), 1, "runs from 1 to 4,000, and should run from 0 to 4,000"),
-        (slice(300, 301), 3999, "runs from 0 to 3,999, and should run from 0 to 4,000"),
+        (slice(100, 200), 10**12, r"decreases after row 199 \(from 1,000,000,000,000 to [\d,]+\)"),
+        (slice(100, 200), -7, r"decreases after row 99 \(from [\d,]+ to -7\)"),
+        (slice(0, 1), 1, "ranges from 1 to 4,000, but must range from 0 to 4,000"),
+        (slice(300, 301), 3999, "ranges from 0 to 3,999, but must range from 0 to 4,000"),
     ],
 )
-def test_pointers_that_are_wrong_are_told_when_it_is_opened(folder, rows, value, said):
+def test_invalid_pointers_are_reported_when_the_graph_is_opened(folder, rows, value, message):
     rowptr = np.load(folder / "rowptr.npy")
     rowptr[rows] = value
     np.save(folder / "rowptr.npy", rowptr)
-    with pytest.raises(ValueError, match=f"rowptr.npy {said}") as told_:
+    with pytest.raises(ValueError, match=f"rowptr.npy {message}") as caught:
         load(folder)
-    one_line(told_)
+    one_line(caught)
     assert [(f.code, f.file) for f in validate(folder).findings] == [("damaged-file", "rowptr.npy")]
-    told(folder)  # as if it had been written so: the sums agree
+    write_manifest(folder)  # as if it had been written so: the sums agree
     assert [f.code for f in validate(folder).findings if f.level == "error"] in (
         ["falling-pointer"],
         ["wrong-pointer"],
@@ -302,33 +306,33 @@ def test_pointers_that_are_wrong_are_told_when_it_is_opened(folder, rows, value,
 
 
 def test_pointers_are_looked_at_across_blocks(monkeypatch):
-    monkeypatch.setattr(contents, "_AT_ONCE", 3)
+    monkeypatch.setattr(array_checks, "_AT_ONCE", 3)
     for place in range(10):
         pointers = np.arange(11)
         pointers[place] = 20
-        assert contents.falling(pointers).tolist() == [place]
-    assert contents.falling(np.arange(11)).tolist() == []
+        assert array_checks.decreasing(pointers).tolist() == [place]
+    assert array_checks.decreasing(np.arange(11)).tolist() == []
 
 
 def test_targets_that_are_not_those_of_graph_json(folder):
     y = np.load(folder / "y.npy")
     y[7] = 9
     np.save(folder / "y.npy", y)
-    with pytest.raises(ValueError, match=r"y.npy has the class 9, but there are 4 \(0 to 3\)") as told_:
+    with pytest.raises(ValueError, match=r"y.npy has the class 9, but there are 4 classes \(0 to 3\)") as caught:
         load(folder)
-    one_line(told_)
+    one_line(caught)
     assert [(f.code, f.file) for f in validate(folder).findings] == [("damaged-file", "y.npy")]
-    told(folder)
+    write_manifest(folder)
     assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in validate(folder).findings]
 
 
 def test_parts_that_do_not_exist(folder):
     part = np.load(folder / "part.npy")
     part[7] = 9
-    told(folder, part=part)
-    with pytest.raises(ValueError, match=r"part.npy has a node in part 9, and there are only 0 to 3") as told_:
+    write_manifest(folder, part=part)
+    with pytest.raises(ValueError, match=r"part.npy has the value 9, but the split must be 0, 1, 2 or 3") as caught:
         load(folder)
-    one_line(told_)
+    one_line(caught)
     assert ("wrong-part", "part.npy") in [(f.code, f.file) for f in validate(folder).findings]
 
 
@@ -336,32 +340,32 @@ NOTHING = object()
 
 
 @pytest.mark.parametrize(
-    ("names", "value", "said"),
+    ("names", "value", "message"),
     [
-        (("files", "x.npy", "sha256"), NOTHING, "it does not tell the sha256 of x.npy"),
-        (("files", "x.npy", "sha256"), 5, "it does not tell the sha256 of x.npy"),
-        (("files", "x.npy", "bytes"), "8", "it does not tell the bytes of x.npy"),
-        (("files", "x.npy"), [], "it does not tell the bytes of x.npy"),
-        (("files",), [], r"its files is \[\]"),
-        (("format",), "other", "it is of another format"),
-        (("hash",), NOTHING, "it has no hash"),
-        (("hash",), 5, "its hash is 5"),
-        (("nodes",), "many", "its nodes is 'many'"),
-        (("nodes",), -1, "its nodes is -1"),
-        (("edges",), 1.5, "its edges is 1.5"),
-        (("encoding",), [1], r"its encoding is \[1\]"),
-        (("info",), [1], r"its info is \[1\]"),
+        (("files", "x.npy", "sha256"), NOTHING, "the sha256 of x.npy is missing or invalid"),
+        (("files", "x.npy", "sha256"), 5, "the sha256 of x.npy is missing or invalid"),
+        (("files", "x.npy", "bytes"), "8", "the bytes of x.npy is missing or invalid"),
+        (("files", "x.npy"), [], "the bytes of x.npy is missing or invalid"),
+        (("files",), [], r"files is \[\]"),
+        (("format",), "other", "does not describe a graph on disk"),
+        (("hash",), NOTHING, "hash is missing"),
+        (("hash",), 5, "hash is 5"),
+        (("nodes",), "many", "nodes is 'many'"),
+        (("nodes",), -1, "nodes is -1"),
+        (("edges",), 1.5, "edges is 1.5"),
+        (("encoding",), [1], r"encoding is \[1\]"),
+        (("info",), [1], r"info is \[1\]"),
         (("info", "new"), 1, "unexpected keyword argument 'new'"),
         (("info", "name"), NOTHING, "missing 1 required positional argument: 'name'"),
-        (("info", "name"), 3, "has 3 as name, which is no text"),
-        (("info", "target"), "zzz", "has 'zzz' as target, which is none of classes, labels, number"),
-        (("info", "metric"), ["mae"], r"has \['mae'\] as metric, which is none of"),
-        (("info", "level"), "graph", "has 'graph' as level, which is none of node"),
-        (("info", "outputs"), "x", "has 'x' as outputs, which is no number of them"),
-        (("info", "outputs"), 2, r"y.npy has the class 3, but there are 2 \(0 to 1\)"),
+        (("info", "name"), 3, "has name 3, but must have a string"),
+        (("info", "target"), "zzz", "has target 'zzz', but must have one of classes, labels, number"),
+        (("info", "metric"), ["mae"], r"has metric \['mae'\], but must have one of"),
+        (("info", "level"), "graph", "has level 'graph', but must have one of node"),
+        (("info", "outputs"), "x", "has outputs 'x', but must have an integer"),
+        (("info", "outputs"), 2, r"y.npy has the class 3, but there are 2 classes \(0 to 1\)"),
     ],
 )
-def test_a_graph_json_with_other_facts(folder, names, value, said):
+def test_an_invalid_manifest(folder, names, value, message):
     facts = json.loads((folder / "graph.json").read_text())
     inner = facts
     for name in names[:-1]:
@@ -371,13 +375,13 @@ def test_a_graph_json_with_other_facts(folder, names, value, said):
     else:
         inner[names[-1]] = value
     (folder / "graph.json").write_text(json.dumps(facts))
-    with pytest.raises(ValueError, match=said) as told_:
+    with pytest.raises(ValueError, match=message) as caught:
         load(folder)
-    one_line(told_)
+    one_line(caught)
     if value == 2:
         assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in validate(folder).findings]
         return
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         validate(folder)
 
 
@@ -387,10 +391,10 @@ def test_ends_of_words_that_are_wrong(tmp_path, ends):
     data.edge_index, data.node_id = torch.tensor([[0, 1], [1, 1]]), keep_ids(pl.Series(["ann", "bob", "eve"]))
     write_disk(data, tmp_path / "graph")
     assert validate(tmp_path / "graph").ok
-    told(tmp_path / "graph", node_id_end=np.array(ends))
-    with pytest.raises(ValueError, match=r"node_id_end.npy (falls behind|runs from)") as told_:
+    write_manifest(tmp_path / "graph", node_id_end=np.array(ends))
+    with pytest.raises(ValueError, match=r"node_id_end.npy (decreases after|ranges from)") as caught:
         _ = DiskGraph(tmp_path / "graph").node_id
-    one_line(told_)
+    one_line(caught)
     assert "wrong-ids" in [f.code for f in validate(tmp_path / "graph").findings]
 
 

@@ -15,9 +15,9 @@ from tests.unit.data.tables import write
 
 from tgnn.data.convert import convert
 from tgnn.data.on_disk import DiskGraph
-from tgnn.data.on_disk.tables import stream_tables
+from tgnn.data.on_disk.from_tables import stream_tables
 from tgnn.data.readers.detect import read_path
-from tgnn.data.tables.graph import read_table
+from tgnn.data.tables.single_graph import read_table
 from tgnn.data.validation.report import DataError
 
 NODES = "id,age,height,label,split\nann,31,1.5,red,train\nbob,27.5,1e2,blue,val\ncarol,45,-3,red,test\ndan,8,0,,\n"
@@ -146,32 +146,44 @@ def test_new_tables_can_be_read_with_the_encoding(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"nodes_csv": "id,town\n1,Rome\n2,Oslo\n", "edges_csv": "s,t\n1,2\n"}, "'town' holds no numbers, and a table"),
+        (
+            {"nodes_csv": "id,town\n1,Rome\n2,Oslo\n", "edges_csv": "s,t\n1,2\n"},
+            "column 'town' is not numeric, but tables larger than memory",
+        ),
         (
             {
                 "nodes_csv": "id,a\n1,2\n2,3\n",
                 "edges_csv": "s,t\n1,2\n",
                 "schema_yaml": "nodes: {features: {a: categorical}}",
             },
-            "'a' holds no numbers",
+            "column 'a' is not numeric",
         ),
         (
             {"edges_csv": "source,target,weight\nann,bob,1\n"},
-            "edges.csv has weight, and a graph on disk has no weights",
+            "edges.csv has the columns weight, but a graph on disk cannot store edge weights",
         ),
-        ({"edges_csv": "source,target\nann,eve\n"}, "names nodes that are not in nodes.csv: 'eve'"),
-        ({"edges_csv": "source,target\nann,\n"}, "line 2: an edge without a source"),
-        ({"nodes_csv": "id,a\n1,2\n1,3\n", "edges_csv": "s,t\n1,1\n"}, "an id that was there before"),
-        ({"nodes_csv": "id,a\n1,2\n2,\n", "edges_csv": "s,t\n1,2\n"}, "line 3: a number is missing in 'a'"),
-        ({"nodes_csv": "id,a\n1,2\n2,x\n3,4\n", "edges_csv": "s,t\n1,2\n"}, "line 3: 'a' holds numbers, but also 'x'"),
+        ({"edges_csv": "source,target\nann,eve\n"}, "unknown node 'eve', not in nodes.csv"),
+        ({"edges_csv": "source,target\nann,\n"}, "line 2: the source or the target is missing"),
+        ({"nodes_csv": "id,a\n1,2\n1,3\n", "edges_csv": "s,t\n1,1\n"}, "duplicate node id: '1'"),
+        ({"nodes_csv": "id,a\n1,2\n2,\n", "edges_csv": "s,t\n1,2\n"}, "line 3: column 'a' has a missing number"),
+        (
+            {"nodes_csv": "id,a\n1,2\n2,x\n3,4\n", "edges_csv": "s,t\n1,2\n"},
+            "line 3: column 'a' is numeric, but contains 'x'",
+        ),
         ({"nodes_csv": "id,a\n1,2\n2,inf\n", "edges_csv": "s,t\n1,2\n"}, "line 3: a feature is infinite"),
         ({"nodes_csv": "id,a\n1,2\n2,3\n", "edges_csv": "1,2\n1,2\n"}, "the first line is '1,2'"),
-        ({"nodes_csv": 'id,a,label\n1,1.5,"a"b\n2,2,b\n', "edges_csv": "s,t\n1,2\n"}, "nodes.csv: a quotation mark"),
-        ({"edges_csv": EDGES, "schema_yaml": "duplicates: keep"}, "duplicates: keep needs all edges at once"),
+        (
+            {"nodes_csv": 'id,a,label\n1,1.5,"a"b\n2,2,b\n', "edges_csv": "s,t\n1,2\n"},
+            "nodes.csv: unbalanced quotation mark",
+        ),
+        (
+            {"edges_csv": EDGES, "schema_yaml": "duplicates: keep"},
+            "duplicates: keep in schema.yaml, which needs all edges in memory",
+        ),
     ],
 )
 @pytest.mark.parametrize("block", [None, 8])
-def test_what_cannot_be_streamed_is_told_and_leaves_nothing(tmp_path, files, message, block):
+def test_tables_that_cannot_be_streamed_are_an_error_and_leave_no_files(tmp_path, files, message, block):
     write(tmp_path, **({"nodes_csv": "id,a\nann,1\nbob,2\n"} | files))
     with pytest.raises(ValueError, match=message):
         stream_tables(tmp_path, tmp_path / "graph", block=block)
@@ -181,7 +193,7 @@ def test_what_cannot_be_streamed_is_told_and_leaves_nothing(tmp_path, files, mes
 def test_a_damaged_archive(tmp_path):
     write(tmp_path, nodes_csv="id,a\n1,2\n2,3\n", edges_csv=None)
     (tmp_path / "edges.csv.gz").write_bytes(gzip.compress(b"s,t\n1,2\n" * 99)[:-20])
-    with pytest.raises(DataError, match="edges.csv.gz: it cannot be unpacked"):
+    with pytest.raises(DataError, match="edges.csv.gz: the file cannot be decompressed"):
         stream_tables(tmp_path, tmp_path / "graph")
 
 
@@ -201,7 +213,7 @@ def test_a_number_that_is_none_is_no_id(tmp_path, nodes, source):
     pl.DataFrame(ends).write_parquet(tmp_path / "edges.parquet")
     if nodes:
         pl.DataFrame({"id": [1.0, 2.0, source, 4.0]}).write_parquet(tmp_path / "nodes.parquet")
-    message = "edges.parquet, row 2: an edge without a source or a target"
+    message = "edges.parquet, row 2: the source or the target is missing"
     with pytest.raises(DataError, match=message):
         read_table(tmp_path)
     with pytest.raises(DataError, match=message):
@@ -248,8 +260,8 @@ def test_warnings_are_those_of_the_reader_in_memory(tmp_path, files, code, block
 @pytest.mark.parametrize(
     ("edges", "directed", "said"),
     [
-        ("1,2\n1,2\n2,1\n2,3\n1,2\n", True, "edges.csv: 2 rows name an edge that was there before: dropped"),
-        ("1,2\n1,2\n2,1\n1,2\n", False, "edges.csv: at least 2 rows name an edge that was there before: dropped"),
+        ("1,2\n1,2\n2,1\n2,3\n1,2\n", True, "edges.csv: 2 duplicate edges dropped"),
+        ("1,2\n1,2\n2,1\n1,2\n", False, "edges.csv: at least 2 duplicate edges dropped"),
         ("1,2\n2,1\n2,3\n3,2\n", False, None),
         ("1,2\n2,1\n2,3\n3,2\n", True, None),
         ("1,1\n1,1\n1,1\n1,2\n", False, None),

@@ -18,9 +18,9 @@ from tests.unit.data.disks import by_destination, random_graph
 from tgnn.data.convert import convert
 from tgnn.data.dataset_info import DatasetInfo
 from tgnn.data.on_disk import DiskGraph, GraphWriter, layout
-from tgnn.data.on_disk.buckets import Buckets
-from tgnn.data.on_disk.convert import write_disk
-from tgnn.data.on_disk.words import MappedWords, to_arrays
+from tgnn.data.on_disk.buckets import EdgeBuckets
+from tgnn.data.on_disk.from_memory import write_disk
+from tgnn.data.on_disk.string_ids import MappedStringIds, to_byte_arrays
 from tgnn.utils.memory_map import as_tensor, create_memmap, open_memmap, shorten
 
 
@@ -66,7 +66,7 @@ def test_numbers_of_nodes_past_32_bits(tmp_path, merge):
     random = np.random.default_rng(0)
     source, target = random.integers(0, nodes, 5000), random.integers(begin, nodes, 5000)
     source[7:9], target[7:9] = source[7], target[7]
-    buckets = Buckets(tmp_path, "all", begin, nodes, nodes, np.dtype(np.int64))
+    buckets = EdgeBuckets(tmp_path, "all", begin, nodes, nodes, np.dtype(np.int64))
     buckets.add(source[:3000], target[:3000])
     buckets.add(source[3000:], target[3000:])
     counts, sources = [], []
@@ -119,7 +119,7 @@ def test_a_stop_in_the_middle_leaves_nothing(tmp_path, monkeypatch, error, when)
         raise error
 
     data = random_graph()
-    places = {"nodes": (GraphWriter, "add_nodes"), "sorting": (Buckets, "_sort"), "end": (layout, "write_facts")}
+    places = {"nodes": (GraphWriter, "add_nodes"), "sorting": (EdgeBuckets, "_sort"), "end": (layout, "write_manifest")}
     monkeypatch.setattr(*places[when], stop)
     with pytest.raises(error):
         write_disk(data, tmp_path / "graph")
@@ -129,10 +129,10 @@ def test_a_stop_in_the_middle_leaves_nothing(tmp_path, monkeypatch, error, when)
 def test_a_failed_write_leaves_the_old_graph(tmp_path, monkeypatch):
     write_disk(random_graph(), tmp_path / "graph")
     before = DiskGraph(tmp_path / "graph").hash
-    with pytest.raises(FileExistsError, match="give --force"):
+    with pytest.raises(FileExistsError, match="Use --force"):
         write_disk(random_graph(seed=1), tmp_path / "graph")
     with monkeypatch.context() as patch:
-        patch.setattr(layout, "write_facts", lambda *_: 1 / 0)
+        patch.setattr(layout, "write_manifest", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             write_disk(random_graph(seed=1), tmp_path / "graph", overwrite=True)
     assert DiskGraph(tmp_path / "graph").hash == before
@@ -147,7 +147,7 @@ def test_what_is_no_graph_is_never_written_over(tmp_path):
     (tmp_path / "file").write_text("")
     for name in ("thesis", "file"):
         with pytest.raises(
-            FileExistsError, match=r"is no graph on disk \(it .*: it is not written over; choose another"
+            FileExistsError, match=r"is not a graph on disk \(it .*It is not overwritten. Choose another"
         ):
             write_disk(random_graph(), tmp_path / name, overwrite=True)
     assert (tmp_path / "thesis" / "chapter.tex").exists()
@@ -162,7 +162,7 @@ def test_a_graph_json_of_another_program_is_never_written_over(tmp_path, text):
     folder.mkdir()
     (folder / "graph.json").write_text(text)
     (folder / "nodes.csv").write_text("id\n1\n")
-    with pytest.raises(FileExistsError, match=r"graph.json is of something else.*choose another folder"):
+    with pytest.raises(FileExistsError, match=r"graph.json has another format.*Choose another folder"):
         write_disk(random_graph(), folder, overwrite=True)
     assert (folder / "graph.json").read_text() == text
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["graph.json", "nodes.csv", "web"]
@@ -181,7 +181,9 @@ def test_files_beside_a_graph_are_never_taken_away(tmp_path, when):
 
     if when == "before":
         notes.write_text("mine")
-    with pytest.raises(FileExistsError, match=r"has notes.txt beside the files of a graph: it is not written over"):
+    with pytest.raises(
+        FileExistsError, match=r"contains other files than a graph \(notes.txt\). It is not overwritten"
+    ):
         write_over()
     assert notes.read_text() == "mine"
     assert DiskGraph(tmp_path / "graph").hash == before
@@ -199,23 +201,23 @@ def test_what_is_read_is_not_written(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["edges.csv", "graph.json", "own"]
 
 
-def test_a_part_of_another_program_is_told(tmp_path):
+def test_a_part_of_another_process_is_an_error(tmp_path):
     (tmp_path / ".graph.part").mkdir()
-    with pytest.raises(FileExistsError, match="another program is writing there, or one was killed"):
+    with pytest.raises(FileExistsError, match="Another process is writing the graph, or a process was killed"):
         write_disk(random_graph(), tmp_path / "graph")
     write_disk(random_graph(), tmp_path / "graph", overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["graph"]
 
 
-def test_too_little_space_is_told_before_anything_is_written(tmp_path, monkeypatch):
+def test_too_little_space_is_an_error_before_anything_is_written(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(2**20, 2**20 - 1000, 1000))
     with pytest.raises(
         OSError, match=r"not enough space on the disk: 0.06 MiB are needed, and 0.00 MiB are left"
-    ) as told:
+    ) as caught:
         write_disk(random_graph(), tmp_path / "graph")
-    assert told.value.errno == errno.ENOSPC
-    assert told.value.filename == str(tmp_path / "graph")
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == str(tmp_path / "graph")
     assert not list(tmp_path.iterdir())
     with pytest.raises(OSError, match="graph.npy"):
         create_memmap(tmp_path / "graph.npy", "float32", (1000, 3))
@@ -227,10 +229,10 @@ def test_a_disk_that_fills_up_is_an_error_and_not_the_end(tmp_path, monkeypatch)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.posix_fallocate", full, raising=False)  # not every system has it
-    with pytest.raises(OSError, match="a.npy") as told:
+    with pytest.raises(OSError, match="a.npy") as caught:
         create_memmap(tmp_path / "a.npy", "float32", (1000, 3))
-    assert told.value.errno == errno.ENOSPC
-    assert "0.01 MiB are needed" in str(told.value)
+    assert caught.value.errno == errno.ENOSPC
+    assert "0.01 MiB are needed" in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -257,10 +259,10 @@ def test_a_disk_that_fills_up_with_edges_leaves_nothing(tmp_path, monkeypatch, w
             self._files[number] = opened[-1]
         return self._files[number]
 
-    monkeypatch.setattr(Buckets, "_file", open_full)
-    with pytest.raises(OSError, match="No space left on device" + "$" * (when == "adding")) as told:
+    monkeypatch.setattr(EdgeBuckets, "_file", open_full)
+    with pytest.raises(OSError, match="No space left on device" + "$" * (when == "adding")) as caught:
         write_disk(random_graph(), tmp_path / "graph")
-    assert told.value.errno == errno.ENOSPC
+    assert caught.value.errno == errno.ENOSPC
     assert len(opened) >= 5
     assert all(file.closed for file in opened)
     assert not list(tmp_path.iterdir())
@@ -275,19 +277,19 @@ def test_pieces_that_do_not_fit_together(tmp_path):
                 writer.add_edges(*edges)
 
     x = np.ones((6, 2), dtype=np.float32)
-    with pytest.raises(ValueError, match="x.npy has 6 rows, but there are 10 nodes"):
+    with pytest.raises(ValueError, match="x.npy has 6 rows, but the graph has 10 nodes"):
         writing({"x": x})
-    with pytest.raises(ValueError, match="more than its 10 rows"):
+    with pytest.raises(ValueError, match="has 10 rows, but more were added"):
         writing({"x": x}, {"x": x})
-    with pytest.raises(ValueError, match=r"began with float32 \[rows, 2\], but goes on with float32 \[rows, 3\]"):
+    with pytest.raises(ValueError, match=r"has float32 \[rows, 2\], but the next piece has float32 \[rows, 3\]"):
         writing({"x": x}, {"x": np.ones((4, 3), dtype=np.float32)})
     with pytest.raises(ValueError, match="must be numbers"):
         writing({"x": np.array([["a"]])})
-    with pytest.raises(ValueError, match="names node 10, but there are 10"):
+    with pytest.raises(ValueError, match="has the node 10, but the graph has nodes 0 to 9"):
         writing(edges=(np.array([0]), np.array([10])))
-    with pytest.raises(ValueError, match="must be as long"):
+    with pytest.raises(ValueError, match="must have the same length"):
         writing(edges=(np.array([0]), np.array([1, 2])))
-    with pytest.raises(FileNotFoundError, match="there is no folder"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         GraphWriter(tmp_path / "no" / "graph", 3)
     assert not list(tmp_path.iterdir())
 
@@ -296,31 +298,31 @@ EYE = np.eye(4)
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "said"),
+    ("given", "error", "message"),
     [
-        ({"x": np.ones(4)}, ValueError, r"x.npy must be \[nodes, features\], got \[4\]; for one feature"),
+        ({"x": np.ones(4)}, ValueError, r"x.npy must be \[nodes, features\], got \[4\]. For one feature"),
         ({"x": EYE * 1e300}, ValueError, r"x.npy has 1e\+300, which is too large for float32"),
         ({"x": -EYE * 1e300}, ValueError, r"x.npy has -1e\+300"),
         ({"x": torch.eye(4, dtype=torch.float64) * 1e39}, ValueError, r"x.npy has 1e\+39"),
         ({"x": EYE, "y": EYE[0] * 1e300}, ValueError, r"y.npy has 1e\+300"),
         ({"x": np.full((4, 1), 2**63, dtype=np.uint64)}, ValueError, "x.npy has 9223372036854775808.*int64"),
-        ({"x": EYE, "part": np.array([1, 2, 3, 300])}, ValueError, "part.npy has 300, and must be 0 "),
-        ({"x": EYE, "part": np.array([1, 2, 3, 4])}, ValueError, "part.npy has 4, and"),
-        ({"x": EYE, "part": np.array([1, 2, 3, -1])}, ValueError, "part.npy has -1, and"),
-        ({"x": EYE, "part": np.array([1, 2, 3, 256])}, ValueError, "part.npy has 256, and"),
-        ({"x": EYE, "part": np.array([1, 2, 3, 0.5])}, ValueError, "part.npy has 0.5, and"),
-        ({"x": EYE, "part": np.array([1, 2, np.nan, 3])}, ValueError, "part.npy has nan, and"),
-        ({"x": EYE, "part": EYE}, ValueError, r"part.npy must have one number for each node, got \[4, 4\]"),
-        ({"edges": (np.array([0.9, 1.5]), np.array([1, 2]))}, TypeError, r"names node 0.9 \(float64\)"),
-        ({"edges": (np.array([0, 1]), np.array([1.0, 2.7]))}, TypeError, r"names node 1.0 \(float64\)"),
-        ({"edges": (np.array([True]), np.array([1]))}, TypeError, r"names node True \(bool\)"),
-        ({"ids": torch.tensor([0.5, 1, 2, 3])}, TypeError, "ids must be whole numbers or words, got Float32"),
-        ({"ids": pl.Series([1, None, 3, 4])}, ValueError, "node 1 has no id"),
-        ({"ids": pl.Series(["a", "b", None, "c"])}, ValueError, "node 2 has no id"),
+        ({"x": EYE, "part": np.array([1, 2, 3, 300])}, ValueError, "part.npy has the value 300, but must be 0 "),
+        ({"x": EYE, "part": np.array([1, 2, 3, 4])}, ValueError, "part.npy has the value 4, but"),
+        ({"x": EYE, "part": np.array([1, 2, 3, -1])}, ValueError, "part.npy has the value -1, but"),
+        ({"x": EYE, "part": np.array([1, 2, 3, 256])}, ValueError, "part.npy has the value 256, but"),
+        ({"x": EYE, "part": np.array([1, 2, 3, 0.5])}, ValueError, "part.npy has the value 0.5, but"),
+        ({"x": EYE, "part": np.array([1, 2, np.nan, 3])}, ValueError, "part.npy has the value nan, but"),
+        ({"x": EYE, "part": EYE}, ValueError, r"part.npy must have one number per node, got \[4, 4\]"),
+        ({"edges": (np.array([0.9, 1.5]), np.array([1, 2]))}, TypeError, r"must be integers, got 0.9 \(float64\)"),
+        ({"edges": (np.array([0, 1]), np.array([1.0, 2.7]))}, TypeError, r"must be integers, got 1.0 \(float64\)"),
+        ({"edges": (np.array([True]), np.array([1]))}, TypeError, r"must be integers, got True \(bool\)"),
+        ({"ids": torch.tensor([0.5, 1, 2, 3])}, TypeError, "ids must be integers or strings, got Float32"),
+        ({"ids": pl.Series([1, None, 3, 4])}, ValueError, "Node 1 has no id"),
+        ({"ids": pl.Series(["a", "b", None, "c"])}, ValueError, "Node 2 has no id"),
         ({"ids": np.array([0, 1, 2, 2**64 - 1], dtype=np.uint64)}, ValueError, "has 18446744073709551615"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(tmp_path, given, error, said):
+def test_what_cannot_be_kept_is_refused(tmp_path, given, error, message):
     def writing(edges=None, ids=None, **nodes):
         with GraphWriter(tmp_path / "graph", 4) as writer:
             writer.add_nodes(**nodes)
@@ -329,7 +331,7 @@ def test_what_cannot_be_kept_is_refused(tmp_path, given, error, said):
             if ids is not None:
                 writer.set_ids(ids)
 
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         writing(**given)
     assert not list(tmp_path.iterdir())
 
@@ -358,7 +360,7 @@ def test_whatever_type_of_whole_numbers(tmp_path):
 
 @pytest.mark.parametrize("place", [1, np.int64(1), np.uint8(1), torch.tensor(1), np.array(-2), -2])
 def test_a_word_by_any_number(place):
-    words = MappedWords(*to_arrays(pl.Series(["ann", "bob", "eve"])))
+    words = MappedStringIds(*to_byte_arrays(pl.Series(["ann", "bob", "eve"])))
     assert words[place] == "bob"
     assert words[[]].tolist() == []
     assert words[torch.tensor([True, False, True])].tolist() == ["ann", "eve"]
@@ -367,16 +369,16 @@ def test_a_word_by_any_number(place):
             words[wrong]
 
 
-def test_what_is_told_must_be_of_the_targets(tmp_path):
+def test_info_must_agree_with_the_labels(tmp_path):
     """Else the folder could be written and not opened."""
-    for change, said in (
-        ({"outputs": 2}, "y.npy has the class 3, but there are 2 .*, as about says"),
-        ({"target": "zzz"}, "about has 'zzz' as target"),
-        ({"target": "number", "outputs": 3}, "y.npy has 1 for each node, but 3 are to be predicted"),
+    for change, message in (
+        ({"outputs": 2}, "y.npy has the class 3, but there are 2 classes .*, according to info"),
+        ({"target": "zzz"}, "info has target 'zzz'"),
+        ({"target": "number", "outputs": 3}, "y.npy has 1 targets per node, but there must be 3"),
     ):
         data = random_graph()
         data.info = replace(DatasetInfo("a", "node", "classes", "accuracy", 4, ""), **change)
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             write_disk(data, tmp_path / "graph")
     assert not list(tmp_path.iterdir())
 

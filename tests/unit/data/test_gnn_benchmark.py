@@ -51,7 +51,7 @@ def test_wrong_files_are_named(tmp_path):
         with pytest.raises(ValueError, match="are inconsistent"):
             read_gnn_benchmark(path)
     np.savez(path, **(arrays() | {"attr_indptr": [0, 1, 2], "attr_shape": [2, 2]}))
-    with pytest.raises(ValueError, match="has 3 nodes, but features of 2"):
+    with pytest.raises(ValueError, match="has 3 nodes but 2 rows of features"):
         read_gnn_benchmark(path)
     path.write_bytes(b"PK no")
     with pytest.raises(ValueError, match="is not a file of the gnn-benchmark collection"):

@@ -13,7 +13,7 @@ import torch
 
 from tgnn.data.convert import write as write_converted
 from tgnn.data.load import load
-from tgnn.data.tables.graphs import read_graph_tables
+from tgnn.data.tables.multiple_graphs import read_graph_tables
 from tgnn.data.validation.report import DataError, ValidationReport
 from tgnn.training.config import make_config
 from tgnn.training.predict import predict
@@ -61,7 +61,7 @@ def test_graphs_nodes_and_edges(tmp_path):
         "edge features": 1,
         "task": "classes",
         "classes": 2,
-        "labelled": 3,
+        "labeled": 3,
         "train": 1,
         "val": 1,
         "test": 1,
@@ -97,33 +97,31 @@ def test_edges_without_a_graph_are_found_by_their_ends(tmp_path):
     assert graphs.graph_id.tolist() == [1, 2]
     assert graphs[0].num_edges == 2
     write(tmp_path, graphs="id,label\n1,0.5\n2,1.5\n", nodes="id,graph\nx,1\ny,1\nz,2\n", edges="source,target\nx,z\n")
-    assert "edges.csv, line 2: its ends are in two graphs" in str(error(tmp_path))
+    assert "edges.csv, line 2: the source and the target are in different graphs" in str(error(tmp_path))
     write(tmp_path, edges="source,target\n1,2\n")
-    assert "nodes.csv, lines 3, 6: edges.csv has no column 'graph', but an id is in several graphs" in str(
-        error(tmp_path)
-    )
+    assert "nodes.csv, lines 3, 6: duplicate node id, which needs a column 'graph' in edges.csv" in str(error(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"graphs": "id,label\na,1\na,2\n"}, "graphs.csv, line 3: an id that was there before: 'a'"),
+        ({"graphs": "id,label\na,1\na,2\n"}, "graphs.csv, line 3: duplicate graph id: 'a'"),
         (
             {"graphs": "id,label\nwater,1\n"},
-            "nodes.csv, lines 2, 6: names graphs that are not in the table of graphs, 'salt'",
+            "nodes.csv, lines 2, 6: unknown graph id 'salt'",
         ),
         (
             {"nodes": "graph,id\nwater,1\nwater,1\n"},
-            "nodes.csv, line 3: an id that was there before in the same graph: '1'",
+            "nodes.csv, line 3: duplicate node id within a graph: '1'",
         ),
-        ({"nodes": "id,size\n1,2\n"}, "nodes.csv: there is no column 'graph', which says in which graph a node is"),
-        ({"edges": "graph,source,target\nfire,1,2\n"}, "edges.csv, line 2: names graphs that are not in the table"),
+        ({"nodes": "id,size\n1,2\n"}, "nodes.csv: there is no column 'graph' with the graph id of each node"),
+        ({"edges": "graph,source,target\nfire,1,2\n"}, "edges.csv, line 2: unknown graph id 'fire'"),
         (
             {"edges": "graph,source,target\nsalt,1,3\n"},
-            "edges.csv, line 2: names nodes that are not in nodes.csv (of that graph)",
+            "edges.csv, line 2: unknown node 3, not in the same graph of nodes.csv",
         ),
-        ({"edges": "graph,source,target\nsalt,1,\n"}, "edges.csv, line 2: an edge without a source or a target"),
-        ({"graphs": "id,label,split\nwater,1,exam\nsalt,2,\n"}, "graphs.csv, line 2: 'split' says 'exam'"),
+        ({"edges": "graph,source,target\nsalt,1,\n"}, "edges.csv, line 2: the source or the target is missing"),
+        ({"graphs": "id,label,split\nwater,1,exam\nsalt,2,\n"}, "graphs.csv, line 2: column 'split' contains 'exam'"),
     ],
 )
 def test_tables_that_do_not_fit_together(tmp_path, changes, message):
@@ -187,7 +185,7 @@ def test_new_graphs_without_labels_are_predicted(tmp_path, caplog):
     assert one.equals(other)
     assert one["id"].to_list() == [f"g{i}" for i in range(5)]
     assert set(one["prediction"]) <= {"x", "y"}
-    assert "lines 6, 7, 12, 13: 'code' has words that were not there before, '099'" in caplog.text
+    assert "lines 6, 7, 12, 13: column 'code' has unknown categories, not in the training data: '099'" in caplog.text
     assert predict(tmp_path / "run own.npz", device="cpu").ids == [f"g{i}" for i in range(30)]
 
 

@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from tgnn.data.dataset_info import content_hash, infer_dataset_info
-from tgnn.data.on_disk.convert import write_disk
+from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.readers.detect import read_path
 from tgnn.data.readers.graph_npz import read_graph, write_graph
 from tgnn.data.readers.string_ids import keep_ids

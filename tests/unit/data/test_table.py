@@ -19,8 +19,8 @@ from torch_geometric.data import Data
 from torch_geometric.loader.utils import filter_data
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
-from tgnn.data.tables.graph import read_table
 from tgnn.data.tables.schema import Schema, make_schema
+from tgnn.data.tables.single_graph import read_table
 
 # ---- what is read ----------------------------------------------------------------------------------------------
 
@@ -45,19 +45,19 @@ def test_nodes_and_edges(tmp_path):
     assert json.loads(json.dumps(data.encoding)) == data.encoding
     assert report.ok
     assert codes(report) == ["single-member"]
-    assert finding(report, "missing-category") == "nodes.csv, line 5: 'town' is empty: all zeros"
+    assert finding(report, "missing-category") == "nodes.csv, line 5: column 'town' is empty; encoded as zeros"
     assert finding(report, "missing-label").startswith("nodes.csv, line 5: no label")
     assert finding(report, "isolated-node").startswith("nodes.csv, line 5: ")
-    assert "2 added (schema.yaml: undirected: false" in finding(report, "undirected")
+    assert "2 reverse edges added (set undirected: false" in finding(report, "undirected")
     assert report.statistics == {
         "nodes": 4,
-        "rows of edges": 2,
+        "edge rows": 2,
         "edges": 4,
         "features": 3,
         "sparse": False,
         "task": "classes",
         "classes": 2,
-        "labelled": 3,
+        "labeled": 3,
         "train": 1,
         "val": 1,
         "test": 1,
@@ -178,16 +178,16 @@ def test_columns_by_other_names_and_by_place(tmp_path):
     data, report = read_table(write(tmp_path, nodes_csv=nodes, edges_csv=edges))
     assert data.node_id.tolist() == ["b", "a"]
     assert [str(f) for f in report.findings if f.code == "guessed-column"] == [
-        "nodes.csv: no column is called 'id': 'who' is taken for it",
-        "edges.csv: no column is called 'source': 'one' is taken for it",
-        "edges.csv: no column is called 'target': 'two' is taken for it",
+        "nodes.csv: no column is named 'id'; column 'who' is used as id",
+        "edges.csv: no column is named 'source'; column 'one' is used as source",
+        "edges.csv: no column is named 'target'; column 'two' is used as target",
     ]
 
 
 def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
     data, report = read_table(write(tmp_path, nodes_csv=",id,size\n0,ann,5\n1,bob,6\n2,carol,7\n"))
     assert data.x.tolist() == [[5], [6], [7]]
-    assert "the index that pandas writes" in finding(report, "ignored-column")
+    assert "an index written by pandas" in finding(report, "ignored-column")
     data, report = read_table(write(tmp_path, nodes_csv=",size\nann,5\nbob,6\ncarol,7\n"))
     assert data.node_id.tolist() == ["ann", "bob", "carol"]
 
@@ -267,16 +267,14 @@ def test_a_graph_that_is_written_is_read_again(tmp_path_factory, graph, undirect
 LOOPED = "source,target,years\nann,bob,1\nann,ann,2\nann,bob,1\nann,bob,3\nbob,ann,4\n"
 
 
-def test_loops_and_doubles_are_dropped_and_told(tmp_path):
+def test_self_loops_and_duplicate_edges_are_dropped_and_reported(tmp_path):
     data, report = read_table(write(tmp_path, edges_csv=LOOPED))
     assert data.edge_index.t().tolist() == [[1, 0], [0, 1]]
     assert data.edge_attr.flatten().tolist() == [4, 1]
-    assert finding(report, "self-loop").startswith("edges.csv, line 3: an edge from a node to itself: dropped")
-    assert finding(report, "duplicate-edge") == "edges.csv, lines 4, 5: an edge that was there before: dropped"
-    assert finding(report, "duplicate-edge-differs").startswith(
-        "edges.csv, line 5: rows of one edge that differ in years"
-    )
-    assert "none added" in finding(report, "undirected")
+    assert finding(report, "self-loop").startswith("edges.csv, line 3: self-loop dropped")
+    assert finding(report, "duplicate-edge") == "edges.csv, lines 4, 5: duplicate edge dropped"
+    assert finding(report, "duplicate-edge-differs").startswith("edges.csv, line 5: duplicate edges differ in years")
+    assert "no reverse edges are added" in finding(report, "undirected")
 
 
 @pytest.mark.parametrize(
@@ -297,7 +295,7 @@ def test_what_the_schema_wants_of_edges(tmp_path, schema, pairs, years):
 
 def test_zeros_that_were_lost_are_suspected(tmp_path):
     report = errors(write(tmp_path, nodes_csv="id,a\n007,1\n008,2\n", edges_csv="source,target\n7,8\n"))
-    assert "they would be but for zeros in front" in finding(report, "dangling-id")
+    assert "ids differ only in leading zeros" in finding(report, "dangling-id")
 
 
 def test_dangling_edges_can_be_dropped(tmp_path):
@@ -305,7 +303,7 @@ def test_dangling_edges_can_be_dropped(tmp_path):
     data, report = read_table(write(tmp_path, edges_csv=edges), schema={"dangling": "drop"})
     assert data.num_edges == 4
     assert finding(report, "dangling-id") == (
-        "edges.csv, lines 4, 5: names nodes that are not in nodes.csv: 'zoe', 'eve'; dropped"
+        "edges.csv, lines 4, 5: unknown nodes 'zoe', 'eve', not in nodes.csv; edge dropped"
     )
 
 
@@ -320,7 +318,7 @@ def test_weights_can_be_scaled_and_are_scaled_alike_for_new_data(tmp_path):
     edges = "source,target,weight\nann,bob,20\nbob,carol,5\n"
     data, report = read_table(write(tmp_path, edges_csv=edges), schema={"scale_weights": True})
     assert data.edge_weight.tolist() == [1, 1, 0.25, 0.25]
-    assert finding(report, "scaled-weights") == "edges.csv: weights are divided by 20, the largest"
+    assert finding(report, "scaled-weights") == "edges.csv: edge weights are divided by 20, the largest weight"
     new, _ = read_table(write(tmp_path, edges_csv="source,target,weight\nann,bob,2\n"), data.encoding)
     assert new.edge_weight.tolist() == pytest.approx([0.1, 0.1])
     assert "weight-outside" in codes(

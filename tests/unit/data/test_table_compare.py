@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tgnn.data.tables.compare import first_difference
+from tgnn.data.tables.compare_encodings import first_difference
 
 AGE = {"column": "age", "kind": "numeric", "width": 1}
 TOWN = {"column": "town", "kind": "categorical", "vocabulary": ["Oslo", "Rome"]}
@@ -18,18 +18,21 @@ KNOWN = {"nodes": [AGE, TOWN], "edges": [], "largest_weight": 1.0, "schema": {"u
     [
         ({}, None),
         ({"sparse": True, "target": {"classes": ["x"]}, "schema": {}}, None),
-        ({"nodes": [TOWN, AGE]}, "another order: 'town' where 'age' was"),
+        ({"nodes": [TOWN, AGE]}, "different order ('town' instead of 'age')"),
         ({"nodes": [AGE]}, "no column 'town' of nodes"),
         ({"nodes": [AGE, TOWN, AGE | {"column": "size"}]}, "a column 'size' of nodes"),
-        ({"nodes": [AGE | {"width": 2}, TOWN]}, "'age' is 2 numbers wide, not 1"),
-        ({"nodes": [AGE | {"kind": "tokens"}, TOWN]}, "'age' is 'tokens', not 'numeric'"),
-        ({"nodes": [AGE, TOWN | {"vocabulary": ["Oslo", "Paris"]}]}, "'town' has another vocabulary: 'Paris' was not"),
-        ({"nodes": [AGE, TOWN | {"vocabulary": ["Oslo"]}]}, "'town' has another vocabulary: 'Rome' is not in it"),
-        ({"nodes": [AGE, TOWN | {"vocabulary": ["Rome", "Oslo"]}]}, "'town' has its words in another order"),
+        ({"nodes": [AGE | {"width": 2}, TOWN]}, "'age' has the width 2 instead of 1"),
+        ({"nodes": [AGE | {"kind": "tokens"}, TOWN]}, "'age' is encoded as 'tokens' instead of 'numeric'"),
+        (
+            {"nodes": [AGE, TOWN | {"vocabulary": ["Oslo", "Paris"]}]},
+            "'town' has a different vocabulary ('Paris' is not in the training data)",
+        ),
+        ({"nodes": [AGE, TOWN | {"vocabulary": ["Oslo"]}]}, "'town' has a different vocabulary ('Rome' is missing)"),
+        ({"nodes": [AGE, TOWN | {"vocabulary": ["Rome", "Oslo"]}]}, "'town' has its vocabulary in a different order"),
         ({"nodes": [AGE | {"mean": [2.0], "deviation": [4.0]}, TOWN]}, "'age' is standardized with mean 2 and"),
         ({"edges": [AGE]}, "a column 'age' of edges"),
-        ({"largest_weight": 2.0}, "divided by 2, not by 1"),
-        ({"schema": {"undirected": False}}, "undirected: false, not true"),
+        ({"largest_weight": 2.0}, "divided by 2 instead of 1"),
+        ({"schema": {"undirected": False}}, "undirected: false instead of true"),
     ],
 )
 def test_the_first_difference_is_named(change: dict[str, Any], text: str | None) -> None:

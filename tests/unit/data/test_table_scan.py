@@ -19,7 +19,7 @@ from tgnn.data.validation.report import DataError, ValidationReport
 CELLS = st.text(st.sampled_from('ab1 ,;"\né'), max_size=6)
 
 
-def layout_of(content: bytes, chunk: int = 1 << 18) -> tuple[table.scan.Layout, ValidationReport]:
+def layout_of(content: bytes, chunk: int = 1 << 18) -> tuple[table.scan.TextLayout, ValidationReport]:
     report = ValidationReport("", "")
     with patch.object(table.scan, "_CHUNK", chunk):
         return scan(np.frombuffer(content, dtype=np.uint8), "file.csv", report), report

@@ -10,7 +10,7 @@ import torch
 
 from tgnn.data import load
 from tgnn.data.convert import write
-from tgnn.data.on_disk.convert import write_disk
+from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.training import recipes
 from tgnn.training.evaluate import evaluate
 from tgnn.training.predict import predict
@@ -55,7 +55,7 @@ def test_it_is_sampled_where_nobody_says(places, monkeypatch):
     assert train_settings.sample == (10, 10, 10)
     assert (train_settings.batch_size, train_settings.workers) == (1024, 2)
     assert (train_settings.epochs, train_settings.patience) == (200, 50)  # of one step each
-    monkeypatch.setattr(recipes, "read_data_facts", lambda path: {"nodes": 1_000_000})
+    monkeypatch.setattr(recipes, "read_manifest", lambda path: {"nodes": 1_000_000})
     large = resolve(str(places / "disk"), "tgnn", "node").train
     assert (large.epochs, large.patience) == (20, 5)
     assert resolve(

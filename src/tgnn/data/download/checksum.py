@@ -1,31 +1,40 @@
-"""Is it the file that was meant?"""
+"""SHA-256 verification of downloaded files."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
+from tgnn.utils.progress import Tick, no_tick
+
+_CHUNK = 1 << 22
+
 
 class ChecksumError(ValueError):
-    """A file that is not the one that was published."""
+    """A file whose SHA-256 differs from the published one."""
 
 
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _old(path)
+def sha256_of(path: Path, tick: Tick = no_tick) -> str:
+    """Compute the SHA-256 of a file in hexadecimal digits.
 
-
-def _old(path: Path) -> str:
-    """The same on Python 3.10."""
+    Args:
+        path: Path of the file.
+        tick: Called with the number of bytes of each chunk that was read.
+    """
     digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            tick(len(chunk))
     return digest.hexdigest()
 
 
 def verify(path: Path, expected: str | None) -> None:
-    """Refuses a file with another checksum, and names it."""
-    if expected is not None and (found := sha256_of(path)) != expected:
-        raise ChecksumError(f"{path} is not the published file: its SHA-256 is {found}, expected {expected}")
+    """Raise a :class:`ChecksumError` if the SHA-256 of a file is not the expected one.
+
+    Args:
+        path: Path of the file.
+        expected: SHA-256 in hexadecimal digits. ``None``: the file is not checked.
+    """
+    if expected is not None and (actual := sha256_of(path)) != expected:
+        raise ChecksumError(f"{path} is not the published file: its SHA-256 is {actual}, expected {expected}")

@@ -1,4 +1,4 @@
-"""One file from the web: time-outs, tries, resumed where it broke off, checked, moved into place whole."""
+"""HTTP download with timeouts, retries, resumption and SHA-256 verification."""
 
 from __future__ import annotations
 
@@ -20,75 +20,76 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for a server."""
+    """Timeouts and retries of a download."""
 
     silence: float = 20.0
-    """Seconds without a byte, or to connect."""
+    """Timeout in seconds for connecting and for each read."""
     window: float = 60.0
-    """Seconds over which the speed is taken."""
+    """Interval in seconds over which the speed is measured."""
     least: float = 2_000.0
-    """Bytes a second, below which it is given up."""
+    """Minimum speed in bytes per second."""
     tries: int = 3
+    """Number of attempts."""
     pause: float = 1.0
-    """Seconds before the second try; doubled for each that follows."""
+    """Delay in seconds before the second attempt. It doubles for each further attempt."""
 
 
 PATIENT = Patience()
 
 
 class DownloadError(OSError):
-    """Why a file could not be had; the text is for the user."""
+    """A file could not be downloaded. The message is shown to the user."""
 
 
 def download(
     url: str, path: Path, *, sha256: str | None = None, size: int | None = None, patience: Patience = PATIENT
 ) -> Path:
-    """Downloads a file unless it is there already. What has arrived before an interruption is kept and continued.
+    """Download a file unless it exists. An interrupted download is resumed.
 
     Args:
-        url: ``http`` or ``https``.
-        path: Where it goes; while it arrives, ``<path>.part``, and ``<path>.part.tag`` says of which version it is.
-        sha256: What it must be. A file that was there with another is downloaded again.
-        size: Bytes to expect, for the bar, where the server does not say.
-        patience: With the server.
+        url: Address of the file (``http`` or ``https``).
+        path: Target path. An incomplete download is ``<path>.part``, with its ETag in ``<path>.part.tag``.
+        sha256: Expected SHA-256. An existing file with a different one is downloaded again.
+        size: Expected size in bytes, for the progress bar.
+        patience: Timeouts and retries.
     """
     if path.exists() and _matches(path, sha256):
         return path
     if urlsplit(url).scheme not in ("http", "https"):
-        raise DownloadError(f"{url} is neither http nor https")
+        raise DownloadError(f"{url} is neither an http nor an https address")
     path.parent.mkdir(parents=True, exist_ok=True)
     part, tag = path.with_name(path.name + ".part"), path.with_name(path.name + ".part.tag")
-    reason: Exception = DownloadError("it was not tried")
+    reason: Exception = DownloadError("no attempt was made")
     for attempt in range(patience.tries):
         if attempt:
             time.sleep(patience.pause * 2 ** (attempt - 1))
         if sha256 is None and not tag.exists():
-            _forget(part)  # nothing could tell whether the rest is of the same file
+            _remove(part)  # without a checksum or an ETag the part may be of another file
         resumed = part.exists()
         try:
             with bar(f"downloading {path.name}", size, in_bytes=True) as tick:
                 _receive(url, part, tag, patience, tick)
             verify(part, sha256)
         except ChecksumError as error:
-            _forget(part, tag)
-            reason = DownloadError(str(error).replace(str(part), f"what {url} serves"))
+            _remove(part, tag)
+            reason = DownloadError(str(error).replace(str(part), f"the file at {url}"))
             if not resumed:
-                break  # the whole file came at once: asking again gives the same
+                break  # the whole file was downloaded at once, so a retry would give the same
         except urllib.error.HTTPError as error:
-            reason = DownloadError(f"{url} answers {error.code} {error.reason}")
+            reason = DownloadError(f"{url} returned HTTP status {error.code} {error.reason}")
             if error.code < 500 and error.code not in (408, 416, 429):
                 break
             if error.code == 416:
-                _forget(part, tag)
+                _remove(part, tag)
         except (OSError, http.client.HTTPException) as error:
             if getattr(error, "errno", None) == 28 or isinstance(error, PermissionError):
-                raise  # a full disk does not get better by asking the server again
-            reason = DownloadError(f"{url}: {_plain(error)}")
+                raise  # a retry does not help against a full disk
+            reason = DownloadError(f"{url}: {_error_reason(error)}")
             if isinstance(getattr(error, "reason", error), socket.gaierror):
-                break  # there is no such host, or no network at all
+                break  # unknown host or no network
         else:
             os.replace(part, path)
-            _forget(tag)
+            _remove(tag)
             return path
     raise reason
 
@@ -101,7 +102,7 @@ def _matches(path: Path, sha256: str | None) -> bool:
     return True
 
 
-def _forget(*paths: Path) -> None:
+def _remove(*paths: Path) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
 
@@ -113,41 +114,41 @@ def _receive(url: str, part: Path, tag: Path, patience: Patience, tick: Tick) ->
     if have:
         headers["Range"] = f"bytes={have}-"
     if version:
-        headers["If-Range"] = version  # if it is another by now, all of it is sent
+        headers["If-Range"] = version  # a changed file is sent from the start
     request = urllib.request.Request(url, headers=headers)
     with urllib.request.urlopen(request, timeout=patience.silence) as answer:
         if answer.status == 206 and not _continues(answer, have, version):
-            _forget(part, tag)
-            raise DownloadError(f"it sent another part than the one from byte {have:,} on")
+            _remove(part, tag)
+            raise DownloadError(f"the server did not resume at byte {have:,}")
         if answer.status != 206:
-            have = 0  # it sends everything again
-            _forget(part, tag)
+            have = 0  # the server sends the whole file
+            _remove(part, tag)
             if new := _version(answer):
                 tag.write_text(new)
         tick(have)
-        promised = _promised(answer, have)
+        expected = _expected_size(answer, have)
         with part.open("ab") as file:
             arrived = have + _copy(answer, file, patience, tick)
-    if promised is not None and arrived != promised:
-        raise DownloadError(f"it promised {promised:,} bytes and sent {arrived:,}")
+    if expected is not None and arrived != expected:
+        raise DownloadError(f"incomplete download: received {arrived:,} of {expected:,} bytes")
 
 
 def _continues(answer: http.client.HTTPResponse, have: int, version: str) -> bool:
-    """Whether the answer goes on where the file broke off, and of the same version."""
-    where = answer.headers.get("Content-Range", "")
-    told = (answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
-    same = not version or version in told or told == (None, None)
-    return have > 0 and same and where.startswith(f"bytes {have}-")
+    """Whether the response resumes at the right byte and belongs to the same version of the file."""
+    content_range = answer.headers.get("Content-Range", "")
+    tags = (answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
+    same = not version or version in tags or tags == (None, None)
+    return have > 0 and same and content_range.startswith(f"bytes {have}-")
 
 
 def _version(answer: http.client.HTTPResponse) -> str:
-    """What tells this version of the file from others; a weak tag does not, byte for byte."""
+    """Return the ETag or the date of the file. A weak ETag does not guarantee equal bytes."""
     tag = answer.headers.get("ETag", "")
     return tag if tag and not tag.startswith("W/") else answer.headers.get("Last-Modified", "")
 
 
-def _promised(answer: http.client.HTTPResponse, have: int) -> int | None:
-    """Bytes of the whole file: of a part, the number behind the stroke of ``bytes 5-9/10``."""
+def _expected_size(answer: http.client.HTTPResponse, have: int) -> int | None:
+    """Return the size of the whole file; for a partial response, the number after the slash of ``bytes 5-9/10``."""
     whole = answer.headers.get("Content-Range", "").rpartition("/")[2]
     if answer.status == 206 and whole.isdigit():
         return int(whole)
@@ -163,15 +164,15 @@ def _copy(answer: http.client.HTTPResponse, file: object, patience: Patience, ti
         tick(len(block))
         if (passed := time.monotonic() - start) > patience.window:
             if (arrived - since) / passed < patience.least:
-                raise DownloadError(f"too slow: {(arrived - since) / passed:,.0f} bytes a second")
+                raise DownloadError(f"too slow: {(arrived - since) / passed:,.0f} bytes per second")
             start, since = time.monotonic(), arrived
     return arrived
 
 
-def _plain(error: Exception) -> str:
-    """What went wrong, without the classes around it."""
+def _error_reason(error: Exception) -> str:
+    """Return the reason of a network error without its wrapper classes."""
     if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
         error = error.reason
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "the server did not answer in time"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The data of a catalog entry: under the user's root, in our cache, from the web, out of a package. In that order."""
+"""Search for the files of a catalog entry: in the user's folder, in the cache, and then at the sources of the entry."""
 
 from __future__ import annotations
 
@@ -25,41 +25,48 @@ _ORIGIN = "origin.json"
 
 
 class DatasetUnavailableError(OSError):
-    """No source has the data; the text lists each, why, and the ways out."""
+    """No source could provide the data set. The message lists all sources, the reasons and the alternatives."""
 
-    exit_code = 1  # of the command line: nothing is wrong with what was typed
+    exit_code = 1  # of the command line; the arguments are valid
 
 
 @dataclass(frozen=True)
-class Found:
-    """Files that are there: where, in which form, what is to be said of them, and what was read."""
+class LocatedData:
+    """Files of a data set and the data read from them."""
 
     folder: Path
-    form: FileLayout
+    """Folder of the files."""
+    layout: FileLayout
+    """Names, checksums and reader of the files."""
     source: str
+    """Where the files come from."""
     differs: str = ""
+    """How the data differ from the published data set."""
     data: LoadedData | None = None
+    """The data, if they have been read."""
 
 
-Read = Callable[[Found], LoadedData]
+Read = Callable[[LocatedData], LoadedData]
 
 
-def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Read) -> Found:
-    """Finds the files of a data set and reads them, or fetches them into the cache.
+def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Read) -> LocatedData:
+    """Find the files of a data set, or download them into the cache, and read them.
 
     Args:
-        entry: Which data set.
-        root: Folder of the user's to look into first.
-        offline: Whether to stay away from the network.
-        read: Makes the data of the files and raises if they are not the data set. What was fetched is kept only after
-            that; else it is the next source's turn.
+        entry: Catalog entry of the data set.
+        root: User's folder that is searched first.
+        offline: Whether to use no network.
+        read: Reads the files and raises an error if they are not the data set. Downloaded files are kept only if they
+            can be read. Otherwise the next source is tried.
     """
     if root is not None:
         if not root.is_dir():
-            raise NotADirectoryError(f"{root} is no folder to look into for {entry.name} (--root, root=, TGNN_DATA)")
-        if found := _under(root, entry):
+            raise NotADirectoryError(
+                f"{root} is not a folder, but was given as the folder of {entry.name} (--root, root= or TGNN_DATA)"
+            )
+        if found := _in_root(root, entry):
             return replace(found, data=read(found))
-        logger.info("%s is not under %s (%s)", entry.name, root, _why_not_under(root, entry))
+        logger.info("%s is not under %s (%s)", entry.name, root, _missing_files(root, entry))
     home = cache_dir() / "data" / entry.name
     damage = []
     for source in entry.sources:
@@ -68,131 +75,133 @@ def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Read) ->
                 return found
         except ValueError as error:
             damage.append(str(error))
-            logger.warning("tgnn: %s is not used: %s", _home_of(home, source), error)
-    reasons = [(f"files under {root}" if root else "files under a root", _why_not_under(root, entry))]
-    reasons += [(f"the cache {home}", "; ".join(damage) or "nothing there")]
+            logger.warning("tgnn: ignoring %s: %s", _cache_folder(home, source), error)
+    reasons = [(f"files in {root}" if root else "files in a folder of yours", _missing_files(root, entry))]
+    reasons += [(f"the cache {home}", "; ".join(damage) or "not found")]
     for source in entry.sources:
         if offline:
-            reasons.append((source.name, "not asked: offline"))
+            reasons.append((source.name, "skipped because of --offline (offline=True)"))
             continue
         try:
             return _fetch(home, source, read)
         except (OSError, ValueError, ImportError) as error:
             reasons.append((source.name, str(error)))
-            logger.info("%s cannot serve %s: %s", source.name, entry.name, error)
+            logger.info("%s cannot provide %s: %s", source.name, entry.name, error)
     raise DatasetUnavailableError(_explain(entry, reasons, offline))
 
 
 # ---- the user's own files --------------------------------------------------------------------------------------
 
 
-def _under(root: Path, entry: CatalogEntry) -> Found | None:
-    for folder, form in _candidates(root, entry):
-        if all((folder / name).exists() for name in form.files):
-            for name, digest in form.sha256.items():
+def _in_root(root: Path, entry: CatalogEntry) -> LocatedData | None:
+    for folder, layout in _candidates(root, entry):
+        if all((folder / name).exists() for name in layout.files):
+            for name, digest in layout.sha256.items():
                 verify(folder / name, digest)
             notes = [
-                form.notes[d] for name in form.files if form.notes and (d := sha256_of(folder / name)) in form.notes
+                layout.notes[d]
+                for name in layout.files
+                if layout.notes and (d := sha256_of(folder / name)) in layout.notes
             ]
-            return Found(folder, form, f"files in {folder}", " ".join(notes))
+            return LocatedData(folder, layout, f"files in {folder}", " ".join(notes))
     return None
 
 
 def _candidates(root: Path, entry: CatalogEntry) -> Iterator[tuple[Path, FileLayout]]:
-    for form in entry.layouts:
-        for place in (*form.folders, *(("raw", "") if form.unique_names else ())):
-            yield root / place, form
+    for layout in entry.layouts:
+        for place in (*layout.folders, *(("raw", "") if layout.unique_names else ())):
+            yield root / place, layout
 
 
-def _why_not_under(root: Path | None, entry: CatalogEntry) -> str:
+def _missing_files(root: Path | None, entry: CatalogEntry) -> str:
     if root is None:
-        return "no root was given"
+        return "no folder was given (--root, root= or TGNN_DATA)"
     wanted = "; or ".join(
-        ", ".join(form.files[:3]) + (", ..." if len(form.files) > 3 else "") for form in entry.layouts
+        ", ".join(layout.files[:3]) + (", ..." if len(layout.files) > 3 else "") for layout in entry.layouts
     )
-    return f"not there: {wanted}" if wanted else "it is not kept in files"
+    return f"not found: {wanted}" if wanted else "this data set has no files"
 
 
 # ---- the cache -------------------------------------------------------------------------------------------------
 
 
-def _home_of(home: Path, source: DownloadSource) -> Path:
+def _cache_folder(home: Path, source: DownloadSource) -> Path:
     return home / "".join(c if c.isalnum() or c in ".-" else "-" for c in source.name)
 
 
-def _cached(home: Path, source: DownloadSource, read: Read) -> Found | None:
-    """What was fetched before, unless it was damaged since: then a ValueError says how."""
-    folder = _home_of(home, source)
+def _cached(home: Path, source: DownloadSource, read: Read) -> LocatedData | None:
+    """Return the cached files, if any. Damaged files raise a ValueError."""
+    folder = _cache_folder(home, source)
     if not (folder / _ORIGIN).exists():
         return None
     try:
         for name, digest in _digests(folder, source.layout).items():
             verify(folder / name, digest)
     except (OSError, ValueError) as error:
-        raise ValueError(f"it was damaged: {error}") from error
-    return _read(Found(folder, source.layout, source.name, source.differs), read)
+        raise ValueError(f"the cached files are damaged: {error}") from error
+    return _read(LocatedData(folder, source.layout, source.name, source.differs), read)
 
 
-def _digests(folder: Path, form: FileLayout) -> dict[str, str]:
+def _digests(folder: Path, layout: FileLayout) -> dict[str, str]:
     origin = json.loads((folder / _ORIGIN).read_text())
     digests = origin.get("sha256") if isinstance(origin, dict) else None
-    if not isinstance(digests, dict) or not set(form.files) <= set(digests):
-        raise ValueError(f"{_ORIGIN} does not list its files")
+    if not isinstance(digests, dict) or not set(layout.files) <= set(digests):
+        raise ValueError(f"{_ORIGIN} does not list the files")
     return {name: str(digest) for name, digest in digests.items()}
 
 
-def _fetch(home: Path, source: DownloadSource, read: Read) -> Found:
-    """Fetches into a folder of its own, reads, and moves that into place: nobody ever sees half of it."""
+def _fetch(home: Path, source: DownloadSource, read: Read) -> LocatedData:
+    """Download into a temporary folder, read the files, and move the folder into the cache."""
     _make(home)
     shelf = home.parent / "archives"
-    with _one_at_a_time(home):
+    with _lock(home):
         with contextlib.suppress(ValueError):
             if found := _cached(home, source, read):  # another process was faster
                 return found
-        for left in home.glob("fetching-*"):  # by processes that were killed
+        for left in home.glob("fetching-*"):  # left by killed processes
             _remove(left)
         with tempfile.TemporaryDirectory(dir=home, prefix="fetching-") as scratch:
             folder = Path(scratch) / "files"
             folder.mkdir()
             try:
                 source.fetch(folder, shelf)
-                found = _looked_at(folder, source, read)
+                found = _verified(folder, source, read)
             except Exception as error:
-                if not _may_help_later(error):
+                if not _is_temporary(error):
                     for name in source.unverified:
                         (shelf / name).unlink(missing_ok=True)
                 raise
-            place = _home_of(home, source)
+            place = _cache_folder(home, source)
             _remove(place)
             os.replace(folder, place)
     return replace(found, folder=place)
 
 
-def _looked_at(folder: Path, source: DownloadSource, read: Read) -> Found:
-    """What was fetched, after every check; with the digests of all files, as readers take more than those needed."""
+def _verified(folder: Path, source: DownloadSource, read: Read) -> LocatedData:
+    """Verify and read downloaded files, and store the checksums of all of them."""
     for name in source.layout.files:
         if not (folder / name).exists():
-            raise ValueError(f"it delivered no {name}")
+            raise ValueError(f"{name} is missing in the download")
         verify(folder / name, source.layout.sha256.get(name))
-    found = _read(Found(folder, source.layout, source.name, source.differs), read)
+    found = _read(LocatedData(folder, source.layout, source.name, source.differs), read)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     digests = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
     (folder / _ORIGIN).write_text(json.dumps({"source": source.name, "sha256": digests}, indent=1))
     return found
 
 
-def _read(found: Found, read: Read) -> Found:
-    """Readers raise all sorts of errors for bytes that they do not expect: a ValueError."""
+def _read(found: LocatedData, read: Read) -> LocatedData:
+    """Read the files. Any error of a reader about their content becomes a ValueError."""
     try:
         return replace(found, data=read(found))
     except Exception as error:
-        if isinstance(error, ValueError) or _may_help_later(error):
+        if isinstance(error, ValueError) or _is_temporary(error):
             raise
-        raise ValueError(f"it cannot be read: {type(error).__name__}: {error}") from error
+        raise ValueError(f"the files cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _may_help_later(error: Exception) -> bool:
-    """Whether files may be good all the same: the network, the disk, memory or a package was what was missing."""
+def _is_temporary(error: Exception) -> bool:
+    """Whether the files may be valid: the network, the disk, memory or a package caused the error."""
     of_the_system = isinstance(error, OSError) and error.errno is not None
     return of_the_system or isinstance(error, (DownloadError, ImportError, MemoryError))
 
@@ -202,7 +211,7 @@ def _make(home: Path) -> None:
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"the folder {home} cannot be made: {error} (set TGNN_CACHE_DIR)") from None
+        raise OSError(f"The cache folder {home} cannot be created: {error}. Set TGNN_CACHE_DIR.") from None
 
 
 def _remove(path: Path) -> None:
@@ -212,13 +221,13 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _one_at_a_time(home: Path) -> FileLock:
+def _lock(home: Path) -> FileLock:
     lock = FileLock(str(home / "lock"))
     try:
         lock.acquire(timeout=0.1)
         lock.release()
     except Timeout:
-        logger.info("another process is fetching into %s; waiting for it", home)
+        logger.info("waiting for another process that downloads into %s", home)
     return lock
 
 
@@ -229,11 +238,11 @@ def _explain(entry: CatalogEntry, reasons: list[tuple[str, str]], offline: bool)
     tried = "\n".join(f"  - {source}: {reason}" for source, reason in reasons)
     files = ", ".join(entry.layouts[0].files) if entry.layouts else ""
     place = entry.layouts[0].folders[0] if entry.layouts and entry.layouts[0].folders else "."
-    first = "drop --offline (offline=True)" if offline else "try again where one of these sources can be reached"
+    first = "run without --offline (offline=True)" if offline else "try again with access to one of these sources"
     return (
-        f"{entry.name} could not be had. Tried:\n{tried}\nThree ways out:\n"
-        f"  1. {first}; what arrives is kept in the cache, which can be copied to other machines "
-        f"(TGNN_CACHE_DIR).\n"
-        f"  2. put the files into a folder, as {place}/{{{files}}}, and give it as --root (root=) or TGNN_DATA.\n"
+        f"{entry.name} could not be downloaded. Tried:\n{tried}\nAlternatives:\n"
+        f"  1. {first}. Downloads are kept in the cache folder (TGNN_CACHE_DIR), which can be copied to other "
+        f"machines.\n"
+        f"  2. put the files into a folder as {place}/{{{files}}} and pass it as --root (root=) or TGNN_DATA.\n"
         f"  3. use a data set that needs no download: karate, digits or digits-graphs."
     )

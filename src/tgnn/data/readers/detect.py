@@ -10,15 +10,15 @@ from torch_geometric.data import Data
 
 from tgnn.data.dataset_info import statistics
 from tgnn.data.graph_dataset import GraphDataset, read_packed
-from tgnn.data.on_disk.graph import DiskGraph
+from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.on_disk.layout import FILE
 from tgnn.data.readers.gnn_benchmark import read_gnn_benchmark
 from tgnn.data.readers.graph_npz import read_graph
 from tgnn.data.readers.npz import open_npz
 from tgnn.data.readers.tu import read_tu
-from tgnn.data.tables.file import SUFFIXES, find
-from tgnn.data.tables.graph import read_table
-from tgnn.data.tables.graphs import read_graph_tables
+from tgnn.data.tables.multiple_graphs import read_graph_tables
+from tgnn.data.tables.single_graph import read_table
+from tgnn.data.tables.table_file import SUFFIXES, find
 from tgnn.data.validation.checks import check_graph, check_graphs
 from tgnn.data.validation.report import Finding, ValidationReport
 

@@ -17,12 +17,12 @@ from tgnn.data.readers.smiles_columns import SmilesColumns, find_columns
 from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.splits import split_codes
-from tgnn.data.tables.file import Table, open_source
+from tgnn.data.tables.folder_reader import VERSION
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
-from tgnn.data.tables.reading import VERSION
 from tgnn.data.tables.schema import make_schema
-from tgnn.data.tables.split import read_split
+from tgnn.data.tables.split_column import read_split
+from tgnn.data.tables.table_file import TableData, open_table_file
 from tgnn.data.validation.report import ValidationReport, quoted
 from tgnn.data.validation.value_checks import check_labels
 from tgnn.utils.progress import bar
@@ -67,14 +67,14 @@ def read_smiles_csv(
     """
     path = Path(path)
     report = ValidationReport(str(path), "smiles")
-    source = open_source(path, report)
+    source = open_table_file(path, report)
     table = source.read(source.columns, report)
     if encoding is None:
         columns = find_columns(table, report, smiles, targets or (), ids, split)
     else:
         columns = _known_columns(table, encoding)
     single = {"molecule": columns.smiles, "id": columns.ids, "split": columns.split}
-    table.check_single({role: column for role, column in single.items() if column is not None}, report)
+    table.check_scalar_columns({role: column for role, column in single.items() if column is not None}, report)
     report.raise_for_errors()
 
     text = table.frame[columns.smiles].cast(pl.String).fill_null("").to_list()
@@ -103,7 +103,7 @@ def read_smiles_csv(
     return NamedGraphs(packed, graph_id, made if encoding is None else dict(encoding), kept), report
 
 
-def _check_ids(table: Table, ids: pl.Series, report: ValidationReport) -> None:
+def _check_ids(table: TableData, ids: pl.Series, report: ValidationReport) -> None:
     missing = ids.is_null().to_numpy()
     if missing.any():
         report.add(table.places.finding("error", "missing-id", "the molecule has no id", missing))
@@ -113,7 +113,7 @@ def _check_ids(table: Table, ids: pl.Series, report: ValidationReport) -> None:
         report.add(table.places.finding("warning", "duplicate-id", message, duplicates))
 
 
-def _known_columns(table: Table, encoding: Mapping[str, Any]) -> SmilesColumns:
+def _known_columns(table: TableData, encoding: Mapping[str, Any]) -> SmilesColumns:
     if encoding.get("version") != VERSION or encoding.get("kind") != "smiles":
         raise ValueError(f"the encoding is for {encoding.get('kind')!r} data, but the file contains SMILES")
     columns = SmilesColumns(**encoding["columns"])
@@ -128,7 +128,9 @@ def _known_columns(table: Table, encoding: Mapping[str, Any]) -> SmilesColumns:
     )
 
 
-def _report_unreadable(table: Table, column: str, readable: np.ndarray, skip: bool, report: ValidationReport) -> None:
+def _report_unreadable(
+    table: TableData, column: str, readable: np.ndarray, skip: bool, report: ValidationReport
+) -> None:
     if readable.all():
         return
     message = "RDKit cannot parse the molecule " + repr(table.frame[column].filter(pl.Series(~readable))[0])
@@ -139,7 +141,7 @@ def _report_unreadable(table: Table, column: str, readable: np.ndarray, skip: bo
         report.add(table.places.finding("error", "unreadable-molecule", message, ~readable))
 
 
-def _report_duplicates(table: Table, column: str, report: ValidationReport) -> None:
+def _report_duplicates(table: TableData, column: str, report: ValidationReport) -> None:
     values = table.frame[column]
     duplicates = (~values.is_first_distinct() & values.is_not_null()).to_numpy()
     if duplicates.any():
@@ -148,7 +150,11 @@ def _report_duplicates(table: Table, column: str, report: ValidationReport) -> N
 
 
 def _labels(
-    table: Table, columns: SmilesColumns, task: str | None, encoding: Mapping[str, Any] | None, report: ValidationReport
+    table: TableData,
+    columns: SmilesColumns,
+    task: str | None,
+    encoding: Mapping[str, Any] | None,
+    report: ValidationReport,
 ) -> tuple[Tensor | None, dict[str, Any] | None]:
     if not columns.targets:
         return None, None

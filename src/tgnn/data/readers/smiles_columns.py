@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 
 from tgnn.data.build.molecules import featurize
-from tgnn.data.tables.file import Table
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.schema import suggestion
+from tgnn.data.tables.table_file import TableData
 from tgnn.data.validation.report import ValidationReport, quoted
 
 _SMILES = ("smiles", "canonical_smiles", "smi")
@@ -36,7 +36,7 @@ class SmilesColumns:
 
 
 def find_columns(
-    table: Table,
+    table: TableData,
     report: ValidationReport,
     smiles: str | None,
     targets: Sequence[str],
@@ -49,7 +49,7 @@ def find_columns(
         table: The table. CSV columns are text, Parquet columns have their own types.
         report: Report to which problems are added.
         smiles: Column of SMILES, if given.
-        targets: Columns to predict, if given.
+        targets: SmilesColumns to predict, if given.
         ids: Column of ids, if given.
         split: Column of the split, if given.
     """
@@ -82,7 +82,7 @@ def _find_by_name(columns: list[str], names: tuple[str, ...]) -> str | None:
     return next((column for name in names for column in columns if column.lower() == name), None)
 
 
-def _find_parseable(table: Table, columns: list[str]) -> str | None:
+def _find_parseable(table: TableData, columns: list[str]) -> str | None:
     """Find the column whose first values RDKit can parse. The longest wins, because CI and N are also molecules."""
     lengths: dict[str, int] = {}
     for column in columns:
@@ -92,7 +92,7 @@ def _find_parseable(table: Table, columns: list[str]) -> str | None:
     return max(lengths, key=lengths.__getitem__, default=None)
 
 
-def _targets(table: Table, columns: list[str]) -> list[str]:
+def _targets(table: TableData, columns: list[str]) -> list[str]:
     """Find a column with the name of a target, else all numeric columns except distinct integers, which are ids."""
     target = _find_by_name(columns, _TARGET)
     if target is not None:

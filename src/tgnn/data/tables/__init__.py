@@ -1,1 +1,4 @@
-"""A user's own tables: nodes and edges, as CSV or Parquet. :mod:`.graph` reads one graph, :mod:`.graphs` many."""
+"""Readers of CSV, TSV and Parquet tables of nodes, edges and graphs.
+
+:mod:`.single_graph` reads one graph into memory, :mod:`.multiple_graphs` reads a data set of many graphs.
+"""

@@ -1,4 +1,4 @@
-"""A table block by block, for tables larger than memory: what :meth:`Source.read` gives, cut into pieces."""
+"""Block reader for tables larger than memory. The blocks have the same rows as :meth:`TableFile.read`."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import NoReturn
 import numpy as np
 import polars as pl
 
-from tgnn.data.tables.file import SAMPLE, Source, Table, all_numbers, without_empty
-from tgnn.data.tables.scan import Layout
+from tgnn.data.tables.scan import TextLayout
+from tgnn.data.tables.table_file import SAMPLE, TableData, TableFile, all_numbers, empty_to_null
 from tgnn.data.validation.report import Locations, ValidationReport
 from tgnn.utils.progress import Tick, no_tick
 
 BLOCK = 1 << 25
-"""Bytes of a text file in one block."""
+"""Size of a block of a text file, in bytes."""
 ROWS = 1 << 19
-"""Rows of a Parquet file in one block; an eighth of it where there are lists."""
+"""Number of rows in a block of a Parquet file. Tables with lists have an eighth of it."""
 _END, _QUOTE = b'\n"'
 
 
 def read_blocks(
-    source: Source,
+    source: TableFile,
     columns: Sequence[str],
     text: Collection[str],
     report: ValidationReport,
     tick: Tick = no_tick,
     block: int | None = None,
-) -> Iterator[Table]:
-    """Some columns of a table, block by block; the places of a block are those in the whole.
+) -> Iterator[TableData]:
+    """Yield some columns of a table in blocks. Line numbers of a block are those of the whole file.
 
     Args:
-        source: The table. What was packed must have been unpacked.
-        columns: Which.
-        text: Columns that stay as they are written; in others, what looks like numbers is read as float32.
-        report: Takes what makes it unreadable.
-        tick: Called with how many more rows have been read.
-        block: Bytes of a block; of a Parquet file rows.
+        source: The table file, not compressed.
+        columns: Columns to read.
+        text: Columns to read as strings. Other columns become float64 if their cells are numbers.
+        report: Collects errors.
+        tick: Called with the number of rows of each block.
+        block: Size of a block: bytes of a text file, rows of a Parquet file.
     """
     if source.layout is None:
         frames = _parquet(source.path, columns, report, block or ROWS)
@@ -47,21 +47,21 @@ def read_blocks(
         places = source.layout.places(source.name)
     before = 0
     for frame in frames:
-        if not frame.height:  # all its lines are blank
+        if not frame.height:  # the block has only empty lines
             continue
-        yield Table(source.name, frame, _later(places, before))
+        yield TableData(source.name, frame, _shifted(places, before))
         before += frame.height
         tick(frame.height)
 
 
-def rows_of(source: Source) -> int:
-    """How many rows a table has."""
+def count_rows(source: TableFile) -> int:
+    """Return the number of rows of a table."""
     if source.layout is None:
         return int(pl.scan_parquet(source.path, glob=False).select(pl.len()).collect().item())
     return source.layout.rows - 1 - len(source.layout.blank)
 
 
-def _later(places: Locations, before: int) -> Locations:
+def _shifted(places: Locations, before: int) -> Locations:
     return Locations(places.file, places.unit, lambda rows: places.numbers(rows + before))
 
 
@@ -72,13 +72,18 @@ def _parquet(path: Path, columns: Sequence[str], report: ValidationReport, rows:
     try:
         for begin in range(0, int(table.select(pl.len()).collect().item()), rows):
             frame = table.slice(begin, rows).collect()
-            yield without_empty(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
+            yield empty_to_null(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
     except pl.exceptions.PolarsError as error:
         report.fail(Locations(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
 
 
 def _text(
-    source: Source, layout: Layout, columns: Sequence[str], text: Collection[str], report: ValidationReport, block: int
+    source: TableFile,
+    layout: TextLayout,
+    columns: Sequence[str],
+    text: Collection[str],
+    report: ValidationReport,
+    block: int,
 ) -> Iterator[pl.DataFrame]:
     assert isinstance(source.content, Path)
     content = np.memmap(source.content, dtype=np.uint8, mode="r")
@@ -91,18 +96,18 @@ def _text(
             n_rows=SAMPLE,
             glob=False,
         )
-    except pl.exceptions.PolarsError:  # rows and fields have been counted: what is left are quotation marks
+    except pl.exceptions.PolarsError:  # the scan counted rows and fields, so only quotation marks can be wrong
         _fail_for_quotes(source.name, report)
     numbers = [name for name in columns if name not in text and all_numbers(sample[name])]
-    before = 1  # rows of the file: the header is one
+    before = 1  # rows of the file before this block; the header is one
     for piece, ends in _pieces(content, block):
         blank = layout.blank[(layout.blank >= before) & (layout.blank < before + len(ends))] - before
-        lines = _without(piece, ends, blank).tobytes()  # polars leaves out some blank lines by itself, but not all
+        lines = _without(piece, ends, blank).tobytes()  # polars skips some empty lines, but not all
         frame = _parse(lines, source.columns, columns, numbers, layout, report, source.name)
         if frame.height != len(ends) - len(blank):
             _fail_for_quotes(source.name, report)
         before += len(ends)
-        yield without_empty(frame, strip=layout.spaces)
+        yield empty_to_null(frame, strip=layout.spaces)
 
 
 def _parse(
@@ -110,11 +115,11 @@ def _parse(
     names: Sequence[str],
     columns: Sequence[str],
     numbers: Collection[str],
-    layout: Layout,
+    layout: TextLayout,
     report: ValidationReport,
     name: str,
 ) -> pl.DataFrame:
-    for wanted in (numbers, ()):  # where a number is none, all are read as words: who takes the column will name it
+    for wanted in (numbers, ()):  # a block with an invalid number is read as strings; the encoder reports it
         try:
             return pl.read_csv(
                 piece,
@@ -131,24 +136,24 @@ def _parse(
 
 
 def _fail_for_quotes(name: str, report: ValidationReport) -> NoReturn:
-    text = 'a quotation mark (") that opens or closes nothing: tgnn data check says in which line'
+    text = 'unbalanced quotation mark ("); run tgnn data check to see its line'
     report.fail(Locations(name).finding("error", "wrong-quotes", text))
 
 
 def _without(piece: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The lines without some that are blank, which have one byte or two."""
+    """Remove empty lines, which have one or two bytes."""
     if not len(rows):
         return piece
     kept = np.ones(len(piece), dtype=bool)
     kept[ends[rows] - 1] = False
-    kept[ends[rows - 1] * (rows > 0)] = False  # where the line before ends
+    kept[ends[rows - 1] * (rows > 0)] = False  # from the end of the line before
     return piece[kept]
 
 
 def _pieces(content: np.ndarray, block: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The lines below the header, and where each row of them ends; cut where a line ends outside of quotation marks."""
+    """Yield blocks of whole rows below the header, and the end of each row. Quoted line ends do not count."""
     start, size = int(np.argmax(content[: 1 << 22] == _END)) + 1, block
-    if content[start - 1] != _END:  # there is only the header
+    if content[start - 1] != _END:  # the file has only a header
         return
     while start < len(content):
         piece = np.asarray(content[start : start + size])
@@ -158,10 +163,10 @@ def _pieces(content: np.ndarray, block: int) -> Iterator[tuple[np.ndarray, np.nd
         ends = np.flatnonzero(is_end)
         last = start + size >= len(content)
         if not len(ends) and not last:
-            size *= 2  # a line that is longer than a block
+            size *= 2  # the line is longer than a block
             continue
         ends += 1
-        if last and (not len(ends) or ends[-1] < len(piece)):  # the last line has no end
+        if last and (not len(ends) or ends[-1] < len(piece)):  # the last line has no line end
             ends = np.append(ends, len(piece))
         yield piece[: ends[-1]], ends
         start, size = start + int(ends[-1]), block

@@ -1,13 +1,13 @@
-"""Which column is what: as the schema says, else by its name, else by its place."""
+"""Assignment of roles (id, label, split, source, target, weight, feature) to the columns of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from tgnn.data.tables.file import Source
 from tgnn.data.tables.header import INDEX
-from tgnn.data.tables.schema import EdgeColumns, GraphColumns, Kind, NodeColumns, suggestion
+from tgnn.data.tables.schema import ColumnType, EdgeColumns, GraphColumns, NodeColumns, suggestion
+from tgnn.data.tables.table_file import TableFile
 from tgnn.data.validation.report import Locations, ValidationReport, quoted
 
 _NAMES = {
@@ -17,156 +17,156 @@ _NAMES = {
     "graphs": {"id": ("id", "graph", "graph_id"), "split": ("split",)},
 }
 _NAMES["edges of graphs"] = _NAMES["edges"] | {"graph": ("graph", "graph_id")}
-_LABEL = ("label", "y", "target", "class")
-_BY_PLACE = ("id", "source", "target")
-"""Where no column has such a name, the first that is left is it."""
+_LABEL_NAMES = ("label", "y", "target", "class")
+_ROLES_BY_POSITION = ("id", "source", "target")
+"""Roles that fall back to the first free column if no column has a known name."""
 
 
 @dataclass(frozen=True)
-class Roles:
-    """Columns of one table.
+class ColumnRoles:
+    """Roles of the columns of one table.
 
     Args:
-        of: The column of each role: ``id``, ``graph``, ``split``, ``source``, ``target``, ``weight``.
+        by_role: Column name of each role: ``id``, ``graph``, ``split``, ``source``, ``target``, ``weight``.
         labels: Columns to predict.
-        features: All others, with their kinds where these are known.
-        guessed: Columns that have their role only by their place.
+        features: All other columns, with their type if the schema sets it.
+        guessed: Columns that have their role only because of their position.
     """
 
-    of: Mapping[str, str]
+    by_role: Mapping[str, str]
     labels: list[str] = field(default_factory=list)
-    features: Mapping[str, Kind | None] = field(default_factory=dict)
+    features: Mapping[str, ColumnType | None] = field(default_factory=dict)
     guessed: list[str] = field(default_factory=list)
 
     def text(self) -> set[str]:
-        """Columns that must not be taken for numbers: ``007`` is an id, and ``1`` a class."""
-        words = {name for name, kind in self.features.items() if kind in ("categorical", "tokens", "ignore")}
-        return words | set(self.labels) | {name for role, name in self.of.items() if role != "weight"}
+        """Return the columns that are read as strings. ``007`` is an id, and ``1`` may be the name of a class."""
+        words = {name for name, type_ in self.features.items() if type_ in ("categorical", "tokens", "ignore")}
+        return words | set(self.labels) | {name for role, name in self.by_role.items() if role != "weight"}
 
-    def named(self) -> dict[str, str | list[str]]:
-        """What a schema would have to say, to find the same roles again."""
-        return {**self.of, **({"label": self.labels} if self.labels else {})}
+    def to_schema(self) -> dict[str, str | list[str]]:
+        """Return the schema section that assigns the same roles."""
+        return {**self.by_role, **({"label": self.labels} if self.labels else {})}
 
 
 def find_roles(
-    source: Source,
+    source: TableFile,
     part: str,
     given: NodeColumns | EdgeColumns | GraphColumns,
     report: ValidationReport,
     labels: bool = False,
     guess: bool = True,
-) -> Roles:
-    """Gives every column its role.
+) -> ColumnRoles:
+    """Assign a role to every column: by the schema, else by name, else by position.
 
     Args:
         source: The table.
-        part: ``"nodes"``, ``"edges"`` or ``"graphs"``, and of sets of graphs ``"nodes of graphs"``,
-            ``"edges of graphs"``.
-        given: What the schema says.
-        report: Takes what is odd.
-        labels: Whether to look for something to predict.
-        guess: Whether to look at names and places at all, where the schema does not say.
+        part: ``"nodes"``, ``"edges"`` or ``"graphs"``; ``"nodes of graphs"`` or ``"edges of graphs"`` for a data set of
+            many graphs.
+        given: The section of the schema for this table.
+        report: Collects errors and notes.
+        labels: Whether the table may have label columns.
+        guess: Whether to use names and positions of columns for roles that the schema does not set.
     """
-    choice = _Choice(source, part, given, report)
-    choice.refuse({*_NAMES[part], "features", *(("label",) if labels else ())})
+    assignment = _RoleAssignment(source, part, given, report)
+    assignment.check_possible_roles({*_NAMES[part], "features", *(("label",) if labels else ())})
     for role in _NAMES[part]:
         if (column := getattr(given, role)) is not None:
-            choice.use(column, role)
-    found = getattr(given, "label", None) or []
-    found = [found] if isinstance(found, str) else list(found)
-    for column in found:
-        choice.use(column, "label")
+            assignment.assign(column, role)
+    label_columns = getattr(given, "label", None) or []
+    label_columns = [label_columns] if isinstance(label_columns, str) else list(label_columns)
+    for column in label_columns:
+        assignment.assign(column, "label")
     if not guess:
-        if not {role for role in _BY_PLACE if role in _NAMES[part]} <= set(choice.of):
-            choice.fail(f"there was no table of {choice.part} where the columns were learned from: leave it out")
-        return Roles(choice.of, found, choice.rest())
-    if labels and not found:
-        found = choice.guess_label()
+        if not {role for role in _ROLES_BY_POSITION if role in _NAMES[part]} <= set(assignment.by_role):
+            assignment.fail(f"the training data had no table of {assignment.part}; remove this file")
+        return ColumnRoles(assignment.by_role, label_columns, assignment.remaining())
+    if labels and not label_columns:
+        label_columns = assignment.guess_label()
     for role, names in _NAMES[part].items():
-        column = next((free for name in names if (free := choice.free(name))), None)
+        column = next((free for name in names if (free := assignment.free_column(name))), None)
         if getattr(given, role) is None and column is not None:
-            choice.use(column, role)
-    if part == "nodes of graphs" and "graph" not in choice.of:
-        choice.fail(f"there is no column 'graph', which says in which graph a node is, only {quoted(source.columns)}")
-    by_place = [role for role in _BY_PLACE if role in _NAMES[part] and role not in choice.of]
-    for role in by_place:
-        choice.use_first(role)
-    guessed = [choice.of[role] for role in by_place if role in choice.of]
-    return Roles(choice.of, found, choice.rest(), guessed)
+            assignment.assign(column, role)
+    if part == "nodes of graphs" and "graph" not in assignment.by_role:
+        assignment.fail(f"there is no column 'graph' with the graph id of each node, only {quoted(source.columns)}")
+    by_position = [role for role in _ROLES_BY_POSITION if role in _NAMES[part] and role not in assignment.by_role]
+    for role in by_position:
+        assignment.assign_first_free(role)
+    guessed = [assignment.by_role[role] for role in by_position if role in assignment.by_role]
+    return ColumnRoles(assignment.by_role, label_columns, assignment.remaining(), guessed)
 
 
-class _Choice:
-    """Gives columns away one after the other: none has two roles."""
+class _RoleAssignment:
+    """Columns of one table that get at most one role each."""
 
     def __init__(
-        self, source: Source, part: str, given: NodeColumns | EdgeColumns | GraphColumns, report: ValidationReport
+        self, source: TableFile, part: str, given: NodeColumns | EdgeColumns | GraphColumns, report: ValidationReport
     ) -> None:
         self.columns, self.here, self.report, self.given = source.columns, Locations(source.name), report, given
         self.part = part.split()[0]
-        self.kinds: Mapping[str, Kind] = getattr(given, "features", {})
-        self.of: dict[str, str] = {}
+        self.types: Mapping[str, ColumnType] = getattr(given, "features", {})
+        self.by_role: dict[str, str] = {}
         self.used: dict[str, str] = {}
-        for column in self.kinds:
-            self._check(column, "features")
+        for column in self.types:
+            self._check_exists(column, "features")
 
-    def refuse(self, possible: Collection[str]) -> None:
-        """An error for what the schema says of roles that this table cannot have: it would silently not count."""
+    def check_possible_roles(self, possible: Collection[str]) -> None:
+        """Report roles of the schema that this table cannot have, which would have no effect."""
         for role, column in self.given:
             if column is None or role in possible:
                 continue
-            way_out = "is for a set of graphs, and there is no table of graphs"
+            reason = "is only for data sets of many graphs, but there is no graph table (graphs.csv)"
             if role != "graph":
-                way_out = f"is for one graph; of a set of graphs say graphs.{role}, a column of the table of graphs"
-            self.fail(f"{self.part}.{role} ({quoted([column])}) {way_out}")
+                reason = f"is only for a single graph; for a data set of many graphs set graphs.{role}"
+            self.fail(f"{self.part}.{role} ({quoted([column])}) {reason}")
 
-    def use(self, column: str, role: str) -> None:
+    def assign(self, column: str, role: str) -> None:
         if column in self.used:
-            self.fail(f"{column!r} is named for two things, {self.used[column]} and {role}")
-        self._check(column, role)
+            self.fail(f"column {column!r} has two roles, {self.used[column]} and {role}")
+        self._check_exists(column, role)
         self.used[column] = role
         if role != "label":
-            self.of[role] = column
+            self.by_role[role] = column
 
-    def free(self, name: str) -> str | None:
-        """The column of that name, whatever its case, if it is nothing yet."""
-        return next((column for column in self._left() if column.lower() == name), None)
+    def free_column(self, name: str) -> str | None:
+        """Return the column of that name, ignoring case, if it has no role yet."""
+        return next((column for column in self._free() if column.lower() == name), None)
 
     def guess_label(self) -> list[str]:
-        found = [column for name in _LABEL for column in self._left() if column.lower() == name]
-        if len(found) > 1:
+        candidates = [column for name in _LABEL_NAMES for column in self._free() if column.lower() == name]
+        if len(candidates) > 1:
             self.fail(
-                f"{quoted(found)} could each be the label: say in schema.yaml which ({self.part}: label: {found[0]}), "
-                f"and what the other is ({self.part}: features: {found[1]}: ignore)"
+                f"columns {quoted(candidates)} could each be the label; choose one in schema.yaml ({self.part}: label: "
+                f"{candidates[0]}) and set the type of the other ({self.part}: features: {candidates[1]}: ignore)"
             )
-        for column in found:
-            self.use(column, "label")
-        return found
+        for column in candidates:
+            self.assign(column, "label")
+        return candidates
 
-    def use_first(self, role: str) -> None:
-        left = self._left()
-        if not left:
+    def assign_first_free(self, role: str) -> None:
+        free = self._free()
+        if not free:
             self.fail(f"there is no column for the {role}, only {quoted(self.columns)}")
             return
-        if left[0] != INDEX:
-            text = f"no column is called {role!r}: {left[0]!r} is taken for it"
+        if free[0] != INDEX:
+            text = f"no column is named {role!r}; column {free[0]!r} is used as {role}"
             self.report.add(self.here.finding("note", "guessed-column", text))
-        self.use(left[0], role)
+        self.assign(free[0], role)
 
-    def rest(self) -> dict[str, Kind | None]:
-        """Columns without a role."""
-        rest: dict[str, Kind | None] = {c: self.kinds.get(c) for c in self.columns if c not in self.used}
+    def remaining(self) -> dict[str, ColumnType | None]:
+        """Return the columns without a role: the features."""
+        rest: dict[str, ColumnType | None] = {c: self.types.get(c) for c in self.columns if c not in self.used}
         if INDEX in rest:
             del rest[INDEX]
-            text = "the first column has no name: taken for the index that pandas writes, and left out"
+            text = "the first column has no name; it is ignored because it looks like an index written by pandas"
             self.report.add(self.here.finding("note", "ignored-column", text))
         return rest
 
     def fail(self, text: str) -> None:
         self.report.add(self.here.finding("error", "columns", text))
 
-    def _left(self) -> list[str]:
-        return [column for column in self.columns if column not in self.used and column not in self.kinds]
+    def _free(self) -> list[str]:
+        return [column for column in self.columns if column not in self.used and column not in self.types]
 
-    def _check(self, column: str, role: str) -> None:
+    def _check_exists(self, column: str, role: str) -> None:
         if column not in self.columns:
             self.fail(f"there is no column {column!r} for {self.part}.{role}; {suggestion(column, self.columns)}")

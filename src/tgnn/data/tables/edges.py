@@ -1,4 +1,4 @@
-"""Edges as a graph wants them: between nodes that are there, each once, in both directions if it is undirected."""
+"""Construction of ``edge_index`` from a table: self-loops, duplicate edges and reverse edges."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from tgnn.data.tables.file import Table
 from tgnn.data.tables.schema import Schema
+from tgnn.data.tables.table_file import TableData
 from tgnn.data.validation.report import ValidationReport
 from tgnn.data.validation.value_checks import duplicate_mask
 
 
 def make_edges(
-    ends: np.ndarray, num_nodes: int, schema: Schema, table: Table, details: Sequence[str], report: ValidationReport
+    ends: np.ndarray, num_nodes: int, schema: Schema, table: TableData, details: Sequence[str], report: ValidationReport
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The edges, by target and then by source, and the row of the table that each comes from.
+    """Build ``edge_index``, sorted by target and then by source, and the table row of each edge.
 
     Args:
-        ends: Numbers of the source and the target of each row, ``[2, rows]``; -1: of no node, which is dropped.
-        num_nodes: How many nodes there are.
-        schema: What to do with loops, doubles and directions.
-        table: The rows.
-        details: Columns with weights and features. Without any, the rows of the result are of no use, and not made.
-        report: Takes all that is changed.
+        ends: Source and target index of each row, ``[2, rows]``. Rows with -1 are dropped.
+        num_nodes: Number of nodes.
+        schema: What to do with self-loops, duplicate edges and directions.
+        table: The edge table.
+        details: Columns with weights and features. Without any, the returned rows are not meaningful.
+        report: Collects every change.
     """
     rows = np.arange(ends.shape[1])
-    rows = _without(rows, (ends[0] < 0) | (ends[1] < 0))
-    rows = _without(rows, loops_to_drop(ends, schema, table, report))
+    rows = _drop(rows, (ends[0] < 0) | (ends[1] < 0))
+    rows = _drop(rows, self_loops_to_drop(ends, schema, table, report))
     source, target = ends[:, rows] if len(rows) < ends.shape[1] else ends
     keys = target * num_nodes + source
-    if (again := duplicate_mask(keys)) is not None:
-        _tell_doubles(rows, keys, again, schema, table, details, report)
+    if (duplicate := duplicate_mask(keys)) is not None:
+        _report_duplicates(rows, keys, duplicate, schema, table, details, report)
         if schema.duplicates == "merge":
-            rows, keys = rows[~again], keys[~again]
+            rows, keys = rows[~duplicate], keys[~duplicate]
     if schema.undirected:
-        listed = len(keys)
-        unique = again is None or schema.duplicates == "merge"
-        keys, order = _both_ways(keys, num_nodes, unique, rows=bool(details))
-        added = len(keys) - listed
-        text = f"each edge stands for both directions: {added:,} added (schema.yaml: undirected: false for as it is)"
-        if not added and listed:
-            text = "each edge is there in both directions already: none added"
+        num_listed = len(keys)
+        unique = duplicate is None or schema.duplicates == "merge"
+        keys, order = _add_reverse_edges(keys, num_nodes, unique, rows=bool(details))
+        added = len(keys) - num_listed
+        text = f"{added:,} reverse edges added (set undirected: false in schema.yaml for a directed graph)"
+        if not added and num_listed:
+            text = "every edge is listed in both directions, so no reverse edges are added"
         report.add(table.places.finding("note", "undirected", text))
-        rows = rows[order % listed] if details and listed else rows
+        rows = rows[order % num_listed] if details and num_listed else rows
     else:
-        text = "edges go one way, from source to target, as they are listed (schema.yaml: undirected: false)"
+        text = "the graph is read as directed, from source to target (undirected: false in schema.yaml)"
         report.add(table.places.finding("note", "directed", text))
         order = np.argsort(keys, kind="stable")
         keys, rows = keys[order], rows[order]
@@ -54,47 +54,47 @@ def make_edges(
     return np.stack([source, target]), rows
 
 
-def _without(rows: np.ndarray, dropped: np.ndarray) -> np.ndarray:
+def _drop(rows: np.ndarray, dropped: np.ndarray) -> np.ndarray:
     return rows[~dropped[rows]] if dropped.any() else rows
 
 
-def loops_to_drop(ends: np.ndarray, schema: Schema, table: Table, report: ValidationReport) -> np.ndarray:
-    """Which rows to drop for being loops."""
+def self_loops_to_drop(ends: np.ndarray, schema: Schema, table: TableData, report: ValidationReport) -> np.ndarray:
+    """Report self-loops and return a mask of the rows to drop."""
     loops: np.ndarray = (ends[0] == ends[1]) & (ends[0] >= 0)
     if loops.any():
         kept = schema.self_loops == "keep"
-        text = "an edge from a node to itself: " + ("kept" if kept else "dropped, as tGNN adds them all by itself")
+        text = "self-loop " + ("kept" if kept else "dropped; tGNN includes every node in its own neighborhood anyway")
         report.add(table.places.finding("note" if kept else "warning", "self-loop", text, loops))
         loops &= not kept
     return loops
 
 
-def _tell_doubles(
+def _report_duplicates(
     rows: np.ndarray,
     keys: np.ndarray,
-    again: np.ndarray,
+    duplicate: np.ndarray,
     schema: Schema,
-    table: Table,
+    table: TableData,
     details: Sequence[str],
     report: ValidationReport,
 ) -> None:
     kept = schema.duplicates == "keep"
-    text = "an edge that was there before: " + ("kept, so that its source counts twice" if kept else "dropped")
-    report.add(table.places.finding("warning", "duplicate-edge", text, rows[again]))
+    text = "duplicate edge " + ("kept; its source is counted more than once" if kept else "dropped")
+    report.add(table.places.finding("warning", "duplicate-edge", text, rows[duplicate]))
     details = [name for name in details if not table.frame.schema[name].is_nested()]
     if not details or kept:
         return
     some = pl.Series(keys).is_duplicated()
     frame = table.frame.select(details)[rows[some.to_numpy()]].insert_column(0, pl.Series("(key)", keys).filter(some))
     other = ~frame.select(pl.struct(pl.all()).is_duplicated()).to_series().to_numpy()
-    odd = rows[some.to_numpy()][other]
-    if len(odd):
-        text = f"rows of one edge that differ in {', '.join(details[:5])}: the first of them counts"
-        report.add(table.places.finding("warning", "duplicate-edge-differs", text, odd))
+    different = rows[some.to_numpy()][other]
+    if len(different):
+        text = f"duplicate edges differ in {', '.join(details[:5])}; the first row of each edge is used"
+        report.add(table.places.finding("warning", "duplicate-edge-differs", text, different))
 
 
-def _both_ways(keys: np.ndarray, num_nodes: int, unique: bool, rows: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted, with all reverses; and where each comes from, counted on for the reverses that were not there."""
+def _add_reverse_edges(keys: np.ndarray, num_nodes: int, unique: bool, rows: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted keys of all edges and their reverses, and the position in ``keys`` that each comes from."""
     target, source = np.divmod(keys, max(num_nodes, 1))
     reverse = source * num_nodes + target
     if not unique:
@@ -109,7 +109,7 @@ def _both_ways(keys: np.ndarray, num_nodes: int, unique: bool, rows: bool) -> tu
     order = np.argsort(both)
     both = both[order]
     first = _first_of_equals(both)
-    pairs = np.flatnonzero(~first)  # an edge that is listed both ways: each way keeps its own row
+    pairs = np.flatnonzero(~first)  # an edge that is listed in both directions keeps the row of each direction
     order[pairs - 1] = np.minimum(order[pairs - 1], order[pairs])
     return both[first], order[first]
 

@@ -1,4 +1,4 @@
-"""Columns to feature matrices, and how it was done, so that new data can be encoded the same way."""
+"""Encoding of the columns of a table as a feature matrix, and the record of it for new data."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import torch
 from torch import Tensor
 
 from tgnn.data.readers.sparse import torch_csr
-from tgnn.data.tables.encoders import Encoding, check_kinds, guess_kind, numbers, one_hot, token_matrix
-from tgnn.data.tables.file import Table
-from tgnn.data.tables.schema import Kind, Schema, Standardize
-from tgnn.data.tables.standard import moments_of, standardized
+from tgnn.data.tables.encoders import Encoding, check_column_types, infer_encoding, numbers, one_hot, token_matrix
+from tgnn.data.tables.schema import ColumnType, Schema, Standardize
+from tgnn.data.tables.standardize import column_moments, standardized
+from tgnn.data.tables.table_file import TableData
 from tgnn.data.validation.report import ValidationReport, quoted
 
 SPARSE, WIDE = 0.1, 32
-"""A matrix is stored sparse if it has at most this share of entries, and at least so many columns."""
+"""A matrix is stored sparse if at most this fraction of its entries is not 0 and it has at least this many columns."""
 
 
 @dataclass
 class Features:
-    """Encoded columns.
+    """Encoded feature columns.
 
     Args:
-        rows: How many.
-        encodings: One for each column that is used: ``column``, ``kind`` and what that kind needs.
-        blocks: The matrix of each.
+        rows: Number of rows.
+        encodings: Encoding of each column that is used.
+        blocks: Feature matrix of each of these columns.
     """
 
     rows: int
@@ -38,16 +38,17 @@ class Features:
 
     @property
     def width(self) -> int:
+        """Number of columns of the feature matrix."""
         return sum(block.shape[1] for block in self.blocks)
 
-    def sizes(self) -> Iterator[tuple[Encoding, np.ndarray]]:
-        """The largest number of each entry of columns of numbers."""
+    def max_abs(self) -> Iterator[tuple[Encoding, np.ndarray]]:
+        """Yield the largest absolute value of each entry of the numeric columns."""
         for encoding, block in zip(self.encodings, self.blocks):
             if encoding["kind"] == "numeric":
                 yield encoding, np.abs(block).max(0, initial=0)
 
-    def told(self) -> str:
-        """In words, for a report."""
+    def describe(self) -> str:
+        """List the columns by type, for the report."""
         kinds: dict[str, list[str]] = {}
         for encoding, block in zip(self.encodings, self.blocks):
             width = "" if block.shape[1] == 1 else f" ({block.shape[1]:,})"
@@ -55,16 +56,16 @@ class Features:
         return "; ".join(f"{kind}: {', '.join(columns[:8])}{_more(columns, 8)}" for kind, columns in kinds.items())
 
     def names(self) -> list[str]:
-        """Of the columns of the matrix."""
+        """Return the names of the columns of the feature matrix."""
         return [name for encoding in self.encodings for name in _names(encoding)]
 
     def is_sparse(self) -> bool:
-        """Whether so few entries are not 0 that it is better stored so."""
+        """Whether the feature matrix should be stored as a sparse matrix."""
         entries = sum(int(b.nnz if scipy.sparse.issparse(b) else np.count_nonzero(b)) for b in self.blocks)
         return self.width >= WIDE and entries <= SPARSE * self.rows * self.width
 
     def matrix(self, sparse: bool = False) -> Tensor | None:
-        """All columns side by side, ``[rows, width]``; ``None``: there are none."""
+        """Return the feature matrix ``[rows, width]``, or ``None`` if there are no features."""
         if not self.blocks:
             return None
         if sparse:
@@ -73,7 +74,7 @@ class Features:
         return torch.from_numpy(np.concatenate(dense, axis=1, dtype=np.float32))
 
     def _merged(self) -> Iterator[Any]:
-        """Dense blocks that are neighbours as one: thousands of columns are not to be thousands of matrices."""
+        """Yield the blocks, with adjacent dense blocks merged, so that thousands of columns are few matrices."""
         dense: list[np.ndarray] = []
         for block in [*self.blocks, None]:
             if block is not None and not scipy.sparse.issparse(block):
@@ -87,53 +88,51 @@ class Features:
 
 
 def encode(
-    table: Table, kinds: Mapping[str, Kind | None], schema: Schema, part: str, report: ValidationReport
+    table: TableData, kinds: Mapping[str, ColumnType | None], schema: Schema, part: str, report: ValidationReport
 ) -> Features:
-    """Decides what each column is, and encodes it.
+    """Infer the type of each column and encode it.
 
     Args:
         table: The rows.
-        kinds: The columns, with what the schema says of them.
-        schema: For the rest of what it says.
-        part: ``"nodes"`` or ``"edges"``, for the way out of an error.
-        report: Takes what is odd.
+        kinds: The columns, with the type that the schema sets for them.
+        schema: Reading options.
+        part: ``"nodes"`` or ``"edges"``, the section of the schema to name in messages.
+        report: Collects errors and warnings.
     """
     encodings = []
     for column, kind in kinds.items():
-        encoding = guess_kind(table, column, kind, schema, part, report)
+        encoding = infer_encoding(table, column, kind, schema, part, report)
         if encoding is not None:
             encodings.append(encoding)
     return apply(table, encodings, report, schema.fill, part, schema.standardize)
 
 
 def apply(
-    table: Table,
+    table: TableData,
     encodings: Sequence[Encoding],
     report: ValidationReport,
     fill: float | str | None = None,
     part: str = "nodes",
     standardize: Standardize = False,
-    way_out: str = "or say what to take (schema.yaml: fill: mean)",
+    solution: str = "or set a fill value in schema.yaml (fill: mean)",
 ) -> Features:
-    """Encodes the columns as recorded.
+    """Encode columns with known encodings.
 
     Args:
         table: The rows.
-        encodings: As :func:`encode` made them.
-        report: Takes what is odd: columns and values that were not there then.
-        fill: What to take for a missing number where the encoding does not say.
-        part: As above.
-        way_out: What else to do where a number is missing.
-        standardize: Which columns of numbers are to be brought to mean 0 and deviation 1 that the encodings do not say.
+        encodings: Encodings made by :func:`encode`.
+        report: Collects errors and warnings, such as missing columns and unknown values.
+        fill: Value for missing numbers of columns whose encoding has none.
+        part: ``"nodes"`` or ``"edges"``, the section of the schema to name in messages.
+        standardize: Which numeric columns to standardize. Columns whose encoding has a mean are standardized with it.
+        solution: Advice at the end of the error about missing numbers.
     """
     absent = [encoding["column"] for encoding in encodings if encoding["column"] not in table.frame.columns]
     if absent:
-        what, them = ("column", "is missing, and the features were made with it")
-        if len(absent) > 1:
-            what, them = ("columns", "are missing, and the features were made with them")
-        text = f"the {what} {quoted(absent, 20)} {them}"
+        plural = len(absent) > 1
+        text = f"column{'s' * plural} {quoted(absent, 20)} of the training data {'are' if plural else 'is'} missing"
         report.fail(table.places.finding("error", "missing-column", text))
-    check_kinds(table, encodings, report)
+    check_column_types(table, encodings, report)
     features = Features(table.frame.height)
     missing: dict[str, np.ndarray] = {}
     for encoding in encodings:
@@ -148,8 +147,8 @@ def apply(
             encoding = _with_fill(block, gaps, encoding, fill, standardize)
             if gaps.any() and "fill" in encoding:
                 fills = encoding["fill"]
-                taken = "the mean of each entry" if isinstance(fills, list) else f"{fills:.10g}"
-                text = f"{encoding['column']!r} has no number: {taken} is taken for it"
+                value = "the mean of each entry" if isinstance(fills, list) else f"{fills:.10g}"
+                text = f"column {encoding['column']!r} has a missing number, filled with {value}"
                 report.add(table.places.finding("note", "filled-number", text, gaps.any(1)))
             elif gaps.any():
                 missing[encoding["column"]] = gaps.any(1)
@@ -157,7 +156,10 @@ def apply(
         features.encodings.append(encoding)
         features.blocks.append(block)
     if missing:
-        text = f"a number is missing in {quoted(missing)}: complete it, {way_out}"
+        plural = len(missing) > 1
+        text = (
+            f"column{'s' * plural} {quoted(missing)} {'have' if plural else 'has'} a missing number; add it, {solution}"
+        )
         report.add(table.places.finding("error", "missing-feature", text, np.any(list(missing.values()), axis=0)))
     return features
 
@@ -165,12 +167,14 @@ def apply(
 def _with_fill(
     block: np.ndarray, gaps: np.ndarray, encoding: Encoding, fill: float | str | None, standardize: Standardize
 ) -> Encoding:
-    """The encoding with what to take for a missing number, where that is known, even if nothing is missing here: in new
-    data something may be. So with mean and deviation, of which a number that is filled in is a part.
+    """Return the encoding with its fill value, mean and standard deviation.
+
+    The fill value is recorded even if no number is missing here, because numbers may be missing in new data. Filled
+    numbers count in the mean and standard deviation.
     """
     known = encoding.get("fill", fill)
     if standardize:
-        encoding = encoding | moments_of(block, gaps.sum(0), known).standard(standardize)
+        encoding = encoding | column_moments(block, gaps.sum(0), known).scale(standardize)
     if "fill" in encoding or known is None or (known == "mean" and gaps.all(0).any()):
         return encoding
     fills = np.nanmean(block, axis=0).tolist() if known == "mean" else [float(known)]

@@ -1,4 +1,4 @@
-"""What is to be predicted: classes, several labels, or numbers."""
+"""Reader of label columns: classes, multiple labels or numbers."""
 
 from __future__ import annotations
 
@@ -12,86 +12,88 @@ from torch import Tensor
 
 from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.tables.encoders import MISSING, separator_of, split_words
-from tgnn.data.tables.file import Table
 from tgnn.data.tables.ids import as_ids, positions
 from tgnn.data.tables.schema import Schema
+from tgnn.data.tables.table_file import TableData
 from tgnn.data.validation.report import ValidationReport, quoted
 
-_FEW_CLASSES = 10  # more whole numbers than that may be meant as numbers
+_FEW_CLASSES = 10  # more distinct integers than this may be a regression target
 
 Target = dict[str, Any]
-"""Plain values: ``task``, ``columns``, and ``classes``, the names of the classes or labels."""
+"""JSON values: ``task``, ``columns`` and, for classification, ``classes`` with the names of the classes."""
 
 
 def read_labels(
-    table: Table, columns: list[str], schema: Schema, report: ValidationReport, known: Target | None = None
+    table: TableData, columns: list[str], schema: Schema, report: ValidationReport, known: Target | None = None
 ) -> tuple[Tensor, Target]:
-    """The target of each row, and what it means.
+    """Read the target of each row and its description.
 
     Args:
         table: The rows.
-        columns: To predict.
-        schema: For the task, if it says so.
-        report: Takes what is odd.
-        known: The same of the data that was learned from.
+        columns: Label columns.
+        schema: Reading options; ``task`` sets the task type.
+        report: Collects errors and warnings.
+        known: Target description of the training data. New labels are encoded the same way.
 
     Shapes:
-        - classes: int64 ``[N]``, -1 where there is none; several labels: 0 and 1, ``[N, labels]``; numbers: ``[N]``, or
-          ``[N, columns]`` if there are several. NaN where there is none.
+        - classes: int64 ``[N]``, -1 without a label
+        - multi-label: float32 ``[N, labels]`` with 0 and 1, NaN without a label
+        - regression: float32 ``[N]`` or ``[N, columns]``, NaN without a label
     """
-    said = known["task"] if known is not None else schema.task
-    _check_kinds(table, columns, said, report)
+    given_task = known["task"] if known is not None else schema.task
+    _check_label_types(table, columns, given_task, report)
     values = [_without_missing(table.frame[column]) for column in columns]
-    task = said or _guess_task(table, columns, values, report)
+    task = given_task or _infer_task(table, columns, values, report)
     if len(columns) > 1 or task == "regression":
-        return _numbers(table, columns, values, task, report)
+        return _read_numbers(table, columns, values, task, report)
     if task == "multi-label":
-        return _several(table, columns[0], values[0], schema, report, known)
-    return _classes(table, columns[0], values[0], report, known)
+        return _read_label_lists(table, columns[0], values[0], schema, report, known)
+    return _read_classes(table, columns[0], values[0], report, known)
 
 
 def target_statistics(target: Mapping[str, Any] | None, y: Tensor | None) -> dict[str, Any]:
-    """What a report says of the labels."""
+    """Return the statistics of the labels for the report."""
     if target is None or y is None:
         return {}
     counted = "classes" if "classes" in target else "targets"
     count = len(target.get("classes", target["columns"]))
-    return {"task": target["task"], counted: count, "labelled": int(labeled_mask(y).sum())}
+    return {"task": target["task"], counted: count, "labeled": int(labeled_mask(y).sum())}
 
 
-def _check_kinds(table: Table, columns: list[str], task: str | None, report: ValidationReport) -> None:
-    """Only lists of labels are lists: in a Parquet file others may be."""
+def _check_label_types(table: TableData, columns: list[str], task: str | None, report: ValidationReport) -> None:
+    """Raise an error for unsupported column types. Lists are allowed for multi-label targets only."""
     for column in columns:
-        kind = table.frame.schema[column]
-        several = isinstance(kind, pl.List | pl.Array) and not kind.inner.is_nested()
-        fits = several and len(columns) == 1 and task in (None, "multi-label")
-        if (kind.is_nested() or kind.is_temporal() or kind in (pl.Binary, pl.Object)) and not fits:
-            text = f"{column!r} holds {kind}, which is no label: write words or numbers"
+        dtype = table.frame.schema[column]
+        is_list = isinstance(dtype, pl.List | pl.Array) and not dtype.inner.is_nested()
+        supported = is_list and len(columns) == 1 and task in (None, "multi-label")
+        if (dtype.is_nested() or dtype.is_temporal() or dtype in (pl.Binary, pl.Object)) and not supported:
+            text = f"column {column!r} has the type {dtype}, which cannot be a label; use strings or numbers"
             report.fail(table.places.finding("error", "unknown-kind", text))
 
 
-def _guess_task(table: Table, columns: list[str], values: list[pl.Series], report: ValidationReport) -> str:
-    """Whole numbers and words are classes, other numbers are numbers; several columns of 0 and 1 are labels."""
+def _infer_task(table: TableData, columns: list[str], values: list[pl.Series], report: ValidationReport) -> str:
+    """Infer the task type: integers and strings are classes, several columns of 0 and 1 are multiple labels."""
     if len(values) > 1:
         binary = all(bool(_is_binary(one).all()) for one in values)
         return "multi-label" if binary else "regression"
     if isinstance(values[0].dtype, pl.List | pl.Array):
         return "multi-label"
     if values[0].dtype == pl.String and bool(values[0].str.contains(";", literal=True).any()):
-        text = f"{columns[0]!r} has a ';' in it: if that is a list of labels, say task: multi-label in schema.yaml"
+        text = f"column {columns[0]!r} contains ';'; if cells are lists of labels, set task: multi-label in schema.yaml"
         report.add(table.places.finding("warning", "labels-like-lists", text))
-    form = _form(values[0])
+    form = _number_format(values[0])
+    hint = "read as classes (for numbers set task: regression in schema.yaml)"
     if form == "floats":
-        text = f"{columns[0]!r} has whole numbers written like 1.0: taken for classes (else say task: regression)"
+        text = f"column {columns[0]!r} has integers written as 1.0; {hint}"
         report.add(table.places.finding("warning", "classes-as-floats", text))
     elif form == "whole" and (count := values[0].n_unique()) > _FEW_CLASSES:
-        text = f"{columns[0]!r} has {count:,} different whole numbers: taken for classes (else say task: regression)"
+        text = f"column {columns[0]!r} has {count:,} different integers; {hint}"
         report.add(table.places.finding("warning", "classes-as-numbers", text))
     return "regression" if form == "fractions" else "classes"
 
 
-def _form(values: pl.Series) -> str:
-    """How labels are written: as whole numbers, as floats that are whole, as fractions, as words."""
+def _number_format(values: pl.Series) -> str:
+    """Return how labels are written: ``"whole"`` (1), ``"floats"`` (1.0), ``"fractions"`` (1.5) or ``"words"``."""
     numbers = _as_numbers(values)
     if values.dtype == pl.Boolean or numbers.null_count() > values.null_count():
         return "words"
@@ -103,10 +105,10 @@ def _form(values: pl.Series) -> str:
     return "words" if plain else "floats"  # 01 is a name
 
 
-def _classes(
-    table: Table, column: str, values: pl.Series, report: ValidationReport, known: Target | None
+def _read_classes(
+    table: TableData, column: str, values: pl.Series, report: ValidationReport, known: Target | None
 ) -> tuple[Tensor, Target]:
-    form = _form(values)
+    form = _number_format(values)
     if form == "floats":
         values = _as_numbers(values)
     values = values.cast(pl.Int64 if form in ("whole", "floats") else pl.String)
@@ -114,7 +116,7 @@ def _classes(
     classes = names.to_list()
     if known is None and (empty := [name for name in classes if str(name).lower() in MISSING]):
         count = int(values.cast(pl.String).is_in(empty).sum())
-        text = f"{column!r} has the class {quoted(empty)}, of {count:,}: if that means no label, leave the cells empty"
+        text = f"column {column!r} has the class {quoted(empty)} ({count:,} rows); leave cells empty for no label"
         report.add(table.places.finding("warning", "class-like-missing", text))
     if values.dtype != names.dtype:
         values, names = values.cast(pl.String), names.cast(pl.String)
@@ -122,47 +124,47 @@ def _classes(
     unknown = (y < 0) & values.is_not_null().to_numpy()
     if unknown.any():
         words = quoted(values.filter(pl.Series(unknown)).unique(maintain_order=True))
-        text = f"{column!r} has classes that were not there before, {words}: as if they had no label"
+        text = f"column {column!r} has unknown classes, not in the training data: {words}; read as missing labels"
         report.add(table.places.finding("warning", "unknown-class", text, unknown))
     return torch.from_numpy(y), {"task": "classes", "columns": [column], "classes": classes}
 
 
-def _several(
-    table: Table, column: str, values: pl.Series, schema: Schema, report: ValidationReport, known: Target | None
+def _read_label_lists(
+    table: TableData, column: str, values: pl.Series, schema: Schema, report: ValidationReport, known: Target | None
 ) -> tuple[Tensor, Target]:
-    """A list of labels in each cell."""
+    """Read a column with a list of labels in each cell."""
     separator = known["separator"] if known is not None else separator_of(values, schema)
     pairs = split_words(values, separator)
     names = known["classes"] if known is not None else pairs["word"].unique().sort().to_list()
-    place = positions(pairs["word"], pl.Series(names, dtype=pl.String))
-    row, unknown = pairs["row"].to_numpy(), place < 0
+    index = positions(pairs["word"], pl.Series(names, dtype=pl.String))
+    row, unknown = pairs["row"].to_numpy(), index < 0
     if unknown.any():
         words = quoted(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
-        text = f"{column!r} has labels that were not there before, {words}: left out"
+        text = f"column {column!r} has unknown labels, not in the training data: {words}; ignored"
         report.add(table.places.finding("warning", "unknown-class", text, np.unique(row[unknown])))
     y = torch.zeros(len(values), len(names))
-    y[torch.from_numpy(row[~unknown]), torch.from_numpy(place[~unknown])] = 1
+    y[torch.from_numpy(row[~unknown]), torch.from_numpy(index[~unknown])] = 1
     y[torch.from_numpy(values.is_null().to_numpy())] = float("nan")
     return y, {"task": "multi-label", "columns": [column], "classes": names, "separator": separator}
 
 
-def _numbers(
-    table: Table, columns: list[str], values: list[pl.Series], task: str, report: ValidationReport
+def _read_numbers(
+    table: TableData, columns: list[str], values: list[pl.Series], task: str, report: ValidationReport
 ) -> tuple[Tensor, Target]:
     parts = []
     for column, value in zip(columns, values):
         number = _as_numbers(value)
-        odd = number.is_null() & value.is_not_null()
-        wanted = "numbers"
+        invalid = number.is_null() & value.is_not_null()
+        expected = "numbers"
         if task == "multi-label":
-            odd, wanted = ~_is_binary(value) & value.is_not_null(), "0 or 1"
-        if bool(odd.any()):
-            found = quoted(value.filter(odd).unique(maintain_order=True))
-            text = f"{column!r} must be {wanted} for {task}, but is {found}"
-            report.add(table.places.finding("error", "not-a-number", text, odd.to_numpy()))
+            invalid, expected = ~_is_binary(value) & value.is_not_null(), "0 or 1"
+        if bool(invalid.any()):
+            words = quoted(value.filter(invalid).unique(maintain_order=True))
+            text = f"column {column!r} contains {words}, but {task} labels must be {expected}"
+            report.add(table.places.finding("error", "not-a-number", text, invalid.to_numpy()))
         parts.append(number.fill_null(float("nan")).to_numpy())
     if task == "classes":
-        text = f"task: classes needs one column of labels, but there are {quoted(columns)}"
+        text = f"task: classes needs one label column, but there are {len(columns)}: {quoted(columns)}"
         report.add(table.places.finding("error", "columns", text))
     y = torch.from_numpy(np.stack(parts, axis=1).astype(np.float32))
     target: Target = {"task": task, "columns": columns}
@@ -172,7 +174,7 @@ def _numbers(
 
 
 def _without_missing(values: pl.Series) -> pl.Series:
-    """With null for NaN, and for the words that stand for it where all others are numbers."""
+    """Replace NaN, and strings such as ``n/a`` among numbers, by null."""
     if values.dtype.is_float():
         return values.fill_nan(None)
     if values.dtype != pl.String:
@@ -185,7 +187,7 @@ def _without_missing(values: pl.Series) -> pl.Series:
 
 
 def _is_binary(values: pl.Series) -> pl.Series:
-    """0, 1 or nothing."""
+    """Return a mask of the values that are 0, 1 or missing."""
     numbers = _as_numbers(values)
     return ((numbers == 0) | (numbers == 1)).fill_null(False) | values.is_null()
 

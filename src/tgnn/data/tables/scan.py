@@ -1,7 +1,7 @@
-"""How a text file of rows and columns is laid out, and what is wrong with that: found before anything is parsed.
+"""Structure check of a CSV or TSV file before it is parsed.
 
-A parser that meets a row which is too short fills it up; here the fields of every row are counted. All of it is array
-work on the bytes: ten million lines take less than a second.
+A CSV parser fills up a row that is too short. This scan counts the fields of every row instead. It works on arrays of
+bytes and takes less than a second for ten million lines.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 from tgnn.data.tables.header import check_bytes, read_header
 from tgnn.data.validation.report import Finding, Locations, ValidationReport
 
-_CHUNK = 1 << 18  # stays in the cache
+_CHUNK = 1 << 18  # bytes; fits into the processor's cache
 _END, _RETURN, _SPACE, _QUOTE = b'\n\r "'
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where the rows of a file are; the header is row 0.
+class TextLayout:
+    """Rows and lines of a text file. The header is row 0.
 
     Args:
-        columns: Names in the header.
-        separator: Between the fields.
-        rows: How many there are.
+        columns: Column names.
+        separator: Separator of the fields.
+        rows: Number of rows, including the header and empty lines.
         blank: Rows that are empty lines.
-        breaks: The row of every line end that stands inside of quotation marks.
-        spaces: Whether there is a space anywhere, which may be one to strip.
+        breaks: The row of every line end within quotation marks.
+        spaces: Whether the file contains spaces, which may have to be stripped.
     """
 
     columns: list[str]
@@ -39,41 +39,43 @@ class Layout:
     spaces: bool
 
     def lines(self, rows: np.ndarray) -> np.ndarray:
-        """In which line of the file each row starts."""
+        """Return the line number at which each row starts."""
         return rows + 1 + np.searchsorted(self.breaks, rows)
 
     def kept(self) -> np.ndarray:
-        """Which rows below the header are not blank."""
+        """Return a mask of the rows below the header that are not empty lines."""
         kept = np.ones(self.rows, dtype=bool)
         kept[self.blank] = False
         return kept[1:]
 
     def places(self, name: str) -> Locations:
-        """Lines of the file, for its rows below the header without the blank ones."""
+        """Return the line numbers of the rows below the header, without empty lines."""
         if not len(self.blank):
             return Locations(name, "line", lambda rows: self.lines(rows + 1))
         kept = np.flatnonzero(self.kept()) + 1
         return Locations(name, "line", lambda rows: self.lines(kept[rows]))
 
 
-def scan(content: np.ndarray, name: str, report: ValidationReport) -> Layout:
-    r"""Looks through a file and raises what makes it unreadable.
+def scan(content: np.ndarray, name: str, report: ValidationReport) -> TextLayout:
+    r"""Scan a file and raise an error if it cannot be read.
 
     Args:
-        content: Its bytes.
-        name: What to call it.
-        report: Takes what is odd.
+        content: The bytes of the file.
+        name: Name of the file for messages.
+        report: Collects errors, warnings and notes.
 
     Example:
         >>> report = ValidationReport("", "")
         >>> scan(np.frombuffer(b"id,age\na,1\n\nb,2\n", dtype=np.uint8), "nodes.csv", report).blank.tolist()
         [2]
         >>> print(report.findings[0])
-        nodes.csv, line 3: an empty line: left out
+        nodes.csv, line 3: empty line ignored
     """
     here = Locations(name, "line", lambda lines: lines + 1)
     if not (content[:_CHUNK] > _SPACE).any():
-        report.fail(here.finding("error", "empty-file", "the file is empty; its first line must name the columns"))
+        report.fail(
+            here.finding("error", "empty-file", "the file is empty; the first line must contain the column names")
+        )
     check_bytes(content, here, report)
     columns, separator = read_header(content, here, report)
     layout, wrong, counts, open_quote = _walk(content, columns, separator)
@@ -83,39 +85,39 @@ def scan(content: np.ndarray, name: str, report: ValidationReport) -> Layout:
     if len(wrong):
         least, most = int(counts.min()), int(counts.max())
         fields = f"{least} field{'s' * (least != 1)}" if least == most else f"{least} to {most} fields"
-        text = f"{fields}, but the header has {len(columns)}"
+        text = f"{fields}, but the header has {len(columns)} columns"
         report.fail(of_rows.finding("error", "wrong-field-count", text, wrong))
-    # Of n rows those from n - k on are the last k. Empty lines at the very end are no news.
+    # Empty lines at the end of the file are not reported.
     at_end = layout.blank == layout.rows - np.arange(len(layout.blank), 0, -1)
     inner = layout.blank[~at_end]
     if len(inner):
-        report.add(of_rows.finding("warning", "empty-line", "an empty line: left out", inner))
+        report.add(of_rows.finding("warning", "empty-line", "empty line ignored", inner))
     return layout
 
 
 def wrong_quotes(content: np.ndarray, separator: str, here: Locations) -> Finding:
-    """Where a file that cannot be cut into fields has its quotation marks wrong: amid a field, or else without another.
+    """Locate unbalanced quotation marks: those within a field, else the first line with an odd number of them.
 
     Args:
         content: The bytes of the file.
-        separator: Between the fields.
-        here: Its lines, counted from 0.
+        separator: Separator of the fields.
+        here: Locations of its lines, counted from 0.
     """
     lines = content.tobytes().split(b"\n")
     inside = re.compile(rb'[^%b"\r]"[^%b"\r]' % (separator.encode(), separator.encode()))
     wrong = [i for i, line in enumerate(lines) if inside.search(line)]
     wrong = wrong or [i for i, line in enumerate(lines) if line.count(b'"') % 2][:1]
-    text = 'a quotation mark (") that opens or closes nothing: write it twice, and put the whole field between two'
+    text = 'unbalanced quotation mark ("); write "" for a quotation mark in a field, and quote the whole field'
     return here.finding("error", "wrong-quotes", text, np.array(wrong, dtype=np.int64))
 
 
-def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[Layout, np.ndarray, np.ndarray, bool]:
-    """The layout, rows with a wrong number of fields, these numbers, and whether a quote stays open.
+def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[TextLayout, np.ndarray, np.ndarray, bool]:
+    """Return the layout, the rows with a wrong number of fields, these numbers, and whether a quotation is not closed.
 
-    Goes from chunk to chunk, so that all that is large stays in the cache, and keeps only what is out of the ordinary.
+    The file is scanned in chunks that fit into the processor's cache. Only irregular rows are kept.
     """
     quoted = spaces = False
-    row = loose = 0  # rows and separators before this chunk, the latter only of the row that has begun
+    row = loose = 0  # rows before this chunk, and separators of the row that this chunk continues
     last_end = -1
     wrong, fields, blank, breaks = ([np.empty(0, dtype=np.int64)] for _ in range(4))
     for start in range(0, len(content), _CHUNK):
@@ -129,8 +131,8 @@ def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[Layo
             broken = np.flatnonzero(is_end & inside)
             breaks.append(row + np.searchsorted(np.flatnonzero(is_end & ~inside), broken))
         marks = np.flatnonzero(is_mark)
-        ends = np.flatnonzero(is_end[marks])  # among the marks; those between two ends are separators
-        if start + len(chunk) == len(content) and chunk[-1] != _END and not quoted:  # the last line has no end
+        ends = np.flatnonzero(is_end[marks])  # indices into marks; the marks between two line ends are separators
+        if start + len(chunk) == len(content) and chunk[-1] != _END and not quoted:  # the last line has no line end
             marks, ends = np.append(marks, len(chunk)), np.append(ends, len(marks))
         counts = np.diff(ends, prepend=-1 - loose)
         at = marks[ends]
@@ -146,5 +148,5 @@ def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[Layo
         loose = len(marks) - 1 - int(ends[-1]) if len(ends) else loose + len(marks)
         last_end = start + int(at[-1]) if len(at) else last_end
         spaces = spaces or bool((chunk == _SPACE).any())
-    layout = Layout(columns, separator, row, np.concatenate(blank), np.concatenate(breaks), spaces)
+    layout = TextLayout(columns, separator, row, np.concatenate(blank), np.concatenate(breaks), spaces)
     return layout, np.concatenate(wrong), np.concatenate(fields), quoted

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tgnn.data.on_disk.check import check_disk
+from tgnn.data.on_disk.integrity import check_disk
 from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.validation.report import DataError, ValidationReport
 

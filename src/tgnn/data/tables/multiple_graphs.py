@@ -1,4 +1,4 @@
-"""Many graphs in a folder of tables: ``graphs``, ``nodes`` and ``edges``, the last two with a column ``graph``."""
+"""Reader of a data set of many graphs from tables of graphs, nodes and edges (docs/own_data.md)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from tgnn.data.readers.named_graphs import NamedGraphs, packed_statistics
 from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.splits import split_codes
+from tgnn.data.tables.edge_endpoints import (
+    check_duplicate_ids,
+    check_missing_ids,
+    graph_of_rows,
+    resolve_endpoints_of_graphs,
+)
 from tgnn.data.tables.edges import make_edges
-from tgnn.data.tables.ends import find_graphs, number_nodes_of_graphs, tell_missing, tell_repeated
+from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
-from tgnn.data.tables.reading import Part, Reading
-from tgnn.data.tables.split import read_split
+from tgnn.data.tables.split_column import read_split
 from tgnn.data.validation.checks import check_isolated_nodes
 from tgnn.data.validation.report import Locations, ValidationReport, quoted
 from tgnn.data.validation.value_checks import check_labels
@@ -27,15 +32,15 @@ from tgnn.data.validation.value_checks import check_labels
 def read_graph_tables(
     folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
 ) -> tuple[NamedGraphs, ValidationReport]:
-    r"""A set of graphs; nothing loops over them.
+    r"""Read a data set of many graphs from ``graphs.csv``, ``nodes.csv`` and ``edges.csv`` (or TSV or Parquet).
 
-    Ids of nodes need to be different only within a graph. Without a column ``graph``, edges are found by their ends,
-    whose ids must then be different in all graphs. Everything in ``nodes`` beside the ids is a feature.
+    Node ids must be unique within a graph. If the edge table has no column ``graph``, node ids must be unique in the
+    whole data set. All columns of the node table except the ids are features.
 
     Args:
-        folder: Where the tables are, and ``schema.yaml`` if the names of columns do not tell what they are.
-        encoding: ``graphs.encoding`` of what was read before: features and classes are then numbered as there.
-        schema: In place of ``schema.yaml``.
+        folder: Folder of the tables and of the optional ``schema.yaml``.
+        encoding: ``graphs.encoding`` of the training data, to encode features and classes of new data the same way.
+        schema: Schema as a dictionary, used instead of ``schema.yaml``.
 
     Example:
         >>> folder = getfixture("tmp_path")
@@ -46,7 +51,7 @@ def read_graph_tables(
         >>> graphs[0].x.tolist(), graphs[0].edge_index.tolist(), graphs[0].y.tolist()
         ([[1.0], [2.0]], [[1, 0], [0, 1]], [0.5])
     """
-    reading = Reading(folder, "graph tables", encoding, schema)
+    reading = FolderReader(folder, "graph tables", encoding, schema)
     report = reading.report
     parts = {
         "graphs": reading.open("graphs", "graphs", labels=True),
@@ -55,17 +60,17 @@ def read_graph_tables(
     }
     graphs, nodes, edges = parts.values()
     if unused := [name for name, kind in graphs.roles.features.items() if kind != "ignore"]:
-        text = f"not used: {quoted(unused)}; features are of nodes and edges"
+        text = f"column{'s' * (len(unused) > 1)} {quoted(unused)} ignored; only nodes and edges have features"
         report.add(graphs.places.finding("warning", "ignored-column", text))
     ids = as_ids(graphs.column("id"))
-    tell_missing(graphs, [ids], "a graph without an id", report)
-    tell_repeated(graphs, ids, "an id that was there before", report)
+    check_missing_ids(graphs, [ids], "the graph id is missing", report)
+    check_duplicate_ids(graphs, ids, "duplicate graph id", report)
     report.raise_for_errors()
-    owner = find_graphs(nodes, ids, report)
-    ends = number_nodes_of_graphs(ids, owner, nodes, edges, reading.schema, report)
+    graph_of_node = graph_of_rows(nodes, ids, report)
+    ends = resolve_endpoints_of_graphs(ids, graph_of_node, nodes, edges, reading.schema, report)
     report.raise_for_errors()
 
-    order = np.argsort(owner, kind="stable")  # graph by graph
+    order = np.argsort(graph_of_node, kind="stable")  # graph by graph
     number = np.empty(len(order) + 1, dtype=np.int64)
     number[order], number[-1] = np.arange(len(order)), -1
     edge_index, rows = make_edges(number[ends], len(order), reading.schema, edges.table, edges.details(), report)
@@ -78,10 +83,10 @@ def read_graph_tables(
     arrays: dict[str, object] = {"directed": True} | {name: values.numpy() for name, values in details.items()}
     if y is not None:
         arrays["y"] = y.numpy()
-    count = np.bincount(owner, minlength=len(ids))
+    count = np.bincount(graph_of_node, minlength=len(ids))
     if (count == 0).any():
-        report.add(graphs.places.finding("warning", "empty-graph", "a graph without nodes", count == 0))
-    of_edge = owner[order][edge_index[1]]
+        report.add(graphs.places.finding("warning", "empty-graph", "the graph has no nodes", count == 0))
+    of_edge = graph_of_node[order][edge_index[1]]
     arrays |= {
         "num_nodes": count,
         "num_edges": np.bincount(of_edge, minlength=len(ids)),
@@ -99,16 +104,18 @@ def read_graph_tables(
     return NamedGraphs(arrays, keep_ids(ids), made), report
 
 
-def _read_target(graphs: Part, reading: Reading) -> tuple[Tensor | None, dict[str, Any] | None, np.ndarray | None]:
-    """``y`` if there are labels; what it means; and the part that each graph is in, -1: none."""
+def _read_target(
+    graphs: TableWithRoles, reading: FolderReader
+) -> tuple[Tensor | None, dict[str, Any] | None, np.ndarray | None]:
+    """Return the labels, their description, and the set of each graph (-1 if it is in no set)."""
     y = target = has_label = split = None
     known = None if reading.known is None else reading.known["target"]
     if graphs.roles.labels:
         y, target = read_labels(graphs.table, graphs.roles.labels, reading.schema, reading.report, known)
         reading.report.add(*check_labels(y, graphs.places, target.get("classes")))
         has_label = labeled_mask(y)
-    if "split" in graphs.roles.of and reading.known is None:
-        found = read_split(graphs.table, graphs.roles.of["split"], has_label, reading.report)
+    if "split" in graphs.roles.by_role and reading.known is None:
+        found = read_split(graphs.table, graphs.roles.by_role["split"], has_label, reading.report)
         if found is not None:
             split = split_codes(found)
     return y, target, split

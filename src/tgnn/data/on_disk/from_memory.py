@@ -1,4 +1,4 @@
-"""A graph in memory to one on disk."""
+"""Conversion of a graph in memory to a graph on disk."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from tgnn.data.on_disk.writer import GraphWriter
 from tgnn.data.splits import from_masks, split_codes
 
 _NODES_AT_ONCE = 2**16
-_LEFT_OUT = {"edge_attr": "features of edges", "edge_weight": "weights of edges", "pos": "positions of nodes"}
+_UNSUPPORTED = {"edge_attr": "edge features", "edge_weight": "edge weights", "pos": "node positions"}
 _MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def write_disk(data: Data, folder: Path | str, *, leave_out: bool = False, overwrite: bool = False) -> None:
-    """Writes a graph as :class:`~tgnn.data.on_disk.DiskGraph` opens it; sparse features are written out.
+    """Write a graph in the format of :class:`~tgnn.data.on_disk.DiskGraph`. Sparse features become dense.
 
     Args:
-        data: With ``edge_index``, and any of ``x``, ``y``, masks, ``node_id``, ``encoding``, ``info``.
-        folder: To be made.
-        leave_out: Whether to leave out what such a graph cannot have: features and weights of edges, positions.
-        overwrite: Whether to write over a graph that is there.
+        data: Graph with ``edge_index`` and any of ``x``, ``y``, masks, ``node_id``, ``encoding``, ``info``.
+        folder: Folder to create.
+        leave_out: Whether to drop what the format does not support: edge features, edge weights and node positions.
+            By default they are an error.
+        overwrite: Whether to replace an existing graph.
 
     Example:
         >>> from tgnn.data import load
@@ -34,11 +35,11 @@ def write_disk(data: Data, folder: Path | str, *, leave_out: bool = False, overw
         >>> load(getfixture("tmp_path") / "karate")
         DiskGraph(nodes=34, edges=156, features=34)
     """
-    too_much = [what for name, what in _LEFT_OUT.items() if data.get(name) is not None]
-    if too_much and not leave_out:
+    unsupported = [what for name, what in _UNSUPPORTED.items() if data.get(name) is not None]
+    if unsupported and not leave_out:
         raise ValueError(
-            f"a graph on disk has no {' and no '.join(too_much)}: give --leave-out (leave_out=True) to go without, or "
-            "write a .npz, which keeps them"
+            f"A graph on disk cannot store {' or '.join(unsupported)}. Drop them with --leave-out (leave_out=True), or "
+            "write a .npz file, which keeps them."
         )
     n = int(data.num_nodes)
     width = 0 if data.x is None else data.x.size(1) if data.x.dim() == 2 else 1
@@ -59,7 +60,7 @@ def write_disk(data: Data, folder: Path | str, *, leave_out: bool = False, overw
 
 
 def _part(data: Data) -> np.ndarray | None:
-    """1, 2 or 3 for the part of each node, where all three masks are there."""
+    """Return the set of each node (0 none, 1 training, 2 validation, 3 test) if all three masks exist."""
     masks = [data.get(name) for name in _MASKS]
     if any(mask is None for mask in masks):
         return None
@@ -68,7 +69,7 @@ def _part(data: Data) -> np.ndarray | None:
 
 
 def _rows(x: Tensor | None) -> Any:
-    """Something that gives rows by a slice."""
+    """Return features that can be sliced by rows."""
     if x is None:
         return None
     if x.layout == torch.sparse_csr:

@@ -1,4 +1,4 @@
-"""Columns of numbers brought to mean 0 and deviation 1, so that an income can be learned from as well as a share."""
+"""Standardization of numeric columns to mean 0 and standard deviation 1."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from tgnn.data.validation.report import Finding, quoted
 from tgnn.data.validation.value_checks import LARGE
 
 _FAR = 10.0
-"""Deviations from the mean: a number that is further away may stand for one that is missing."""
+"""A number this many standard deviations from the mean may be a placeholder for a missing number."""
 _MOST = float(np.finfo(np.float32).max)
-"""What is beyond is infinite in float32."""
+"""The largest float32. Larger numbers are infinite."""
 
 
 class Moments:
-    """Mean, deviation and size of the numbers of a column, block by block (Chan et al. 1983); of a list, each entry's.
+    """Running mean, standard deviation and range of a numeric column, updated block by block (Chan et al., 1983).
+
+    Columns of lists have one mean and standard deviation per entry.
 
     Args:
-        width: Numbers in a row.
+        width: Number of entries in a row.
 
     Example:
         >>> moments = Moments(1)
         >>> for block in ([20000.0, 30000.0], [40000.0, float("nan")]):
-        ...     moments.see(np.array(block).reshape(-1, 1))
-        >>> moments.standard("large")
+        ...     moments.update(np.array(block).reshape(-1, 1))
+        >>> moments.scale("large")
         {'mean': [30000.0], 'deviation': [8164.9...]}
     """
 
     def __init__(self, width: int) -> None:
         self.count, self.mean, self.squares = np.zeros((3, width))
-        """``squares`` of what is between the numbers and their mean, added up."""
+        """``squares`` is the sum of squared differences from the mean."""
         self.zeros = np.zeros(width)
         self.least, self.most = np.full(width, np.inf), np.full(width, -np.inf)
 
-    def see(self, rows: np.ndarray) -> None:
-        """Takes more numbers; what is missing or infinite is passed over.
+    def update(self, rows: np.ndarray) -> None:
+        """Add a block of rows. Missing and infinite numbers are skipped.
 
         Args:
             rows: ``[N, width]``.
@@ -51,12 +53,12 @@ class Moments:
         self.least = np.minimum(self.least, np.where(known, rows, np.inf).min(0, initial=np.inf))
         self.most = np.maximum(self.most, np.where(known, rows, -np.inf).max(0, initial=-np.inf))
 
-    def see_same(self, value: float, count: np.ndarray) -> None:
-        """Takes one number many times.
+    def update_constant(self, value: float, count: np.ndarray) -> None:
+        """Add one number several times.
 
         Args:
             value: The number.
-            count: How often, in each entry.
+            count: How often to add it to each entry, ``[width]``.
         """
         self._merge(count.astype(np.float64), np.full_like(self.mean, value), 0.0, count * (value == 0))
         self.least = np.where(count > 0, np.minimum(self.least, value), self.least)
@@ -69,17 +71,18 @@ class Moments:
         self.count, self.zeros = self.count + count, self.zeros + zeros
 
     def fill(self) -> dict[str, float | list[float]]:
-        """What an encoding keeps of the mean, or of each entry's, to fill in; nothing where an entry has no number."""
+        """Return the mean as the ``fill`` value of an encoding, or nothing if an entry has no numbers."""
         means = self.mean.tolist()
         return {"fill": means if len(means) > 1 else means[0]} if self.count.all() else {}
 
-    def standard(self, how: Standardize) -> dict[str, list[float]]:
-        """What an encoding keeps: ``mean`` and ``deviation`` of each entry; nothing where the column stays as it is.
+    def scale(self, how: Standardize) -> dict[str, list[float]]:
+        """Return ``mean`` and ``deviation`` of an encoding, or nothing if the column is not standardized.
 
-        Where most numbers are 0 they stay 0, and the others are only divided: sparse rows stay sparse.
+        A column of mostly zeros is only divided, not shifted, so that sparse rows stay sparse.
 
         Args:
-            how: ``"large"``: only entries with a number beyond what products and steps of usual size can take.
+            how: Which entries to standardize. ``"large"``: those with an absolute value above
+                :data:`~tgnn.data.validation.value_checks.LARGE`.
         """
         size = np.where(self.count > 0, np.maximum(np.abs(self.least), np.abs(self.most)), 0.0)
         changed = (self.count > 0) & ((size > LARGE) if how == "large" else bool(how))
@@ -91,27 +94,27 @@ class Moments:
         return {"mean": mean.tolist(), "deviation": deviation.tolist()}
 
 
-def moments_of(rows: np.ndarray, gaps: np.ndarray, fill: float | str | None) -> Moments:
-    """Of a column that is in memory; a number that is filled in counts.
+def column_moments(rows: np.ndarray, gaps: np.ndarray, fill: float | str | None) -> Moments:
+    """Compute the moments of a column in memory. Filled numbers count.
 
     Args:
-        rows: ``[N, width]``, NaN where nothing is.
-        gaps: How many are missing, in each entry.
-        fill: What is taken for them.
+        rows: ``[N, width]``; missing numbers are NaN.
+        gaps: Number of missing numbers of each entry.
+        fill: Fill value of the missing numbers.
     """
     moments = Moments(rows.shape[1])
-    moments.see(rows)
+    moments.update(rows)
     if isinstance(fill, (int, float)):
-        moments.see_same(float(fill), gaps)
+        moments.update_constant(float(fill), gaps)
     return moments
 
 
 def standardized(block: np.ndarray, encoding: Mapping[str, Any]) -> np.ndarray:
-    """The numbers as the encoding has them, float32.
+    """Standardize a block of numbers with the mean and standard deviation of its encoding.
 
     Args:
         block: ``[N, width]``.
-        encoding: Of its column.
+        encoding: Encoding of the column.
 
     Example:
         >>> standardized(np.array([[10.0], [30.0]]), {"mean": [20.0], "deviation": [10.0]}).tolist()
@@ -120,20 +123,20 @@ def standardized(block: np.ndarray, encoding: Mapping[str, Any]) -> np.ndarray:
     if "deviation" in encoding:
         block = np.where(np.abs(block) > _MOST, np.inf, block)
         block = (block - np.array(encoding["mean"])) / np.array(encoding["deviation"])
-    with np.errstate(over="ignore"):  # infinite features are told where features are checked
+    with np.errstate(over="ignore"):  # infinite features are reported by check_features
         return block.astype(np.float32)
 
 
-def to_scale(known: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """By what to multiply features, and what to add, so that columns of one scale have another.
+def rescaling(known: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the factor and the offset that convert standardized features to another mean and standard deviation.
 
     Args:
-        known: Encodings of the columns, with the scale that is wanted.
-        found: Of the same columns, with the scale that they have.
+        known: Encodings of the columns with the wanted mean and standard deviation.
+        found: Encodings of the same columns with their present mean and standard deviation.
 
     Example:
         >>> age = {"column": "age", "kind": "numeric", "width": 1}
-        >>> to_scale([age | {"mean": [40.0], "deviation": [10.0]}], [age | {"mean": [50.0], "deviation": [20.0]}])
+        >>> rescaling([age | {"mean": [40.0], "deviation": [10.0]}], [age | {"mean": [50.0], "deviation": [20.0]}])
         (array([2.]), array([1.]))
     """
     (mean, deviation), (other, others) = (_scale_of(encodings) for encodings in (known, found))
@@ -150,25 +153,31 @@ def _scale_of(encodings: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.nd
     return np.array(means), np.array(deviations)
 
 
-def tell_standard(sizes: Iterable[tuple[Mapping[str, Any], np.ndarray]], file: str, how: Standardize) -> list[Finding]:
-    """Which columns were changed and how to keep them: a warning, but where it was asked for.
+def standardization_findings(
+    max_abs: Iterable[tuple[Mapping[str, Any], np.ndarray]], file: str, how: Standardize
+) -> list[Finding]:
+    """Report the columns that were standardized: a warning, or a note if the schema asked for it.
 
     Args:
-        sizes: Encodings, and the largest number of each entry after that, with no sign.
-        file: The table.
-        how: What the schema says.
+        max_abs: Encodings, and the largest absolute value of each of their entries after standardization.
+        file: Name of the table.
+        how: The value of ``standardize`` in the schema.
     """
-    changed = {one["column"]: size[np.array(one["mean"]) != 0] for one, size in sizes if "deviation" in one}
+    changed = {one["column"]: size[np.array(one["mean"]) != 0] for one, size in max_abs if "deviation" in one}
     if not changed:
         return []
-    text = f"{quoted(changed)}: brought to mean 0 and deviation 1 (schema.yaml: standardize: false for as stored)"
+    plural = len(changed) > 1
+    text = (
+        f"column{'s' * plural} {quoted(changed)} {'were' if plural else 'was'} standardized to mean 0 and standard "
+        "deviation 1 (set standardize: false in schema.yaml to keep the values)"
+    )
     found = [Finding("note" if how is True else "warning", "standardized", text, file)]
     far = {column: float(size.max()) for column, size in changed.items() if _FAR < size.max(initial=0) < np.inf}
     if far:
         text = (
-            f"{quoted(far)}: a number is {max(far.values()):.0f} deviations from the mean, which makes the others "
-            "alike: if it stands for one that is missing, leave it empty (schema.yaml: fill: mean); if not, take "
-            "logarithms"
+            f"column{'s' * (len(far) > 1)} {quoted(far)} {'have' if len(far) > 1 else 'has'} a number "
+            f"{max(far.values()):.0f} standard deviations from the mean; if it means a missing value, leave the cell "
+            "empty and set fill: mean in schema.yaml, else use logarithms"
         )
         found.append(Finding("warning", "far-feature", text, file))
     return found

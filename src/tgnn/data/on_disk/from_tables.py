@@ -1,7 +1,7 @@
-"""Tables larger than memory to a graph on disk: read block by block, never whole.
+"""Conversion of tables larger than memory to a graph on disk.
 
-In memory are the ids, the labels and the parts of all nodes. The result is that of
-:func:`~tgnn.data.tables.graph.read_table`, which reads tables into memory.
+Tables are read in blocks. Only ids, labels and split of all nodes are in memory. The graph is the same as that of
+:func:`~tgnn.data.tables.single_graph.read_table`, which reads tables into memory.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy as np
 import polars as pl
 from torch import Tensor
 
-from tgnn.data.on_disk.edge_table import add_edges, collect_ids, tell_rows
+from tgnn.data.on_disk.edge_table import add_edges, collect_ids, report_edge_rows
 from tgnn.data.on_disk.feature_table import add_features, find_features
 from tgnn.data.on_disk.writer import GraphWriter
 from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.splits import split_codes
-from tgnn.data.tables.blocks import read_blocks, rows_of
-from tgnn.data.tables.columns import Roles
-from tgnn.data.tables.ends import check_header, tell_missing, tell_repeated
+from tgnn.data.tables.blocks import count_rows, read_blocks
+from tgnn.data.tables.columns import ColumnRoles
+from tgnn.data.tables.edge_endpoints import NO_NODE_ID, check_duplicate_ids, check_header, check_missing_ids
 from tgnn.data.tables.features import Features
-from tgnn.data.tables.file import Source, Table, find
+from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
-from tgnn.data.tables.reading import Part, Reading
-from tgnn.data.tables.split import read_split
+from tgnn.data.tables.split_column import read_split
+from tgnn.data.tables.table_file import TableData, TableFile, find
 from tgnn.data.validation.report import Finding, Locations, ValidationReport
 from tgnn.data.validation.value_checks import check_labels
 from tgnn.utils.progress import bar
@@ -43,38 +43,45 @@ def stream_tables(
     overwrite: bool = False,
     block: int | None = None,
 ) -> ValidationReport:
-    r"""Writes the graph of ``nodes`` and ``edges`` (CSV, TSV, also gzipped, or Parquet) to disk; says what is odd.
+    r"""Convert tables of nodes and edges (CSV, TSV, also gzipped, or Parquet) to a graph on disk.
 
-    Features must be numbers. Words, tokens, and edges that are to be kept twice are errors that say so.
+    Features must be numeric. Categories, tokens and ``duplicates: keep`` are errors.
 
     Args:
-        folder: Where the tables are, and ``schema.yaml`` if the names of columns do not tell what they are.
-        out: The folder of the graph, to be made.
-        leave_out: Whether to leave out weights and features of edges, which a graph on disk cannot have.
-        overwrite: Whether to write over a graph that is there.
-        block: As :func:`~tgnn.data.tables.blocks.read_blocks` takes it.
+        folder: Folder of the tables and of the optional ``schema.yaml``.
+        out: Folder of the graph to create.
+        leave_out: Whether to drop edge weights and edge features, which a graph on disk cannot store. By default they
+            are an error.
+        overwrite: Whether to replace an existing graph.
+        block: Size of a block, see :func:`~tgnn.data.tables.blocks.read_blocks`.
+
+    Returns:
+        The report with statistics, warnings and notes.
 
     Example:
         >>> folder = getfixture("tmp_path")
         >>> _ = (folder / "nodes.csv").write_text("id,age,label\nann,31,red\nbob,27,blue\ncarol,45,red\n")
         >>> _ = (folder / "edges.csv").write_text("source,target\nann,bob\nbob,carol\n")
         >>> print(stream_tables(folder, folder / "graph").statistics)
-        {'nodes': 3, 'rows of edges': 2, 'edges': 4, 'features': 1, 'outputs': 2}
+        {'nodes': 3, 'edge rows': 2, 'edges': 4, 'features': 1, 'outputs': 2}
         >>> from tgnn.data import load
         >>> load(folder / "graph").in_edges.other.tolist()
         [1, 0, 2, 1]
     """
     out = Path(out)
-    reading = Reading(folder, "table", None, None)
+    reading = FolderReader(folder, "table", None, None)
     report = reading.report
     if reading.schema.duplicates == "keep":
-        raise ValueError(f"{folder}: duplicates: keep needs all edges at once; write a .npz, which is made in memory")
+        raise ValueError(
+            f"{folder} has duplicates: keep in schema.yaml, which needs all edges in memory. "
+            "Convert the tables to a .npz file instead."
+        )
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
-        edges = _edges(reading, Path(scratch), leave_out)
+        edges = _open_edges(reading, Path(scratch), leave_out)
         nodes = None
         if find(reading.folder, "nodes") is not None:
             source, roles = reading.locate("nodes", "nodes", True, Path(scratch))
-            nodes = Part(source, roles, _keys(source, roles, report, block))
+            nodes = TableWithRoles(source, roles, _read_keys(source, roles, report, block))
         known = _Nodes.without_table(edges, report, block) if nodes is None else _Nodes.of(nodes, reading)
         if nodes is not None:
             check_header(edges, known.ids, report)
@@ -85,7 +92,7 @@ def stream_tables(
         with GraphWriter(
             out,
             len(known.ids),
-            num_edges=(1 + reading.schema.undirected) * rows_of(edges.source),
+            num_edges=(1 + reading.schema.undirected) * count_rows(edges.source),
             row_bytes=4 * width + 9,
             encoding=encoding,
             merge=True,
@@ -96,26 +103,26 @@ def stream_tables(
             if not features:
                 report.add(Finding("warning", "no-features", "the nodes have no features"))
             writer.add_nodes(y=known.y, part=known.part)
-            words, rows = add_edges(writer, edges, nodes, known.ids, reading.schema, report, block)
-            writer.set_ids(known.ids.cast(pl.String) if words else known.ids)
+            has_strings, rows = add_edges(writer, edges, nodes, known.ids, reading.schema, report, block)
+            writer.set_ids(known.ids.cast(pl.String) if has_strings else known.ids)
             writer.sort_edges()
-            tell_rows(edges, rows, writer.num_edges, reading.schema, report)
+            report_edge_rows(edges, rows, writer.num_edges, reading.schema, report)
             outputs = 0 if known.y is None else len((known.target or {}).get("classes", [1]))
             report.statistics = {
                 "nodes": writer.num_nodes,
-                "rows of edges": rows_of(edges.source),
+                "edge rows": count_rows(edges.source),
                 "edges": writer.num_edges,
                 "features": width,
                 "outputs": outputs,
             }
-            report.findings = merged(report.findings)
+            report.findings = merge_findings(report.findings)
             report.raise_for_errors()
     return report
 
 
 @dataclass
 class _Nodes:
-    """What is known of all nodes, in memory."""
+    """Ids, labels and split of all nodes."""
 
     ids: pl.Series
     y: Tensor | None = None
@@ -123,61 +130,67 @@ class _Nodes:
     target: dict[str, Any] | None = None
 
     @classmethod
-    def without_table(cls, edges: Part, report: ValidationReport, block: int | None) -> _Nodes:
+    def without_table(cls, edges: TableWithRoles, report: ValidationReport, block: int | None) -> _Nodes:
         ids = collect_ids(edges, report, block)
         check_header(edges, ids, report)
         report.raise_for_errors()
         return cls(ids)
 
     @classmethod
-    def of(cls, nodes: Part, reading: Reading) -> _Nodes:
+    def of(cls, nodes: TableWithRoles, reading: FolderReader) -> _Nodes:
         report, roles = reading.report, nodes.roles
-        nodes.table.check_single(roles.of, report)
+        nodes.table.check_scalar_columns(roles.by_role, report)
         report.raise_for_errors()
         known = cls(as_ids(nodes.column("id")))
-        tell_missing(nodes, [known.ids], "a node without an id", report)
-        tell_repeated(nodes, known.ids, "an id that was there before", report)
+        check_missing_ids(nodes, [known.ids], NO_NODE_ID, report)
+        check_duplicate_ids(nodes, known.ids, "duplicate node id", report)
         report.raise_for_errors()
         has_label = None
         if roles.labels:
             known.y, known.target = read_labels(nodes.table, roles.labels, reading.schema, report)
             report.add(*check_labels(known.y, nodes.places, known.target.get("classes")))
             has_label = labeled_mask(known.y)
-        if "split" in roles.of:
-            split = read_split(nodes.table, roles.of["split"], has_label, report)
+        if "split" in roles.by_role:
+            split = read_split(nodes.table, roles.by_role["split"], has_label, report)
             known.part = None if split is None else (split_codes(split) + 1).astype(np.uint8)
         report.raise_for_errors()
         return known
 
 
-def _keys(source: Source, roles: Roles, report: ValidationReport, block: int | None) -> Table:
-    """Ids, labels and parts of all nodes."""
-    columns = [*roles.of.values(), *roles.labels]
-    with bar(f"{source.name}: ids and labels", rows_of(source)) as tick:
+def _read_keys(source: TableFile, roles: ColumnRoles, report: ValidationReport, block: int | None) -> TableData:
+    """Read the id, label and split columns of all nodes."""
+    columns = [*roles.by_role.values(), *roles.labels]
+    with bar(f"{source.name}: reading ids and labels", count_rows(source)) as tick:
         blocks = list(read_blocks(source, columns, roles.text(), report, tick, block))
     if not blocks:
-        report.fail(Finding("error", "no-rows", "there are no rows below the header", source.name))
+        report.fail(Finding("error", "no-rows", "the table has no rows", source.name))
     frame = pl.concat([table.frame for table in blocks], how="vertical_relaxed", rechunk=True)
-    return Table(source.name, frame, blocks[0].places)
+    return TableData(source.name, frame, blocks[0].places)
 
 
-def _edges(reading: Reading, scratch: Path, leave_out: bool) -> Part:
-    """The table of edges, of which nothing has been read."""
+def _open_edges(reading: FolderReader, scratch: Path, leave_out: bool) -> TableWithRoles:
+    """Open the edge table without reading its rows."""
     source, roles = reading.locate("edges", "edges", scratch=scratch)
-    kept = {role: roles.of[role] for role in ("source", "target")}
-    more = [column for column in source.columns if column in roles.features or column == roles.of.get("weight")]
+    kept = {role: roles.by_role[role] for role in ("source", "target")}
+    more = [column for column in source.columns if column in roles.features or column == roles.by_role.get("weight")]
     more = [column for column in more if roles.features.get(column) != "ignore"]
     if more and not leave_out:
         raise ValueError(
-            f"{source.name} has {', '.join(more[:5])}, and a graph on disk has no weights and no features of edges: "
-            "give --leave-out (leave_out=True) to go without, or write a .npz, which keeps them"
+            f"{source.name} has the columns {', '.join(more[:5])}, but a graph on disk cannot store edge weights or "
+            "edge features. Drop them with --leave-out (leave_out=True), or write a .npz file, which keeps them."
         )
     empty = pl.DataFrame(schema=dict.fromkeys(kept.values(), pl.String))
-    return Part(source, replace(roles, of=kept, features={}), Table(source.name, empty, Locations(source.name)))
+    return TableWithRoles(
+        source, replace(roles, by_role=kept, features={}), TableData(source.name, empty, Locations(source.name))
+    )
 
 
 def _encoding(
-    reading: Reading, features: list[dict[str, Any]], known: _Nodes, edges: Part, nodes: Part | None
+    reading: FolderReader,
+    features: list[dict[str, Any]],
+    known: _Nodes,
+    edges: TableWithRoles,
+    nodes: TableWithRoles | None,
 ) -> dict[str, Any]:
     parts = {"edges": edges} | ({} if nodes is None else {"nodes": nodes})
     target: Mapping[str, Any] | None = known.target
@@ -185,13 +198,14 @@ def _encoding(
     return found | {"nodes": features}
 
 
-def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """What was found in several blocks of one table, as one. What has no places, and a note, is one only if it
-    says the same.
+def merge_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Merge the findings of several blocks of one table.
+
+    Notes, and findings without line numbers, are merged only if their texts are equal.
 
     Example:
         >>> found = Finding("warning", "self-loop", "a loop", "edges.csv", locations=(3,), count=1)
-        >>> merged([found, replace(found, locations=(9,))])[0]
+        >>> merge_findings([found, replace(found, locations=(9,))])[0]
         Finding(level='warning', code='self-loop', message='a loop', ..., locations=(3, 9), count=2, values=())
     """
     found: dict[tuple[str, str, str, str], Finding] = {}

@@ -1,4 +1,4 @@
-"""One graph in a folder of tables: ``nodes`` and ``edges``, or ``edges`` alone (docs/own_data.md)."""
+"""Reader of one graph from tables of nodes and edges (docs/own_data.md)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch_geometric.data import Data
 from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.splits import PARTS
+from tgnn.data.tables.edge_endpoints import resolve_endpoints
 from tgnn.data.tables.edges import make_edges
-from tgnn.data.tables.ends import number_nodes
-from tgnn.data.tables.file import find
+from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
 from tgnn.data.tables.labels import read_labels, target_statistics
-from tgnn.data.tables.reading import Part, Reading
-from tgnn.data.tables.split import read_split
+from tgnn.data.tables.split_column import read_split
+from tgnn.data.tables.table_file import find
 from tgnn.data.validation.checks import check_isolated_nodes
 from tgnn.data.validation.report import Locations, ValidationReport
 from tgnn.data.validation.value_checks import check_labels
@@ -26,20 +26,23 @@ from tgnn.data.validation.value_checks import check_labels
 def read_table(
     folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
 ) -> tuple[Data, ValidationReport]:
-    r"""A graph from ``nodes.csv`` and ``edges.csv``, or Parquet; without ``nodes``, of the ids that the edges name.
+    r"""Read one graph from ``nodes.csv`` and ``edges.csv`` (or TSV or Parquet).
 
-    Tables that cannot be used raise a :class:`~tgnn.data.validation.report.DataError` that lists all errors.
+    Without a node table, the nodes are the ids in the edge table and have no features. Invalid tables raise a
+    :class:`~tgnn.data.validation.report.DataError` that lists all errors.
 
     Args:
-        folder: Where the tables are, and ``schema.yaml`` if the names of columns do not tell what they are.
-        encoding: ``data.encoding`` of a graph that was read before: features and classes are then numbered as there.
-        schema: In place of ``schema.yaml``.
+        folder: Folder of the tables and of the optional ``schema.yaml``.
+        encoding: ``data.encoding`` of the training data, to encode features and classes of new data the same way.
+        schema: Schema as a dictionary, used instead of ``schema.yaml``.
 
     Shapes:
-        - ``x`` ``[N, F]`` dense or sparse CSR; ``edge_index`` ``[2, E]``; ``edge_weight`` ``[E]``; ``edge_attr``
-          ``[E, D]``; ``y`` ``[N]`` or ``[N, T]``; ``train_mask``, ``val_mask``, ``test_mask`` ``[N]``: what there is
-        - ``node_id`` ``[N]``: the ids as they were, a tensor or :class:`~tgnn.data.readers.string_ids.WordIds`
-        - ``encoding``: plain values, for JSON
+        - ``x`` ``[N, F]`` dense or sparse CSR
+        - ``edge_index`` ``[2, E]``, ``edge_weight`` ``[E]``, ``edge_attr`` ``[E, D]``
+        - ``y`` ``[N]`` or ``[N, T]``
+        - ``train_mask``, ``val_mask``, ``test_mask`` ``[N]`` if the node table has a split column
+        - ``node_id`` ``[N]``: ids of the table, a tensor or :class:`~tgnn.data.readers.string_ids.WordIds`
+        - ``encoding``: JSON values
 
     Example:
         >>> folder = getfixture("tmp_path")
@@ -51,13 +54,13 @@ def read_table(
         >>> data.node_id.tolist(), data.encoding["target"]["classes"]
         (['ann', 'bob', 'carol'], ['blue', 'red'])
     """
-    reading = Reading(folder, "table", encoding, schema)
+    reading = FolderReader(folder, "table", encoding, schema)
     if find(reading.folder, "graphs") is not None:
-        raise ValueError(f"{folder} has a table of graphs: read it with read_graph_tables")
+        raise ValueError(f"{folder} has a graph table. Read it with read_graph_tables.")
     nodes = reading.open("nodes", "nodes", labels=True) if find(reading.folder, "nodes") is not None else None
     edges = reading.open("edges", "edges")
     report = reading.report
-    ids, ends = number_nodes(nodes, edges, reading.schema, report)
+    ids, ends = resolve_endpoints(nodes, edges, reading.schema, report)
     edge_index, rows = make_edges(ends, len(ids), reading.schema, edges.table, edges.details(), report)
     of_nodes = Locations(unit="node") if nodes is None else nodes.places
     report.add(*check_isolated_nodes(edge_index, len(ids), of_nodes))
@@ -79,23 +82,23 @@ def read_table(
     return data, report
 
 
-def _read_target(data: Data, nodes: Part, reading: Reading) -> dict[str, Any] | None:
-    """Puts ``y`` and the masks of the split into the data."""
+def _read_target(data: Data, nodes: TableWithRoles, reading: FolderReader) -> dict[str, Any] | None:
+    """Add ``y`` and the masks of the split to the data."""
     target = has_label = None
     known = None if reading.known is None else reading.known["target"]
     if nodes.roles.labels:
         data.y, target = read_labels(nodes.table, nodes.roles.labels, reading.schema, reading.report, known)
         reading.report.add(*check_labels(data.y, nodes.places, target.get("classes")))
         has_label = labeled_mask(data.y)
-    if "split" in nodes.roles.of and reading.known is None:
-        split = read_split(nodes.table, nodes.roles.of["split"], has_label, reading.report)
+    if "split" in nodes.roles.by_role and reading.known is None:
+        split = read_split(nodes.table, nodes.roles.by_role["split"], has_label, reading.report)
         if split is not None:
             data.train_mask, data.val_mask, data.test_mask = split.masks()
     return target
 
 
-def _statistics(data: Data, edges: Part) -> dict[str, Any]:
-    found = {"nodes": data.num_nodes, "rows of edges": edges.frame.height, "edges": data.num_edges}
+def _statistics(data: Data, edges: TableWithRoles) -> dict[str, Any]:
+    found = {"nodes": data.num_nodes, "edge rows": edges.frame.height, "edges": data.num_edges}
     if data.x is not None:
         found |= {"features": data.x.size(1), "sparse": data.encoding["sparse"]}
     if data.get("edge_attr") is not None:

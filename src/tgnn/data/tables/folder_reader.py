@@ -1,4 +1,4 @@
-"""What reading one graph and reading many have in common: a folder of tables, its schema, and what is known already."""
+"""Shared steps of reading one graph and reading many graphs from a folder of tables."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from tgnn.data.tables.columns import Roles, find_roles
+from tgnn.data.tables.columns import ColumnRoles, find_roles
 from tgnn.data.tables.features import Features, apply, encode
-from tgnn.data.tables.file import SUFFIXES, Source, Table, find, open_source, unpack
 from tgnn.data.tables.schema import FILE, make_schema, read_schema
-from tgnn.data.tables.standard import tell_standard
+from tgnn.data.tables.standardize import standardization_findings
+from tgnn.data.tables.table_file import SUFFIXES, TableData, TableFile, decompress, find, open_table_file
 from tgnn.data.validation.report import Locations, ValidationReport, quoted
 from tgnn.data.validation.value_checks import check_edge_weights, check_feature_values
 
 STEMS = ("nodes", "edges", "graphs")
 VERSION = 1
-"""Of the encoding; another means that it was made by another version of this package."""
+"""Version of ``data.encoding``."""
 
 
 @dataclass
-class Part:
-    """One table and what its columns are."""
+class TableWithRoles:
+    """A table, its rows and the roles of its columns."""
 
-    source: Source
-    roles: Roles
-    table: Table
+    source: TableFile
+    roles: ColumnRoles
+    table: TableData
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -42,22 +42,23 @@ class Part:
         return self.table.places
 
     def column(self, role: str) -> pl.Series:
-        return self.table.frame[self.roles.of[role]]
+        """Return the column with that role, such as ``"id"``."""
+        return self.table.frame[self.roles.by_role[role]]
 
     def details(self) -> list[str]:
-        """Columns that say something of a row beside its ids."""
+        """Return the weight column and the feature columns."""
         kept = [name for name, kind in self.roles.features.items() if kind != "ignore"]
-        return [self.roles.of[role] for role in ("weight",) if role in self.roles.of] + kept
+        return [self.roles.by_role[role] for role in ("weight",) if role in self.roles.by_role] + kept
 
 
-class Reading:
-    """A folder that is being read.
+class FolderReader:
+    """Reader of a folder of tables.
 
     Args:
-        folder: Where the tables are.
-        kind: What to call it in the report.
-        encoding: How the data was encoded that is to be followed; its own schema then counts, not the folder's.
-        schema: What the columns are; by default what ``schema.yaml`` says.
+        folder: Folder of the tables.
+        kind: Name of the format in the report: ``"table"`` or ``"graph tables"``.
+        encoding: ``data.encoding`` of the training data, for new data. It replaces the schema of the folder.
+        schema: Schema as a dictionary. Default: the content of ``schema.yaml``.
     """
 
     def __init__(
@@ -79,91 +80,91 @@ class Reading:
             return
         if encoding.get("version") != VERSION or encoding.get("kind") != kind:
             raise ValueError(
-                f"the encoding is one of version {encoding.get('version')} for a {encoding.get('kind')}, "
-                f"but {folder} is to be read as a {kind} with version {VERSION}"
+                f"encoding has the format {encoding.get('kind')!r} and the version {encoding.get('version')}, but "
+                f"{folder} has the format {kind!r} and needs version {VERSION}."
             )
         self.schema = make_schema(encoding["schema"])
         if (self.folder / FILE).exists():
-            text = "not read: the columns are those that were learned from"
+            text = "the file is ignored because new data has the columns of the training data"
             self.report.add(Locations(FILE).finding("note", "schema-unused", text))
 
     def _check_sections(self) -> None:
-        """An error for what is said of a table that is not there: it would silently not count."""
+        """Report sections of the schema for tables that do not exist, which would have no effect."""
         there = [stem for stem in STEMS if find(self.folder, stem) is not None]
         for stem in STEMS:
             if stem not in there and getattr(self.schema, stem).model_dump(exclude_defaults=True):
-                text = f"{stem}: is about a table that is not there, only {quoted(there)}"
+                text = f"the section {stem!r} has no table {stem}.csv; the folder has {quoted(there)}"
                 self.report.add(Locations(FILE).finding("error", "schema", text))
         self.report.raise_for_errors()
 
-    def locate(self, stem: str, part: str, labels: bool = False, scratch: Path | None = None) -> tuple[Source, Roles]:
-        """Finds one of the tables and what its columns are; an error if it is not there.
+    def locate(
+        self, stem: str, part: str, labels: bool = False, scratch: Path | None = None
+    ) -> tuple[TableFile, ColumnRoles]:
+        """Find a table and assign roles to its columns. A missing table is an error.
 
         Args:
             stem: ``"nodes"``, ``"edges"`` or ``"graphs"``.
-            part: As :func:`~tgnn.data.tables.columns.find_roles` takes it.
-            labels: Whether to look for something to predict.
-            scratch: Where to unpack what is packed; by default that is done in memory.
+            part: Type of table, see :func:`~tgnn.data.tables.columns.find_roles`.
+            labels: Whether the table may have label columns.
+            scratch: Folder for decompressed files. Default: files are decompressed in memory.
         """
         path = find(self.folder, stem)
         if path is None:
             raise FileNotFoundError(
-                f"{self.folder} has no {stem}.csv, nor {stem} with another of {', '.join(SUFFIXES[1:])}"
+                f"{self.folder} has no table {stem} ({', '.join(f'{stem}{suffix}' for suffix in SUFFIXES)})."
             )
         if scratch is not None and path.name.endswith(".gz"):
-            path = unpack(path, scratch, self.report)
-        source = open_source(path, self.report)
+            path = decompress(path, scratch, self.report)
+        source = open_table_file(path, self.report)
         given = getattr(self.schema, stem)
-        if self.known is not None:  # new data need not have labels
+        if self.known is not None:  # new data may have no labels
             absent = {
                 role: None
                 for role in ("label", "split")
-                if not set(_listed(getattr(given, role, None))) <= set(source.columns)
+                if not set(_as_list(getattr(given, role, None))) <= set(source.columns)
             }
             given = given.model_copy(update=absent)
         roles = find_roles(source, part, given, self.report, labels, guess=self.known is None)
         self.report.raise_for_errors()
         return source, roles
 
-    def open(self, stem: str, part: str, labels: bool = False) -> Part:
-        """Reads one of the tables; an error if it is not there.
+    def open(self, stem: str, part: str, labels: bool = False) -> TableWithRoles:
+        """Read a table into memory. A missing table is an error.
 
         Args:
-            stem: As :meth:`locate` takes it, as do the others.
-            part: As above.
-            labels: As above.
+            stem: ``"nodes"``, ``"edges"`` or ``"graphs"``.
+            part: Type of table, see :func:`~tgnn.data.tables.columns.find_roles`.
+            labels: Whether the table may have label columns.
         """
         source, roles = self.locate(stem, part, labels)
         known = [] if self.known is None else self.known.get(stem, [])
         words = {encoding["column"] for encoding in known if encoding["kind"] != "numeric"}
         table = source.read(roles.text() | words, self.report)
-        table.check_single(roles.of, self.report)
+        table.check_scalar_columns(roles.by_role, self.report)
         self.report.raise_for_errors()
-        return Part(source, roles, table)
+        return TableWithRoles(source, roles, table)
 
-    def features(self, part: Part, stem: str) -> Features:
-        """The features of a table; as known, if they are."""
+    def features(self, part: TableWithRoles, stem: str) -> Features:
+        """Encode the features of a table, with the encoding of the training data for new data."""
         if self.known is not None:
-            way_out = "or train again with schema.yaml: fill: mean, as nothing was said then of what to take"
-            return apply(part.table, self.known[stem], self.report, part=stem, way_out=way_out)
+            solution = "or train again with a fill value in schema.yaml (fill: mean)"
+            return apply(part.table, self.known[stem], self.report, part=stem, solution=solution)
         features = encode(part.table, part.roles.features, self.schema, stem, self.report)
         if features.encodings:
-            self.report.add(part.places.finding("note", "features", f"read as {features.told()}"))
-        self.report.add(*tell_standard(features.sizes(), part.places.file, self.schema.standardize))
+            self.report.add(part.places.finding("note", "features", f"features: {features.describe()}"))
+        self.report.add(*standardization_findings(features.max_abs(), part.places.file, self.schema.standardize))
         return features
 
-    def edge_details(self, part: Part, rows: np.ndarray) -> tuple[dict[str, Tensor], Features]:
-        """``edge_weight`` and ``edge_attr`` of the edges that come from these rows."""
+    def edge_details(self, part: TableWithRoles, rows: np.ndarray) -> tuple[dict[str, Tensor], Features]:
+        """Return ``edge_weight`` and ``edge_attr`` of the edges that come from these rows."""
         found: dict[str, Tensor] = {}
-        if "weight" in part.roles.of:
+        if "weight" in part.roles.by_role:
             weight = self._weights(part)
-            as_feature = (
-                f"take them for a feature of the edges (edges: {{features: {{{part.roles.of['weight']}: numeric}}}})"
-            )
-            way_out = f"say in schema.yaml scale_weights: true, or {as_feature}"
-            self.report.add(
-                *check_edge_weights(weight, part.places, way_out, f"leave it out, or in schema.yaml {as_feature}")
-            )
+            column = part.roles.by_role["weight"]
+            as_feature = f"read the column as an edge feature (edges: {{features: {{{column}: numeric}}}})"
+            rescale = f"set scale_weights: true in schema.yaml, or {as_feature}"
+            remove = f"remove the edge, or {as_feature}"
+            self.report.add(*check_edge_weights(weight, part.places, rescale, remove))
             found["edge_weight"] = torch.from_numpy(weight[rows])
         features = self.features(part, "edges")
         if (matrix := features.matrix()) is not None:
@@ -171,47 +172,51 @@ class Reading:
             found["edge_attr"] = matrix[torch.from_numpy(rows)]
         return found, features
 
-    def check(self, matrix: Tensor | None, features: Features, part: Part, what: str = "feature") -> None:
-        """Puts what is odd in a matrix into the report; in new data a constant column is not."""
+    def check(self, matrix: Tensor | None, features: Features, part: TableWithRoles, what: str = "feature") -> None:
+        """Check the values of a feature matrix. Constant columns are not reported for new data."""
         if matrix is None:
             self.report.add(part.places.finding("warning", "no-features", "the nodes have no features"))
             return
         found = check_feature_values(matrix, part.places, features.names(), what)
         self.report.add(*(finding for finding in found if self.known is None or finding.level == "error"))
 
-    def _weights(self, part: Part) -> np.ndarray:
+    def _weights(self, part: TableWithRoles) -> np.ndarray:
         values = part.column("weight")
         numbers = values.cast(pl.Float32, strict=False)
         wrong = numbers.is_null() & values.is_not_null()
         if bool(wrong.any()):
-            text = f"the weight must be a number, but is {quoted(values.filter(wrong).unique(maintain_order=True))}"
+            text = f"the edge weight must be a number, got {quoted(values.filter(wrong).unique(maintain_order=True))}"
             self.report.add(part.places.finding("error", "not-a-number", text, wrong.to_numpy()))
         if numbers.null_count() > int(wrong.sum()):
-            text = "an edge without a weight"
+            text = "the edge weight is missing"
             self.report.add(part.places.finding("error", "missing-weight", text, values.is_null().to_numpy()))
         weight: np.ndarray = numbers.fill_null(0).to_numpy()
         if not self.schema.scale_weights:
             return weight
         if self.known is None:
             self.largest = max(1.0, float(weight.max(initial=0)))
-        text = f"weights are divided by {self.largest:g}, the largest"
+        text = f"edge weights are divided by {self.largest:g}, the largest weight"
         self.report.add(part.places.finding("note", "scaled-weights", text))
         return weight / np.float32(self.largest)
 
     def encoding(
-        self, nodes: Features | None, edges: Features, target: Mapping[str, Any] | None, parts: Mapping[str, Part]
+        self,
+        nodes: Features | None,
+        edges: Features,
+        target: Mapping[str, Any] | None,
+        parts: Mapping[str, TableWithRoles],
     ) -> dict[str, Any]:
-        """How it was done, in plain values: to be given to the next reading.
+        """Return ``data.encoding``: everything needed to encode new data the same way, as JSON values.
 
         Args:
-            nodes: Their features.
-            edges: Their features.
-            target: What is predicted.
-            parts: The tables by their stems.
+            nodes: Node features.
+            edges: Edge features.
+            target: Description of the labels.
+            parts: The tables by name.
         """
         if self.known is not None:
             return dict(self.known)
-        columns = {stem: part.roles.named() for stem, part in parts.items()}
+        columns = {stem: part.roles.to_schema() for stem, part in parts.items()}
         return {
             "version": VERSION,
             "kind": self.report.format,
@@ -224,5 +229,5 @@ class Reading:
         }
 
 
-def _listed(columns: str | Sequence[str] | None) -> list[str]:
+def _as_list(columns: str | Sequence[str] | None) -> list[str]:
     return [] if columns is None else [columns] if isinstance(columns, str) else list(columns)

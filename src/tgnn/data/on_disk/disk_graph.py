@@ -1,4 +1,4 @@
-"""A graph that stays on disk: what is asked for is read, and no more."""
+"""A graph on disk whose edges and features are read only when they are accessed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.on_disk import contents, layout
-from tgnn.data.on_disk.words import MappedWords
+from tgnn.data.on_disk import array_checks, layout
+from tgnn.data.on_disk.string_ids import MappedStringIds
 from tgnn.data.readers.string_ids import StringIds
 from tgnn.data.splits import Split
 from tgnn.data.transforms import FEATURE_SCALINGS, scale_columns, scale_rows
@@ -26,18 +26,20 @@ _MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 class DiskGraph:
-    """One graph with labelled nodes in a folder (:mod:`tgnn.data.on_disk.layout`), for graphs larger than memory.
+    """One graph in a folder of arrays (:mod:`tgnn.data.on_disk.layout`), for graphs larger than memory.
 
-    Edges and features are mapped: opening takes a moment whatever the size, and memory is taken by what is read.
-    Labels are in memory. It has no features or weights of edges.
+    Edges and features are memory-mapped, so opening a graph of any size is fast and only accessed parts use memory.
+    Labels are in memory. Edge features and edge weights are not supported.
 
     Args:
-        folder: As ``tgnn data convert``, ``tgnn data generate`` or :class:`~tgnn.data.on_disk.GraphWriter` writes it.
-        check: Whether to see that pointers and targets make sense. All the rest is looked at by ``tgnn data check``.
+        folder: Folder written by ``tgnn data convert``, ``tgnn data generate`` or
+            :class:`~tgnn.data.on_disk.GraphWriter`.
+        check: Whether to validate edge offsets, labels and split. ``tgnn data check`` validates everything else.
 
     Shapes:
-        - ``x`` ``[N, F]`` as stored, mapped, or ``None``; :meth:`rows` gives what is learned from
-        - ``in_edges.ptr`` ``[N + 1]``, ``in_edges.other`` ``[E]``: sources of the edges into each node, mapped
+        - ``x`` ``[N, F]`` as stored, memory-mapped, or ``None``; :meth:`rows` returns the features for training
+        - ``in_edges.ptr`` ``[N + 1]``, ``in_edges.other`` ``[E]``: sources of the incoming edges of each node,
+          memory-mapped
         - ``y`` ``[N]`` or ``[N, T]``, or ``None``
 
     Example:
@@ -56,136 +58,136 @@ class DiskGraph:
     """
 
     info: DatasetInfo
-    """What is known of it."""
+    """Description of the data set."""
     split: Split
     """Set by :func:`tgnn.data.load`."""
     y: Tensor | None
-    """Targets, in memory."""
+    """Labels, in memory."""
     edge_index = edge_attr = edge_weight = pos = None
-    """What it never has; ``in_edges`` has the edges."""
+    """Attributes of PyG's ``Data`` that a graph on disk never has. The edges are in ``in_edges``."""
 
     def __init__(self, folder: Path | str, check: bool = True) -> None:
-        from tgnn.data.dataset_info import DatasetInfo  # which knows this class
+        from tgnn.data.dataset_info import DatasetInfo  # dataset_info imports this class
 
         self.folder = Path(folder)
-        self._facts = layout.read_data_facts(self.folder)
-        facts = self._facts
-        self.num_nodes: int = facts["nodes"]
-        self.num_edges: int = facts["edges"]
-        self.hash: str = facts["hash"]
-        self.encoding: dict[str, Any] | None = facts["encoding"]
+        self._manifest = layout.read_manifest(self.folder)
+        manifest = self._manifest
+        self.num_nodes: int = manifest["nodes"]
+        self.num_edges: int = manifest["edges"]
+        self.hash: str = manifest["hash"]
+        self.encoding: dict[str, Any] | None = manifest["encoding"]
         try:
-            self.info = DatasetInfo(**facts["info"], source=f"files in {folder}")
+            self.info = DatasetInfo(**manifest["info"], source=f"files in {folder}")
         except TypeError as error:
-            raise self._wrong(layout.FILE, f"does not tell a graph ({error})") from error
-        self._refuse(layout.FILE, contents.wrong_info(facts["info"]))
+            raise self._damaged(layout.FILE, f"has an invalid description of the data set ({error})") from error
+        self._raise_for(layout.FILE, array_checks.wrong_info(manifest["info"]))
         rowptr, col = self._array(layout.ROWPTR), self._array(layout.COL)
         assert rowptr is not None
         assert col is not None
         self.in_edges = Grouping(as_tensor(rowptr), as_tensor(col), None)
         x, y = self._array(layout.X), self._array(layout.Y)
         self.x = self._in_order = None if x is None else as_tensor(x)
-        # What will not stay in memory is read through another map where single rows are asked for.
+        # Features larger than half of the memory get a second memory map for random access to single rows.
         if x is not None and x.nbytes > _memory() / 2:
             self.x = as_tensor(advise_random_access(open_memmap(self.folder / layout.X)))
         self.y = None if y is None else torch.from_numpy(np.array(y))
         self._features = "stored"
         self.columns: tuple[Tensor, Tensor] | None = None
-        """By what columns are multiplied as they are read, and what is added; ``None``: they are as stored."""
+        """Factor and offset of each feature column, applied when rows are read. ``None``: features are as stored."""
         if check:
             self._check(rowptr)
 
     def _check(self, rowptr: np.ndarray) -> None:
-        """Pointers, targets and parts are read once: elsewhere, wrong ones would be errors that nobody understands."""
-        self._refuse(layout.ROWPTR, contents.wrong_pointers(rowptr, 0, self.num_edges))
+        """Validate edge offsets, labels and split, which would cause obscure errors later."""
+        self._raise_for(layout.ROWPTR, array_checks.wrong_pointers(rowptr, 0, self.num_edges))
         if self.y is not None:
-            self._refuse(layout.Y, contents.wrong_labels(self.y.numpy(), self.info.target, self.info.outputs))
+            self._raise_for(layout.Y, array_checks.wrong_labels(self.y.numpy(), self.info.target, self.info.outputs))
         if (part := self._array(layout.PART)) is not None:
-            self._refuse(layout.PART, contents.wrong_parts(part))
+            self._raise_for(layout.PART, array_checks.wrong_split(part))
 
-    def _refuse(self, name: str, wrong: str) -> None:
-        if wrong:
-            raise self._wrong(name, wrong)
+    def _raise_for(self, name: str, problem: str) -> None:
+        if problem:
+            raise self._damaged(name, problem)
 
-    def _wrong(self, name: str, wrong: str) -> ValueError:
-        return ValueError(f"{self.folder / name} {wrong}: copy the folder again, or {layout.ANEW}")
+    def _damaged(self, name: str, problem: str) -> ValueError:
+        return ValueError(f"{self.folder / name} {problem}; copy the folder again, or {layout.REWRITE}")
 
     def _array(self, name: str) -> np.memmap | None:
-        return layout.open_array(self.folder, name, self._facts)
+        return layout.open_array(self.folder, name, self._manifest)
 
     # ---- features ------------------------------------------------------------------------------------------------
 
     @property
     def features(self) -> str:
-        """How rows are scaled as they are read: ``"stored"`` (not at all), ``"row-sum"`` or ``"row-l2"``."""
+        """Normalization of feature rows when they are read: ``"stored"`` (none), ``"row-sum"`` or ``"row-l2"``."""
         return self._features
 
     @features.setter
     def features(self, how: str) -> None:
         if how not in FEATURE_SCALINGS:
-            raise ValueError(f"features is {how!r}, but must be one of {', '.join(FEATURE_SCALINGS)}")
+            raise ValueError(f"features is {how!r}, but must be one of {', '.join(FEATURE_SCALINGS)}.")
         if how != "stored" and (self.x is None or not self.x.is_floating_point()):
-            raise ValueError(f"features={how} is for a graph with numeric features")
+            raise ValueError(f"features={how} needs a graph with numeric features.")
         self._features = how
 
     def rows(self, index: Tensor) -> Tensor:
-        """Features of some nodes, in memory: float32, or int64 where they are categories.
+        """Read the features of some nodes into memory: float32, or int64 for categories.
 
         Args:
-            index: Numbers of nodes, ``[B]``.
+            index: Node indices, ``[B]``.
         """
-        return self._ready(self._there(self.x)[index])
+        return self._scaled(self._existing(self.x)[index])
 
     def rows_between(self, begin: int, end: int) -> Tensor:
-        """Features of the nodes from one to before another, in memory.
+        """Read the features of consecutive nodes into memory.
 
         Args:
-            begin: The first.
-            end: The first that is not wanted.
+            begin: Index of the first node.
+            end: Index after the last node.
         """
-        return self._ready(self._there(self._in_order)[begin:end].clone())
+        return self._scaled(self._existing(self._in_order)[begin:end].clone())
 
-    def _there(self, x: Tensor | None) -> Tensor:
+    def _existing(self, x: Tensor | None) -> Tensor:
         if x is None:
-            raise ValueError(f"the nodes of {self.info.name} have no features")
+            raise ValueError(f"The nodes of {self.info.name} have no features.")
         return x
 
-    def _ready(self, rows: Tensor) -> Tensor:
+    def _scaled(self, rows: Tensor) -> Tensor:
         if not rows.is_floating_point():
             return rows.long()
         rows = rows.float() if self.columns is None else scale_columns(rows.float(), *self.columns)
         return scale_rows(rows, self._features)
 
-    # ---- the rest ------------------------------------------------------------------------------------------------
+    # ---- other data ------------------------------------------------------------------------------------------------
 
     @property
     def node_id(self) -> Tensor | StringIds | None:
-        """Ids as the user has them: mapped numbers, or words that are read when asked for."""
+        """Node ids of the user: memory-mapped integers, or strings that are read when they are accessed."""
         ids, ends = self._array(layout.IDS), self._array(layout.ENDS)
         if ids is None or ends is None:
             return None if ids is None else as_tensor(ids)
-        self._refuse(layout.ENDS, contents.wrong_pointers(ends, None, len(ids)))
-        return MappedWords(ids, ends)
+        self._raise_for(layout.ENDS, array_checks.wrong_pointers(ends, None, len(ids)))
+        return MappedStringIds(ids, ends)
 
     def stored_split(self) -> Split | None:
-        """The split that comes with it, if there is one."""
+        """Return the split that is stored with the graph, if any."""
         if (part := self._array(layout.PART)) is None:
             return None
         parts = (torch.from_numpy(np.flatnonzero(part == number)) for number in (1, 2, 3))
         return Split(self.info.stored_split, None, self.num_nodes, *parts)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An attribute by its name, as PyG's ``Data`` has it.
+        """Return an attribute by name, like PyG's ``Data.get``.
 
         Args:
-            name: Such as ``"node_id"``.
-            default: What to give where it has none.
+            name: Name of the attribute, such as ``"node_id"``.
+            default: Value if the graph does not have the attribute.
         """
         value = getattr(self, name, None)
         return default if value is None else value
 
     def to_memory(self) -> Data:
-        """All of it as PyG's ``Data``: for graphs that fit."""
+        """Read the whole graph into memory as PyG's ``Data``."""
         edges = torch.stack([self.in_edges.other.long(), self.in_edges.owners().long()])
         data = Data(edge_index=edges, num_nodes=self.num_nodes, y=self.y)
         if self.x is not None:
@@ -199,12 +201,12 @@ class DiskGraph:
         return data
 
     def __repr__(self) -> str:
-        width = self._facts.get("features", 0)
+        width = self._manifest.get("features", 0)
         return f"{type(self).__name__}(nodes={self.num_nodes}, edges={self.num_edges}, features={width})"
 
 
 def _memory() -> float:
-    """Bytes of memory of this machine; without an answer, more than any graph has."""
+    """Return the memory of this machine in bytes, or infinity if it is unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):

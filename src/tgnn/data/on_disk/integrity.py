@@ -1,4 +1,4 @@
-"""Looks through all of a graph on disk, block by block."""
+"""Full validation of a graph on disk: checksums, edges, features, labels and ids, read in blocks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import polars as pl
 from torch import Tensor
 
 from tgnn.data.dataset_info import statistics
-from tgnn.data.on_disk import contents, layout
-from tgnn.data.on_disk.graph import DiskGraph
+from tgnn.data.download.checksum import sha256_of
+from tgnn.data.on_disk import array_checks, layout
+from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.validation.report import Finding, Locations, ValidationReport
 from tgnn.data.validation.value_checks import check_labels, constant_features, duplicate_mask, large_features
 from tgnn.utils.progress import bar
@@ -21,14 +22,14 @@ _ROWS_AT_ONCE = 2**16
 
 
 def check_disk(folder: Path | str) -> ValidationReport:
-    """Whether every file is as it was written, and what is odd in the graph.
+    """Verify the checksums of all files and validate the content of the graph.
 
     Args:
-        folder: Of the graph.
+        folder: Folder of the graph.
 
     Example:
         >>> from tgnn.data import load
-        >>> from tgnn.data.on_disk.convert import write_disk
+        >>> from tgnn.data.on_disk.from_memory import write_disk
         >>> folder = getfixture("tmp_path") / "karate"
         >>> write_disk(load("karate"), folder)
         >>> check_disk(folder).ok
@@ -37,7 +38,7 @@ def check_disk(folder: Path | str) -> ValidationReport:
     graph = DiskGraph(folder, check=False)
     report = ValidationReport(str(folder), "graph on disk", statistics(graph))
     _check_files(graph, report)
-    if report.ok:  # what was changed need not be understood
+    if report.ok:  # the content of damaged files is not checked
         _check_edges(graph, report)
     if report.ok:
         _check_rows(graph, report)
@@ -47,54 +48,65 @@ def check_disk(folder: Path | str) -> ValidationReport:
 
 
 def _check_files(graph: DiskGraph, report: ValidationReport) -> None:
-    told = layout.read_data_facts(graph.folder)
-    size = sum(file["bytes"] for file in told["files"].values())
-    with bar(f"{graph.folder.name}: adding up {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
-        for name, file in told["files"].items():
-            if layout.sha256_of(graph.folder / name, tick) != file["sha256"]:
-                text = "it is not what was written (its SHA-256 is another): copy it again, or write the graph anew"
+    manifest = layout.read_manifest(graph.folder)
+    size = sum(file["bytes"] for file in manifest["files"].values())
+    with bar(f"{graph.folder.name}: verifying checksums of {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
+        for name, file in manifest["files"].items():
+            if sha256_of(graph.folder / name, tick) != file["sha256"]:
+                text = "the SHA-256 differs from the stored one; copy the file again, or write the graph again"
                 report.add(Finding("error", "damaged-file", text, name))
-    if told["hash"] != layout.hash_of(told["files"]):
-        report.add(Finding("error", "damaged-file", "its hash is not that of its files: write it anew", layout.FILE))
+    if manifest["hash"] != layout.content_hash(manifest["files"]):
+        report.add(
+            Finding(
+                "error",
+                "damaged-file",
+                "the stored hash does not match the files; write the graph again",
+                layout.FILE,
+            )
+        )
 
 
 def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
     nodes = Locations(unit="node")
-    loops = doubles = 0
+    loops = duplicates = 0
     linked = np.zeros(graph.num_nodes, dtype=bool)
     ptr = graph.in_edges.ptr.numpy()
-    if len(falls := contents.falling(ptr)):
-        report.add(nodes.finding("error", "falling-pointer", "rowptr falls behind it, and must never fall", falls))
+    if len(decreases := array_checks.decreasing(ptr)):
+        report.add(
+            nodes.finding(
+                "error", "falling-pointer", "rowptr decreases after this node, but must never decrease", decreases
+            )
+        )
         return
-    if wrong := contents.wrong_pointers(ptr, 0, graph.num_edges):
-        report.add(Finding("error", "wrong-pointer", f"it {wrong}", layout.ROWPTR))
+    if wrong := array_checks.wrong_pointers(ptr, 0, graph.num_edges):
+        report.add(Finding("error", "wrong-pointer", f"the array {wrong}", layout.ROWPTR))
         return
-    with bar(f"{graph.folder.name}: looking through {graph.num_edges:,} edges", graph.num_edges) as tick:
+    with bar(f"{graph.folder.name}: checking {graph.num_edges:,} edges", graph.num_edges) as tick:
         for begin, ptr, source in _blocks(graph):
             counts = np.diff(ptr)
             target = np.repeat(np.arange(begin, begin + len(counts)), counts)
             outside = (source < 0) | (source >= graph.num_nodes)
             if outside.any():
-                text = f"it has an edge from a node outside of 0 to {graph.num_nodes - 1}"
+                text = f"an incoming edge has a source outside of 0 to {graph.num_nodes - 1}"
                 report.add(nodes.finding("error", "dangling-id", text, np.unique(target[outside])))
                 return
             others = source != target
             loops += len(source) - int(others.sum())
             linked[source[others]] = linked[target[others]] = True
             keys = np.sort((target - begin) * graph.num_nodes + source)
-            doubles += int((keys[1:] == keys[:-1]).sum())
+            duplicates += int((keys[1:] == keys[:-1]).sum())
             tick(len(source))
-    report.statistics |= {"edges of a node to itself": loops, "edges that are there twice": doubles}
-    if doubles:
-        text = f"{doubles:,} edges are there already; their sources are then multiplied twice"
+    report.statistics |= {"self-loops": loops, "duplicate edges": duplicates}
+    if duplicates:
+        text = f"{duplicates:,} duplicate edge{'s' * (duplicates > 1)}; a source is counted once per edge"
         report.add(Finding("warning", "duplicate-edge", text))
     if not linked.all():
-        text = "a node without edges: it is learned from its own features"
+        text = "the node has no edges; its prediction depends on its own features only"
         report.add(nodes.finding("note", "isolated-node", text, ~linked))
 
 
 def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """The first of some nodes, their part of ``rowptr`` and the sources of their edges; a node is never cut."""
+    """Yield blocks of nodes: the first node, their slice of ``rowptr`` and the sources of their incoming edges."""
     ptr, col = graph.in_edges.ptr.numpy(), graph.in_edges.other.numpy()
     begin = 0
     while begin < graph.num_nodes:
@@ -112,12 +124,12 @@ def _check_rows(graph: DiskGraph, report: ValidationReport) -> None:
     nodes = Locations(unit="node")
     width = graph.x.size(1)
     least, most = np.full(width, np.inf), np.full(width, -np.inf)
-    with bar(f"{graph.folder.name}: looking through {graph.num_nodes:,} rows of features", graph.num_nodes) as tick:
+    with bar(f"{graph.folder.name}: checking the features of {graph.num_nodes:,} nodes", graph.num_nodes) as tick:
         for begin in range(0, graph.num_nodes, _ROWS_AT_ONCE):
             rows = graph.x[begin : begin + _ROWS_AT_ONCE].numpy()
             odd = ~np.isfinite(rows).all(axis=1)
             if odd.any():
-                text = "a feature is infinite or not a number"
+                text = "a feature is infinite or NaN"
                 report.add(nodes.finding("error", "infinite-feature", text, np.flatnonzero(odd) + begin))
                 return
             least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
@@ -127,31 +139,31 @@ def _check_rows(graph: DiskGraph, report: ValidationReport) -> None:
 
 def _check_targets(graph: DiskGraph, report: ValidationReport) -> None:
     if graph.y is not None:
-        wrong = contents.wrong_labels(graph.y.numpy(), graph.info.target, graph.info.outputs)
+        wrong = array_checks.wrong_labels(graph.y.numpy(), graph.info.target, graph.info.outputs)
         if wrong:
-            report.add(Finding("error", "wrong-labels", f"it {wrong}", layout.Y))
+            report.add(Finding("error", "wrong-labels", f"the array {wrong}", layout.Y))
             return
         report.add(*check_labels(graph.y, Locations(unit="node")))
-    part = layout.open_array(graph.folder, layout.PART, layout.read_data_facts(graph.folder))
-    if part is not None and (wrong := contents.wrong_parts(part)):
-        report.add(Finding("error", "wrong-part", f"it {wrong}", layout.PART))
+    part = layout.open_array(graph.folder, layout.PART, layout.read_manifest(graph.folder))
+    if part is not None and (wrong := array_checks.wrong_split(part)):
+        report.add(Finding("error", "wrong-part", f"the array {wrong}", layout.PART))
 
 
 def _check_ids(graph: DiskGraph, report: ValidationReport) -> None:
-    """Whether one is there twice. Of words, 8 bytes each are held: a hash."""
+    """Report duplicate ids. Strings are compared by a hash of 8 bytes."""
     try:
         ids = graph.node_id
         if ids is None:
             return
         if isinstance(ids, Tensor):
-            again = duplicate_mask(ids.numpy())
+            duplicate = duplicate_mask(ids.numpy())
         else:
             blocks = (ids[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(ids), _ROWS_AT_ONCE))
             hashes = [pl.Series(block.tolist(), dtype=pl.String).hash().to_numpy() for block in blocks]
-            again = duplicate_mask(np.concatenate(hashes)) if hashes else None
-    except ValueError as error:  # of words that end nowhere, or are no UTF-8
+            duplicate = duplicate_mask(np.concatenate(hashes)) if hashes else None
+    except ValueError as error:  # invalid offsets or invalid UTF-8
         report.add(Finding("error", "wrong-ids", str(error), layout.IDS))
         return
-    if again is not None:
-        text = "an id that another node has: predictions cannot be told apart"
-        report.add(Locations(unit="node").finding("error", "duplicate-id", text, again))
+    if duplicate is not None:
+        text = "duplicate node id; predictions of these nodes cannot be distinguished"
+        report.add(Locations(unit="node").finding("error", "duplicate-id", text, duplicate))
