@@ -27,7 +27,7 @@ def test_a_part_of_a_table(run, tmp_path):
     code, text, said = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--jobs", "1", *place)
     assert code == 0
     assert "| gcn | 0." in text
-    assert said.startswith("0 of 4 runs done, 3 waiting; running: gcn on karate #0")
+    assert said.startswith("0 of 4 runs done, 3 waiting; running: gcn on karate (seed 0)")
     assert "4 of 4 runs done" in said
     assert sorted(path.suffix for path in (tmp_path / "out").glob("table*")) == [".csv", ".json", ".md", ".tex"]
     code, text, said = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--json", *place)
@@ -39,7 +39,9 @@ def test_a_part_of_a_table(run, tmp_path):
     assert found["cells"][0]["mean"] == pytest.approx(sum(tests) / 2)
     assert [found["cells"][0][name] for name in ("interval", "p", "p_rows")] == [None, None, None]  # of two runs
     assert found["cells"][0]["std"] is not None
-    assert found["notes"][-1] == "Splits: stratified (karate); runs of a seed have the same in every row."
+    assert (
+        found["notes"][-1] == "Splits: stratified (karate). Runs with the same seed have the same split in every row."
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,19 +113,19 @@ def test_a_place_that_cannot_be(run, tmp_path):
     ("words", "said"),
     [
         (("reproduce", "tabel-tu"), "did you mean table-tu"),
-        (("reproduce", "table-tu", "--models", "gni"), "there is no 'gni' in table-tu; it has gin, gmt, soppool, tgnn"),
+        (("reproduce", "table-tu", "--models", "gni"), "table-tu has no model 'gni'; it has gin, gmt, soppool, tgnn"),
         (("reproduce", "table-tu", "--datasets", "mutga"), "did you mean mutag"),
         (("reproduce", "table-tu", "--dry-run", "--set", "model.hidden_channels"), "is not KEY=VALUE"),
         (
             ("reproduce", "figure-interactions", "--models", "gcn"),
-            "no 'gcn' in figure-interactions; it has cp",
+            "figure-interactions has no 'gcn'; it has cp",
         ),
         (
             ("reproduce", "table-tu", "--models", ""),
-            "its rows are gin, gmt, soppool, tgnn; its columns mutag, proteins",
+            "its rows are gin, gmt, soppool, tgnn, and its columns are mutag, proteins",
         ),
         (("reproduce", "figure-rank", "--largest", "4", "--dry-run"), "its rows are tgnn 8, tgnn 16"),
-        (("reproduce", "figure-interactions", "--datasets", ""), "its columns 1, 2, 3"),
+        (("reproduce", "figure-interactions", "--datasets", ""), "its columns are 1, 2, 3"),
         (("models", "gatt"), "unknown model 'gatt'; did you mean gat?"),
     ],
 )
@@ -157,7 +159,7 @@ def test_stopped_and_started_again(tmp_path):
         process.until(lambda: len(list(cells.glob("*/history.jsonl"))) == 2)
         process.send_signal(signal.SIGINT, to_all=True)
         assert process.wait() == 130, process.read("err")
-        assert "type the same line again" in process.read("err")
+        assert "run the same command again" in process.read("err")
     begun = {path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")}
     again = warm.run(warm.TGNN, *words, "--jobs", "1", environment=quiet)
     assert again.returncode == 0, again.stderr

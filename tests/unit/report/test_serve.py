@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.report.make import write_run
-from tgnn.report.serve import HOST, PortInUseError, Server
+from tgnn.report.serve import HOST, PortInUseError, ReportServer
 
 
 @pytest.fixture
-def server(tmp_path) -> Iterator[Server]:
+def server(tmp_path) -> Iterator[ReportServer]:
     write_run(tmp_path / "runs/one")
-    with Server([tmp_path / "runs"], 0) as found:
+    with ReportServer([tmp_path / "runs"], 0) as found:
         thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield found
@@ -26,7 +26,7 @@ def server(tmp_path) -> Iterator[Server]:
         thread.join()
 
 
-def ask(server: Server, path: str = "/", **headers: str) -> tuple[int, str, str]:
+def ask(server: ReportServer, path: str = "/", **headers: str) -> tuple[int, str, str]:
     connection = http.client.HTTPConnection(HOST, server.server_address[1], timeout=30)
     try:
         connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -78,10 +78,10 @@ def test_a_folder_that_goes_away(server, tmp_path):
     (tmp_path / "runs").rename(tmp_path / "elsewhere")
     code, _, text = ask(server)
     assert code == 503
-    assert "there is no" in text
+    assert "does not exist" in text
 
 
 def test_a_port_that_is_taken(server, tmp_path):
     port = server.server_address[1]
-    with pytest.raises(PortInUseError, match=f"port {port} is taken"):
-        Server([tmp_path / "runs"], port)
+    with pytest.raises(PortInUseError, match=f"port {port} is in use"):
+        ReportServer([tmp_path / "runs"], port)

@@ -10,14 +10,14 @@ import sys
 import pytest
 
 from tests.unit.report.make import NASTY, study
-from tgnn.report.collect import Reader
-from tgnn.report.discover import find
+from tgnn.report.collect import ReportReader
+from tgnn.report.discover import find_sources
 from tgnn.report.render import render
 from tgnn.tuning.results import Trial
 
 
 def page_of(path) -> str:
-    return render(Reader([path]).read())
+    return render(ReportReader([path]).read())
 
 
 def signs(page: str) -> dict[str, tuple[str, float]]:
@@ -28,8 +28,9 @@ def signs(page: str) -> dict[str, tuple[str, float]]:
 
 def test_the_title_tells_what_was_searched(tmp_path):
     page = page_of(study(tmp_path / "study"))
-    assert ">Search: gcn on cora, accuracy over 2 splits (per-class-quota)</h2>" in page
-    assert "6 of 8 trials have ended (2 pruned, 1 failed); the best, trial 2, has validation accuracy 0.8300" in page
+    assert ">Hyperparameter search: gcn on cora, accuracy over 2 splits (per-class-quota)</h2>" in page
+    assert "6 of 8 trials have ended (2 pruned, 1 failed), 1 were running when the file was written." in page
+    assert "The best is trial 2 with a validation accuracy of 0.8300." in page
     for words in ("tgnn tune cora --model gcn", "ddd444", "0.001, 0.01, 0.05, 0.1, 1<", "4.5.0"):
         assert words in page
 
@@ -66,7 +67,7 @@ def test_shares_are_sorted(tmp_path):
 def test_shares_that_are_not_known_yet(tmp_path):
     page = page_of(study(tmp_path / "study", importance={}))
     assert "<rect" not in page
-    assert "How much each setting matters is told when the search ends." in page
+    assert "The importance of the hyperparameters is computed when the search ends." in page
 
 
 def test_the_table_of_trials(tmp_path):
@@ -83,7 +84,10 @@ def test_the_table_of_trials(tmp_path):
 def test_the_finals_beside_the_trials(tmp_path):
     finals = [Trial(5, "complete", {}, 0.81, (0.80, 0.82)), Trial(2, "complete", {}, 0.76, (0.75, 0.77))]
     page = page_of(study(tmp_path / "study", finals=finals))
-    assert "the best, trial 5, has validation accuracy 0.7900, and 0.8100 on other splits (2 judged there)" in page
+    best = (
+        "The best is trial 5 with a validation accuracy of 0.7900, and 0.8100 in the final evaluation on other splits"
+    )
+    assert f"{best} (2 evaluated)." in page
     assert re.findall(r'-sort-\d+">([^<]*)<', page)[2:5] == ["accuracy", "on other splits", "seconds"]
     rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2].partition("</tbody>")[0], flags=re.S)
     cells = [re.sub(r"<[^>]*>", " ", row).split() for row in rows]
@@ -94,7 +98,7 @@ def test_the_finals_beside_the_trials(tmp_path):
 def test_a_final_that_failed(tmp_path):
     finals = [Trial(2, "failed", {}, reason="the loss became nan"), Trial(5, "complete", {}, 0.81, (0.80, 0.82))]
     page = page_of(study(tmp_path / "study", finals=finals))
-    assert "on other splits (1 judged there, 1 failed)" in page
+    assert "on other splits (1 evaluated, 1 failed)" in page
     row = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2].partition("</tbody>")[0], flags=re.S)[2]
     assert re.sub(r"<[^>]*>", " ", row).split()[2:6] == ["0.8300", "0.8200,", "0.8400", "failed"]
     assert "the loss became nan" in row
@@ -102,10 +106,10 @@ def test_a_final_that_failed(tmp_path):
 
 def test_the_recipe_is_there_to_be_copied(tmp_path):
     folder = study(tmp_path / "study")
-    assert ">Best settings (trial 2)</h3>" in page_of(folder)
+    assert ">Best hyperparameters (trial 2)</h3>" in page_of(folder)
     assert "# Best of 6 trials\noptimizer: {lr: 0.1}" in page_of(folder)
     (folder / "best.yaml").unlink()
-    assert "Best settings" not in page_of(folder)
+    assert "Best hyperparameters" not in page_of(folder)
 
 
 def test_a_study_without_a_score(tmp_path):
@@ -142,7 +146,7 @@ def test_a_damaged_study_is_shown_as_such(content, reason, tmp_path):
     path = study(tmp_path / "study") / "study.json"
     whole = json.loads(path.read_text())
     path.write_text(content if isinstance(content, str) else json.dumps({**whole, **content}))
-    contents = Reader([tmp_path]).read()
+    contents = ReportReader([tmp_path]).read()
     assert (contents.counts["studies"], contents.counts["damaged"]) == (0, 1)
     ((name, why),) = contents.damaged
     assert name.endswith("study/study.json")
@@ -152,9 +156,9 @@ def test_a_damaged_study_is_shown_as_such(content, reason, tmp_path):
 
 def test_it_is_found_as_a_folder_and_as_a_file_and_read_again_when_it_changes(tmp_path):
     folder = study(tmp_path / "a/study")
-    (place,) = find([tmp_path, folder, folder / "study.json"])
-    assert place.kind == "study"
-    reader = Reader([tmp_path])
+    (place,) = find_sources([tmp_path, folder, folder / "study.json"])
+    assert place.source_type == "study"
+    reader = ReportReader([tmp_path])
     first = reader.read()
     assert first.counts["studies"] == 1
     assert reader.read().sections[0] is first.sections[0]

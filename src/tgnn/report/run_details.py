@@ -1,4 +1,4 @@
-"""All about one run: its curves, settings, versions and hashes."""
+"""Details of one run: learning curves, configuration, environment and hashes."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tgnn.report.figure import Figure
-from tgnn.report.figures import mixing_curves
-from tgnn.report.lines import Curve, legend, line_chart
-from tgnn.report.numbers import number
+from tgnn.report.line_chart import Curve, legend, line_chart
+from tgnn.report.number_format import number
+from tgnn.report.report_figure import ReportFigure
+from tgnn.report.result_figures import mixing_curves
 from tgnn.report.runs import Run
 
 _WIDTH = 380.0
 
 
 @dataclass(frozen=True)
-class Details:
-    """What opens.
+class RunDetails:
+    """Details shown in the dialog of a run.
 
     Args:
-        key: Its id in the page.
-        run: Which run.
-        figures: Its curves.
-        lists: Settings, versions and hashes, each with a heading.
+        key: HTML id.
+        run: The run.
+        figures: Learning curves and diagnostics.
+        lists: Configuration, environment and hashes, each with a heading.
     """
 
     key: str
     run: Run
-    figures: Sequence[Figure]
+    figures: Sequence[ReportFigure]
     lists: Sequence[tuple[str, Mapping[str, str]]]
 
 
-def make_details(run: Run, place: int, points: int) -> Details:
-    """Everything that is known; of each curve at most ``points`` points."""
+def make_details(run: Run, place: int, points: int) -> RunDetails:
+    """Build the details of a run. Each curve has at most ``points`` points."""
     lists = [
-        ("Settings", flat(run.config)),
-        ("Environment", flat(run.environment)),
+        ("Configuration", flatten(run.config)),
+        ("Environment", flatten(run.environment)),
         ("Hashes", run.hashes),
     ]
-    return Details(f"run-{place}", run, curves_of(run, points), [(name, found) for name, found in lists if found])
+    return RunDetails(f"run-{place}", run, curves_of(run, points), [(name, found) for name, found in lists if found])
 
 
-def curves_of(run: Run, points: int) -> list[Figure]:
-    """Learning curves, mixing weights, and how alive the product branch is."""
+def curves_of(run: Run, points: int) -> list[ReportFigure]:
+    """Draw the learning curves, the branch weights and the diagnostics of the product branch."""
     best = None if run.best_epoch is None else float(run.best_epoch)
     figures = []
     losses = [_curve(run, name, style) for style, name in enumerate(("loss", "val_loss"))]
@@ -55,20 +55,20 @@ def curves_of(run: Run, points: int) -> list[Figure]:
     ]
     drawn = [curve for curve in (*losses, *scores) if curve is not None]
     if panels:
-        note = "" if best is None else "The dotted line marks the best epoch on validation."
-        figures.append(Figure("Learning curves", panels, legend(drawn), note))
+        note = "" if best is None else "The dotted line marks the best epoch on the validation set."
+        figures.append(ReportFigure("Learning curves", panels, legend(drawn), note))
     mixing = mixing_curves({name: _values(run, name) for name in _names(run, "a_high", "a_low")})
     if mixing:
-        panel = line_chart("", mixing, "epoch", "weight of the branch", most=points, width=_WIDTH)
-        figures.append(Figure("Weights of the branches", [panel], legend(mixing)))
+        panel = line_chart("", mixing, "epoch", "branch weight", most=points, width=_WIDTH)
+        figures.append(ReportFigure("Branch weights", [panel], legend(mixing)))
     health = [
         curve
         for style, name in enumerate(_names(run, "saturated/", "vanished/"))
         if (curve := _curve(run, name, style, int(name.startswith("vanished")))) is not None
     ]
     if health:
-        panel = line_chart("", health, "epoch", "share of products", most=points, width=_WIDTH)
-        figures.append(Figure("Dead products", [panel], legend(health)))
+        panel = line_chart("", health, "epoch", "fraction of products", most=points, width=_WIDTH)
+        figures.append(ReportFigure("Saturated and vanished products", [panel], legend(health)))
     return figures
 
 
@@ -87,17 +87,17 @@ def _curve(run: Run, name: str, style: int, dash: int | None = None) -> Curve | 
     return Curve(name, [x for x, _ in known], [y for _, y in known], style, style if dash is None else dash)
 
 
-def flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
-    """Nested settings, one line each.
+def flatten(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
+    """Flatten a nested configuration to dotted names.
 
     Example:
-        >>> flat({"model": {"rank": 8, "mix": None}})
+        >>> flatten({"model": {"rank": 8, "mix": None}})
         {'model.rank': '8', 'model.mix': 'none'}
     """
     found: dict[str, str] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
-            found |= flat(value, f"{before}{key}.")
+            found |= flatten(value, f"{before}{key}.")
         elif isinstance(value, (list, tuple)):
             found[f"{before}{key}"] = " ".join(str(part) for part in value)
         else:
