@@ -28,7 +28,9 @@ def reproduce(
         str | None,
         typer.Argument(metavar="[NAME]", help="Table or figure to reproduce. Without a name, list all of them."),
     ] = None,
-    models: Annotated[str | None, typer.Option(help="Run only the rows of these models, e.g. tgnn,gcn.")] = None,
+    models: Annotated[
+        str | None, typer.Option(help="Run only these rows, by model or by row name, e.g. tgnn,gcn.")
+    ] = None,
     datasets: Annotated[
         str | None,
         typer.Option(help="Run only these columns. A data set that the table does not have is added as a column."),
@@ -70,12 +72,7 @@ def reproduce(
     changes = {key: value for key, value in changes.items() if value is not None}
     changes |= dict(key_and_value(text) for text in overrides or [])
     selection = Selection(
-        _split_names(models, [row for row, _, _ in experiment.rows]),
-        _split_names(datasets, experiment.columns),
-        largest,
-        runs,
-        changes,
-        jobs or os.cpu_count() or 1,
+        _split_names(models), _split_names(datasets), largest, runs, changes, jobs or os.cpu_count() or 1
     )
     if dry_run:
         _show_cells(experiment, selection, json)
@@ -84,13 +81,8 @@ def reproduce(
     _run(experiment, selection, folder, _command(experiment, selection, overrides or []), json)
 
 
-def _split_names(text: str | None, known: Iterable[str]) -> list[str] | None:
-    """Split names at commas, unless the whole text is the name of a row or column with a comma."""
-    if text is None:
-        return None
-    if text in known:
-        return [text]
-    return [name.strip() for name in text.split(",") if name.strip()]
+def _split_names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _find(name: str) -> Experiment:

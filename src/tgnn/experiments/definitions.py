@@ -234,8 +234,8 @@ _ALL = (
         },
         layout="efficiency",
         notes=(
-            "Columns are the number of neighbors sampled per layer. We sample without replacement. The paper samples "
-            "with replacement, so that a node with few neighbors counts some of them several times.",
+            "The columns 3, 10 and full are the number of neighbors sampled per layer. We sample without replacement. "
+            "The paper samples with replacement, so that a node with few neighbors counts some of them several times.",
             "Training stops after 100 epochs without a better validation accuracy, or after 500 epochs. The runs of "
             "the paper have 900 to 2,400 epochs.",
             "Two tables of the paper disagree on the training time of ranks 32 and 64. The values shown are those of "
@@ -269,7 +269,7 @@ _ALL = (
             row
             for model in ("gcn", "tgnn")
             for row in (
-                (f"{model}, no prior correction", model, {"train.prior_correction": "none"}),
+                (f"{model} without prior correction", model, {"train.prior_correction": "none"}),
                 (model, model, {}),
             )
         ],

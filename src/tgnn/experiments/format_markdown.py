@@ -50,7 +50,7 @@ def to_markdown(result: Result, level: int = 1) -> str:
 def _command_lines(commands: str) -> list[str]:
     """Show one command inline, and several commands as a code block."""
     each = commands.split("; ")
-    return [f"Command: `{commands}`"] if len(each) == 1 else ["Commands:", "", "```sh", *each, "```", ""]
+    return [f"Command: `{commands}`"] if len(each) == 1 else ["Commands:", "", "```sh", *each, "```"]
 
 
 def _table_lines(result: Result, layout: str) -> list[str]:
@@ -163,7 +163,7 @@ def _significance_lines(result: Result, layout: str) -> list[str]:
         texts = ", ".join(f"{_escape(row)} {rank:.2f}" for row, rank in ranks.ranks.items())
         lines.append(
             f"- Average ranks: {texts}. Differences below {ranks.critical_difference:.2f} are not statistically "
-            f"significant (Nemenyi test, p < .05)."
+            f"significant (Nemenyi test, 5 % level)."
         )
     return ["", *lines] if lines else []
 

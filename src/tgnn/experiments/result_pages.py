@@ -80,7 +80,7 @@ def _scores_without_prior_correction(results: Sequence[Result]) -> str:
     """Format the scores of tGNN and GCN without prior correction in parentheses, if they were measured."""
     cells = [cell for result in results if result.name == "table-prior-correction" for cell in result.cells]
     texts = []
-    for name, row in (("tGNN", "tgnn, no prior correction"), ("GCN", "gcn, no prior correction")):
+    for name, row in (("tGNN", "tgnn without prior correction"), ("GCN", "gcn without prior correction")):
         means = {
             cell.column: scores.mean
             for cell in cells

@@ -57,7 +57,7 @@ def rank_figure(result: Result) -> ReportFigure | None:
     left_out = [row for row in result.rows if row not in average.ranks]
     note = (
         f"Average rank over {', '.join(average.columns)}; 1 is best. A bar joins rows without a significant difference "
-        f"(Nemenyi test, p < .05)."
+        f"(Nemenyi test, 5 % level)."
     )
     if left_out:
         note += f" Rows without a score in every column are left out: {', '.join(left_out)}."

@@ -394,10 +394,10 @@ def test_the_row_that_others_are_tested_against():
         return list(reference_p_values(Result("t", [cell(row, "d", tests) for row in rows]), "d"))
 
     assert tested("gcn", "tgnn") == ["gcn"]
-    assert tested("gcn, no prior correction", "gcn", "tgnn, no prior correction", "tgnn") == [
-        "gcn, no prior correction",
+    assert tested("gcn without prior correction", "gcn", "tgnn without prior correction", "tgnn") == [
+        "gcn without prior correction",
         "gcn",
-        "tgnn, no prior correction",
+        "tgnn without prior correction",
     ]
     assert tested("tgnn 8", "mean 32") == ["mean 32"]
     assert tested("cp", "sum", "cp+sum") == ["cp", "sum"]
@@ -504,7 +504,7 @@ def test_pages(result):
     assert "pubmed" not in table  # tgnn has no mean there
     assert "docs/results.md):\n\n- Numerical checks of the three theorems of the paper" in table
     assert "applied to all models. [Diff" in table
-    cells = [cell("tgnn, no prior correction", "cora", [0.5, 0.7]), cell("gcn", "cora", [0.9])]
+    cells = [cell("tgnn without prior correction", "cora", [0.5, 0.7]), cell("gcn", "cora", [0.9])]
     uncorrected = Result("table-prior-correction", cells)
     assert "all models (without it, with the same hyperparameters: tGNN 0.600 on cora). [Diff" in (
         readme_table([result, uncorrected])
