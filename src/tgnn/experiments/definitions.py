@@ -17,7 +17,7 @@ SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _SELECTED_ON_VALIDATION = (
     "The research code of the paper kept the hyperparameters with the highest mean test accuracy, which biases its "
     "scores upwards. Here the hyperparameters and the epoch are selected on the validation set, and the test labels "
-    "are read once per recipe. docs/accuracy.md lists the recipes that were changed afterwards."
+    "are read once per recipe. docs/research_log.md lists the recipes that were changed afterwards."
 )
 _TUNED_BY_HAND = (
     "The hyperparameters of tGNN were tuned by hand on the validation set of ZINC and reused for the other data sets. "
@@ -317,7 +317,7 @@ _ALL = (
         notes=(
             "All models have a sum and CP readout with batch normalization, and the same data, epochs, optimizer, "
             "weight decay, learning rate, schedule and batch size. On the validation set we tried about thirty "
-            "configurations for tGNN (docs/accuracy.md), five for GIN and two learning rates for PNA. PNA reads out "
+            "configurations for tGNN (docs/research_log.md), five for GIN and two learning rates for PNA. PNA reads out "
             "its last layer, the other models read out all layers.",
             "If the 10,000 training molecules are not the published ones (see `tgnn data info zinc`), scores of other "
             "papers are only roughly comparable.",

@@ -58,7 +58,7 @@ def readme_table(results: Sequence[Result]) -> str:
         parts += ["\n".join([_line(head), _line(["---"] * len(head)), *rows])]
         parts += [
             "Scores are mean ± standard deviation on the test set. Hyperparameters and epochs are selected on the "
-            "validation set. [docs/accuracy.md](docs/accuracy.md) lists where this selection was repeated after a "
+            "validation set. The [research log](docs/research_log.md) lists where this selection was repeated after a "
             "first test score was known. On citation networks, prior correction with the class priors of the "
             "validation set is "
             f"applied to all models{_scores_without_prior_correction(results)}. "
