@@ -143,10 +143,10 @@ def test_a_study(page, report):
     section = page.locator(
         "section", has=page.get_by_role("heading", name="Hyperparameter search: gcn on cora, accuracy")
     )
-    history, shares = section.locator("figure svg").all()
+    history, importance = section.locator("figure svg").all()
     assert history.get_attribute("aria-label") == "Validation accuracy of 6 trials, best 0.8300 in trial 2"
-    assert shares.get_attribute("aria-label").endswith("lr 75 %, norm 25 %")
-    assert history.bounding_box()["y"] == pytest.approx(shares.bounding_box()["y"], abs=60)  # side by side
+    assert importance.get_attribute("aria-label").endswith("lr 75 %, norm 25 %")
+    assert history.bounding_box()["y"] == pytest.approx(importance.bounding_box()["y"], abs=60)  # side by side
     history.hover(position={"x": 380, "y": 100})
     assert page.locator("#readout").inner_text() == "trial  5\nbest so far  0.83"
     section.get_by_text("Show all 6 trials").click()
@@ -155,7 +155,7 @@ def test_a_study(page, report):
         assert section.locator("tbody th").all_inner_texts() == order
 
 
-def test_the_best_settings_are_copied(page, report):
+def test_the_best_hyperparameters_are_copied(page, report):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(report)
     button = page.get_by_role("button", name="Copy")
@@ -230,14 +230,14 @@ def test_text_of_charts_is_not_too_small(page, report):
 
 
 def test_names_stay_text(page, report):
-    said = []
-    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    dialogs = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     page.goto(report)
     assert page.get_by_role("heading", name="Names " + NASTY, exact=True).is_visible()
     page.get_by_role("button", name="in/runs/nasty").click()
     assert NASTY in page.locator("#dialog").inner_text()
     assert page.title() == "tgnn report"
-    assert said == []
+    assert dialogs == []
 
 
 def test_focus_is_seen(page, report):

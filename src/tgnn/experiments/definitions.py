@@ -317,8 +317,8 @@ _ALL = (
         notes=(
             "All models have a sum and CP readout with batch normalization, and the same data, epochs, optimizer, "
             "weight decay, learning rate, schedule and batch size. On the validation set we tried about thirty "
-            "configurations for tGNN (docs/research_log.md), five for GIN and two learning rates for PNA. PNA reads out "
-            "its last layer, the other models read out all layers.",
+            "configurations for tGNN (docs/research_log.md), five for GIN and two learning rates for PNA. PNA reads "
+            "out its last layer, the other models read out all layers.",
             "If the 10,000 training molecules are not the published ones (see `tgnn data info zinc`), scores of other "
             "papers are only roughly comparable.",
         ),

@@ -46,10 +46,10 @@ def _evaluate(terms: Terms, x: Tensor) -> Tensor:
         after: Terms = {}
         for key, value in left.items():
             after[key] = after.get(key, 0) + value
-            for place in range(len(key)):
-                if place == 0 or key[place] != key[place - 1]:
-                    rest = key[:place] + key[place + 1 :]
-                    after[rest] = after.get(rest, 0) + value * row[key[place]]
+            for position in range(len(key)):
+                if position == 0 or key[position] != key[position - 1]:
+                    rest = key[:position] + key[position + 1 :]
+                    after[rest] = after.get(rest, 0) + value * row[key[position]]
         left = after
     return left[()]
 

@@ -40,17 +40,17 @@ def bar_chart(title: str, values: Mapping[str, float], base: str, unit: str, wid
     return _draw(title, bars, f"{unit} relative to {short(base, _NAME)}", label, width, at=1)
 
 
-def share_chart(title: str, shares: Mapping[str, float], name: str, width: float = 300) -> Markup:
+def fraction_chart(title: str, fractions: Mapping[str, float], name: str, width: float = 300) -> Markup:
     """Draw a bar per fraction, the largest first.
 
     Args:
         title: Title above the chart.
-        shares: Fraction of each row, between 0 and 1.
+        fractions: Fraction of each row, between 0 and 1.
         name: Label of the axis, in percent.
         width: Width in pixels.
     """
-    order = sorted(shares.items(), key=lambda pair: -pair[1])
-    bars = [_Bar(row, 100 * share, f"{100 * share:.0f} %", f"{row}: {100 * share:.1f} %") for row, share in order]
+    order = sorted(fractions.items(), key=lambda pair: -pair[1])
+    bars = [_Bar(row, 100 * value, f"{100 * value:.0f} %", f"{row}: {100 * value:.1f} %") for row, value in order]
     label = f"{title}: " + ", ".join(f"{bar.row} {bar.label}" for bar in bars)
     return _draw(title, bars, f"{name}, %", label, width)
 

@@ -32,14 +32,16 @@ class RunDetails:
     lists: Sequence[tuple[str, Mapping[str, str]]]
 
 
-def make_details(run: Run, place: int, points: int) -> RunDetails:
-    """Build the details of a run. Each curve has at most ``points`` points."""
+def make_details(run: Run, number_: int, points: int) -> RunDetails:
+    """Build the details of a run. ``number_`` makes its HTML id unique. Each curve has at most ``points`` points."""
     lists = [
         ("Configuration", flatten(run.config)),
         ("Environment", flatten(run.environment)),
         ("Hashes", run.hashes),
     ]
-    return RunDetails(f"run-{place}", run, curves_of(run, points), [(name, found) for name, found in lists if found])
+    return RunDetails(
+        f"run-{number_}", run, curves_of(run, points), [(name, values) for name, values in lists if values]
+    )
 
 
 def curves_of(run: Run, points: int) -> list[ReportFigure]:
@@ -49,9 +51,9 @@ def curves_of(run: Run, points: int) -> list[ReportFigure]:
     losses = [_curve(run, name, style) for style, name in enumerate(("loss", "val_loss"))]
     scores = [_curve(run, f"val_{run.metric}", 2, 0)] if run.metric else []
     panels = [
-        line_chart("", found, "epoch", name, at=best, most=points, width=_WIDTH)
+        line_chart("", present, "epoch", name, at=best, most=points, width=_WIDTH)
         for name, curves in (("loss", losses), (f"validation {run.metric}", scores))
-        if (found := [curve for curve in curves if curve is not None])
+        if (present := [curve for curve in curves if curve is not None])
     ]
     drawn = [curve for curve in (*losses, *scores) if curve is not None]
     if panels:
@@ -94,12 +96,12 @@ def flatten(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
         >>> flatten({"model": {"rank": 8, "mix": None}})
         {'model.rank': '8', 'model.mix': 'none'}
     """
-    found: dict[str, str] = {}
+    flat: dict[str, str] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
-            found |= flatten(value, f"{before}{key}.")
+            flat |= flatten(value, f"{before}{key}.")
         elif isinstance(value, (list, tuple)):
-            found[f"{before}{key}"] = " ".join(str(part) for part in value)
+            flat[f"{before}{key}"] = " ".join(str(part) for part in value)
         else:
-            found[f"{before}{key}"] = "none" if value is None else str(value)
-    return found
+            flat[f"{before}{key}"] = "none" if value is None else str(value)
+    return flat

@@ -53,6 +53,6 @@ def _height(trial: Trial) -> float | None:
 
 
 def _tip(trial: Trial) -> str:
-    words = f"trial {trial.number}: {trial.state}"
-    words += f" {metric(height)}" if (height := _height(trial)) is not None else ""
-    return words + (f", {trial.reason}" if trial.reason else "")
+    tip = f"trial {trial.number}: {trial.state}"
+    tip += f" {metric(height)}" if (height := _height(trial)) is not None else ""
+    return tip + (f", {trial.reason}" if trial.reason else "")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tgnn.report.bar_chart import share_chart
+from tgnn.report.bar_chart import fraction_chart
 from tgnn.report.number_format import metric, number, rate
 from tgnn.report.report_figure import ReportFigure
 from tgnn.report.result_reader import validate_fields
@@ -80,11 +80,11 @@ def _progress_notes(study: StudyResult) -> list[str]:
 
 
 def _importance(study: StudyResult) -> ReportFigure | None:
-    shares = {key: share for key, share in study.importance.items() if number(share) is not None}
-    if not shares:
+    importance = {key: value for key, value in study.importance.items() if number(value) is not None}
+    if not importance:
         return None
-    names = short_names(list(shares))
-    chart = share_chart("", {names[key]: share for key, share in shares.items()}, "importance", _WIDTH)
+    names = short_names(list(importance))
+    chart = fraction_chart("", {names[key]: value for key, value in importance.items()}, "importance", _WIDTH)
     return ReportFigure(
         "Importance of hyperparameters",
         [chart],

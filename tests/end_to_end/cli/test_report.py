@@ -23,7 +23,7 @@ def test_a_page(run, tmp_path):
     assert json.loads(out)["runs"] == 1
 
 
-def test_damage_is_told_and_no_failure(run, tmp_path):
+def test_damaged_files_are_reported(run, tmp_path):
     (write_run(tmp_path / "run") / "metrics.json").write_text("{")
     code, out, err = run("report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html"))
     assert code == 0
@@ -50,7 +50,7 @@ def test_a_page_that_cannot_be_written(run, tmp_path):
         assert ".part" not in err
 
 
-def test_a_port_that_is_taken(run, tmp_path):
+def test_a_port_in_use(run, tmp_path):
     write_run(tmp_path / "run")
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -65,8 +65,8 @@ def test_interrupting_the_server(tmp_path):
     write_run(tmp_path / "run")
     with warm.Process(warm.TGNN, "report", str(tmp_path / "run"), "--serve", "--port", "0") as process:
         process.until(lambda: process.read("err").endswith("\n"))
-        said = process.read("err")
-        assert "http://127.0.0.1:" in said
+        output = process.read("err")
+        assert "http://127.0.0.1:" in output
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-        assert (process.read("out"), process.read("err")) == ("", f"{said}stopped\n")
+        assert (process.read("out"), process.read("err")) == ("", f"{output}stopped\n")

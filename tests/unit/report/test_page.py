@@ -1,4 +1,4 @@
-"""What the page says, as text."""
+"""Contents of the report page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def text_of(page: str) -> str:
 # ---- results ---------------------------------------------------------------------------------------------------
 
 
-def test_a_table_beside_the_papers(tmp_path):
+def test_scores_next_to_the_paper(tmp_path):
     table().write(tmp_path / "x.json")
     page = page_of(tmp_path)
     text = text_of(page)
@@ -41,10 +41,10 @@ def test_a_table_beside_the_papers(tmp_path):
     assert page.count('class="badge"') == 2  # the best of each column
     (row,) = re.findall(r'<tr>\s*<th scope=row[^>]*><span class="main">gat.*?</tr>', page, flags=re.S)
     assert '<span class="pill">failed</span>' in row
-    assert re.search(r'<td class=" number"></td>', row)  # there is no such cell: it stays empty
+    assert re.search(r'<td class=" number"></td>', row)  # a missing cell is empty
 
 
-def test_what_is_drawn_of_a_table(tmp_path):
+def test_figures_and_tests_of_a_table(tmp_path):
     table().write(tmp_path / "x.json")
     text = text_of(page_of(tmp_path))
     for words in (
@@ -54,10 +54,10 @@ def test_what_is_drawn_of_a_table(tmp_path):
         "Speed",
     ):
         assert words in text
-    assert "0.031 ▲" in text  # six of six pairs: the least p that there is
+    assert "0.031 ▲" in text  # six of six pairs: the smallest possible p-value
 
 
-def test_lower_is_better_for_errors(tmp_path):
+def test_lower_is_better_for_mae(tmp_path):
     cells = [CellResult(row, "zinc", "mae", runs=around(mean)) for row, mean in (("gcn", 0.5), ("tgnn", 0.3))]
     table(cells=cells).write(tmp_path / "x.json")
     page = page_of(tmp_path)
@@ -75,16 +75,16 @@ def test_efficiency(tmp_path):
     assert ">50.0<" in page  # 100 epochs in 2 seconds
 
 
-def test_efficiency_beside_the_papers(tmp_path):
+def test_efficiency_next_to_the_paper(tmp_path):
     cells = [CellResult("tgnn 8", column, "accuracy", runs=outcomes(0.8, 0.9, 0.85)) for column in ("3", "10")]
     table("table-efficiency", cells=cells).write(tmp_path / "x.json")
     page = page_of(tmp_path)
     assert ">neighbors</button>" in page
     assert "<small>paper 58,128</small>" in page  # parameters, appendix
-    assert "<figcaption>3 neighbors</figcaption>" not in page  # nothing of the paper's there to be drawn
+    assert "<figcaption>3 neighbors</figcaption>" not in page  # the paper has no scores there
 
 
-def test_tests_against_the_whole_of_an_ablation(tmp_path):
+def test_significance_tests_of_an_ablation(tmp_path):
     cells = [CellResult(row, "cora", "accuracy", runs=around(m)) for row, m in (("cp", 0.8), ("cp+sum", 0.9))]
     table(cells=cells).write(tmp_path / "x.json")
     text = text_of(page_of(tmp_path))
@@ -131,7 +131,7 @@ def test_curves_of_interactions(tmp_path):
     assert 'data-x-name="parameters"' in page
 
 
-def test_theorems_hold_or_do_not(tmp_path):
+def test_theorem_checks(tmp_path):
     cells = [
         CellResult("Theorem 1", "n = 5", "", note="error 3e-12"),
         CellResult("Theorem 2", "", "", failed="too big"),
@@ -161,7 +161,7 @@ def test_every_layout_accepts_empty_and_odd_results(name, tmp_path):
     assert "<main" in render(contents)
 
 
-def test_runs_without_a_score_are_told(tmp_path):
+def test_runs_without_a_score_are_reported(tmp_path):
     cells = [CellResult("tgnn", "cora", "accuracy", runs=outcomes(0.5, float("nan")))]
     table(cells=cells).write(tmp_path / "x.json")
     assert "some runs failed: 1 of 2 runs have no score" in page_of(tmp_path)
@@ -181,7 +181,7 @@ def test_a_run_and_its_curves(tmp_path):
 
 
 def test_a_run_that_was_stopped_is_not_running(tmp_path):
-    """Whether its files are old or new: the lock tells."""
+    """The lock of the run decides, not the age of its files."""
     folder = write_run(tmp_path / "run", test=None)
     reader = ReportReader([tmp_path])
     first = reader.read()
@@ -201,7 +201,7 @@ def test_epochs_count_from_one(tmp_path):
     assert at == float(ends[0])  # the best epoch is the last
 
 
-def test_a_run_that_goes_on(tmp_path):
+def test_a_running_run(tmp_path):
     folder = write_run(tmp_path / "run", test=None)
     with (folder / "history.jsonl").open("a") as file:
         file.write('{"epoch": 30, "lo')  # being written
@@ -212,7 +212,7 @@ def test_a_run_that_goes_on(tmp_path):
     assert "30 of 50" in render(contents)
 
 
-def test_titles_that_stand_twice_tell_their_folder(tmp_path):
+def test_duplicate_titles_show_their_files(tmp_path):
     for folder in ("a", "b"):
         table().write(tmp_path / folder / "x.json")
     table("theorems").write(tmp_path / "a/y.json")
@@ -224,20 +224,20 @@ def test_titles_that_stand_twice_tell_their_folder(tmp_path):
     ]
 
 
-def test_names_of_ticks_have_room():
+def test_tick_labels_fit():
     flat = line_chart("", [Curve("c", [1, 2], [1e-5, 3e-5])], "epoch", "share")
     ticks = re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="end" class="tick">([^<]*)<', flat)
     assert ticks
     assert all(float(x) - 6.6 * len(words) >= 0 for x, words in ticks)
 
 
-def test_names_of_bars_have_room():
+def test_bar_labels_fit():
     bars = bar_chart("", {"gcn": 1.0, "tgnn": 336.82}, "gcn", "time")
     ((x, words),) = re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="start" class="label">(337[^<]*)<', bars)
     assert float(x) + 7 * len(words) <= 300
 
 
-def test_a_long_reason_is_told_once(tmp_path):
+def test_long_failure_messages_are_shown_once(tmp_path):
     reason = "cora was not found. Looked in:\n  one place\n  another"
     cells = [CellResult(row, "cora", "accuracy", failed=reason) for row in ("gcn", "gat")]
     table(cells=cells).write(tmp_path / "x.json")
@@ -249,7 +249,7 @@ def test_a_long_reason_is_told_once(tmp_path):
     assert page_of(tmp_path).count("another") == 1
 
 
-def test_several_runs(tmp_path):
+def test_repeated_runs(tmp_path):
     for seed, test in enumerate((0.86, 0.88)):
         write_run(tmp_path / f"many/seed-{seed}", test=test, seed=seed)
     (tmp_path / "many/runs.json").write_text('{"runs": 3}')
@@ -259,7 +259,7 @@ def test_several_runs(tmp_path):
     assert f"0.8808 ± 0.0131 difference {MINUS}0.0108" in text  # the paper's
 
 
-def test_each_is_shown_once_and_at_any_depth(tmp_path):
+def test_sources_are_found_once_at_any_depth(tmp_path):
     write_run(tmp_path / "a/b/c/run")
     write_run(tmp_path / "a/.hidden/run")
     table().write(tmp_path / "a/b/x.json")
@@ -268,7 +268,7 @@ def test_each_is_shown_once_and_at_any_depth(tmp_path):
     assert [(source.source_type, source.name) for source in sources] == [("result", "a/b/x.json"), ("run", "a/b/c/run")]
 
 
-def test_nothing_is_an_error(tmp_path):
+def test_no_runs_is_an_error(tmp_path):
     with pytest.raises(NoRunsFoundError, match="no runs or results were found in"):
         find_sources([tmp_path])
     with pytest.raises(NoRunsFoundError, match="does not exist"):
@@ -293,7 +293,7 @@ def test_nothing_is_an_error(tmp_path):
         ("history.jsonl", b"\xff\xfe\n{}\n", "line 1 of history.jsonl is damaged"),
     ],
 )
-def test_a_damaged_run_is_shown_as_such(file, content, reason, tmp_path):
+def test_damaged_runs(file, content, reason, tmp_path):
     path = write_run(tmp_path / "run") / file
     if content is None:
         path.unlink()
@@ -305,7 +305,7 @@ def test_a_damaged_run_is_shown_as_such(file, content, reason, tmp_path):
     assert reason in render(contents)
 
 
-def test_values_of_the_wrong_kind_do_no_harm(tmp_path):
+def test_values_of_wrong_types(tmp_path):
     folder = write_run(tmp_path / "run", test=None)
     (folder / "data.json").write_text('{"info": 3, "task": [], "split": null}')
     (folder / "config.yaml").write_text("data: [1]\nmodel: 4\ntrain: {epochs: many}\n")
@@ -329,7 +329,7 @@ START = '{"tgnn_result": 2, "name": "x", "cells": [{"row": "a", "column": "b", "
         "\x00",
     ],
 )
-def test_a_damaged_result_is_shown_as_such(content, tmp_path):
+def test_damaged_results(content, tmp_path):
     (tmp_path / "bad.json").write_text(content)
     write_run(tmp_path / "run")
     contents = ReportReader([tmp_path / "bad.json", tmp_path / "run"]).read()
@@ -348,7 +348,7 @@ def test_a_damaged_plan(tmp_path):
 # ---- safety ----------------------------------------------------------------------------------------------------
 
 
-def test_names_stay_text(tmp_path):
+def test_names_are_escaped(tmp_path):
     result = table(name=NASTY, command=NASTY)
     cells = [replace(cell, row=cell.row + NASTY, column=NASTY, note=NASTY) for cell in result.cells]
     replace(result, cells=cells).write(tmp_path / "x.json")
@@ -362,13 +362,13 @@ def test_names_stay_text(tmp_path):
     assert "&lt;script&gt;alert(1)" in page
 
 
-def test_json_cannot_end_its_script():
+def test_json_cannot_close_its_script():
     text = script_json({"name": NASTY + "<!--"})
     assert "<" not in text
     assert ">" not in text
 
 
-def test_the_page_needs_nothing_from_elsewhere(tmp_path):
+def test_the_page_is_self_contained(tmp_path):
     table().write(tmp_path / "x.json")
     write_run(tmp_path / "run")
     page = page_of(tmp_path)
@@ -381,7 +381,7 @@ def test_the_page_needs_nothing_from_elsewhere(tmp_path):
 # ---- reading again ---------------------------------------------------------------------------------------------
 
 
-def test_only_what_changed_is_read_again(tmp_path, monkeypatch):
+def test_unchanged_files_are_not_read_again(tmp_path, monkeypatch):
     table().write(tmp_path / "x.json")
     write_run(tmp_path / "run")
     reader = ReportReader([tmp_path])
