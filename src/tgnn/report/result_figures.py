@@ -74,7 +74,7 @@ def speed_figure(result: Result) -> ReportFigure | None:
             panels.append(bar_chart(_panel_title(result, column), times, base_row(times), "time per epoch"))
     note = "The tooltips show milliseconds per epoch."
     if result_layout(result) != "efficiency":
-        note += " These times are only a rough guide, because other runs trained on the same machine at the same time."
+        note += " These times are a rough guide, because other runs may have trained at the same time."
     return ReportFigure("Speed", panels, note=note) if panels else None
 
 
