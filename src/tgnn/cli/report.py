@@ -11,7 +11,7 @@ from tgnn.cli import console
 from tgnn.cli.console import err, out, print_json
 
 if TYPE_CHECKING:
-    from tgnn.report.collect import Contents
+    from tgnn.report.collect import ReportContents
 
 
 def report(
@@ -52,7 +52,7 @@ def report(
     _print_summary(contents, file, json)
 
 
-def _print_summary(contents: Contents, file: Path, json: bool) -> None:
+def _print_summary(contents: ReportContents, file: Path, json: bool) -> None:
     if json:
         print_json({"report": str(file), **contents.counts})
         return
@@ -64,7 +64,7 @@ def _print_summary(contents: Contents, file: Path, json: bool) -> None:
     out.print(f"{file}: {counts}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _damaged(contents: Contents) -> list[tuple[str, str]]:
+def _damaged(contents: ReportContents) -> list[tuple[str, str]]:
     runs = [(d.run.name, d.run.reason) for d in contents.details if d.run.state == "damaged"]
     return [*contents.damaged, *runs]
 

@@ -2,7 +2,7 @@
 
 The confidence interval of a cell is a percentile bootstrap interval (:func:`bootstrap_interval`). It is used in result
 files, tables and the report page. ``tgnn train --runs`` prints a Student's t interval instead, which
-:func:`tgnn.training.repeated_runs.summarize` computes, because it also works for two to four runs.
+:func:`tgnn.training.repeated_runs.summarize` computes. It is also defined for two to four runs.
 """
 
 from __future__ import annotations

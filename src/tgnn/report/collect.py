@@ -11,7 +11,7 @@ from typing import Any
 from tgnn.report.discover import ReportSource, find_sources
 from tgnn.report.line_chart import POINTS
 from tgnn.report.result_reader import read_valid_result
-from tgnn.report.result_section import Section, make_section
+from tgnn.report.result_section import ReportSection, make_section
 from tgnn.report.run_details import RunDetails, make_details
 from tgnn.report.run_tables import repeated_runs_table, runs_in_folder, runs_table
 from tgnn.report.runs import DamagedRunError, Run, read_mapping, read_run
@@ -24,7 +24,7 @@ _MAX_FULL_CURVES = 50
 
 
 @dataclass(frozen=True)
-class Contents:
+class ReportContents:
     """Contents of the report page.
 
     Args:
@@ -38,7 +38,7 @@ class Contents:
         stamp: Value that changes whenever the contents change.
     """
 
-    sections: Sequence[Section]
+    sections: Sequence[ReportSection]
     damaged: Sequence[tuple[str, str]]
     repeated_runs: ReportTable | None
     runs: ReportTable | None
@@ -60,7 +60,7 @@ class ReportReader:
         self._known: dict[tuple[object, ...], Any] = {}
         self._fresh: dict[tuple[object, ...], Any] = {}
 
-    def read(self) -> Contents:
+    def read(self) -> ReportContents:
         """Read the current contents."""
         sources = find_sources(self._paths)
         stamps = [source.stamp for source in sources]
@@ -84,7 +84,7 @@ class ReportReader:
         damaged += [(name, reason) for name, _, reason, _ in groups if reason]
         self._known = self._fresh  # drops cached values that are no longer used
         all_runs = [run for _, run in runs]
-        return Contents(
+        return ReportContents(
             sections,
             damaged,
             repeated_runs_table(groups) if groups else None,
@@ -98,18 +98,18 @@ class ReportReader:
     def _sections(
         self,
         source_type: str,
-        read: Callable[[Path, int], Section],
+        read: Callable[[Path, int], ReportSection],
         sources: Sequence[ReportSource],
         stamps: Sequence[tuple[object, ...]],
-    ) -> tuple[list[Section], list[tuple[str, str]]]:
-        sections: list[Section] = []
+    ) -> tuple[list[ReportSection], list[tuple[str, str]]]:
+        sections: list[ReportSection] = []
         damaged: list[tuple[str, str]] = []
         names: list[str] = []
         for source, stamp in zip(sources, stamps):
             if source.source_type == source_type:
                 key = (source_type, len(sections), *stamp)
                 section = self._once(key, _section_or_reason, read, source.path, len(sections))
-                if isinstance(section, Section):
+                if isinstance(section, ReportSection):
                     sections.append(section)
                     names.append(source.name)
                 else:
@@ -123,15 +123,15 @@ class ReportReader:
         return self._fresh[key]
 
 
-def _read_result(path: Path, number: int) -> Section:
+def _read_result(path: Path, number: int) -> ReportSection:
     return make_section(read_valid_result(path), number)
 
 
-def _read_study(path: Path, number: int) -> Section:
+def _read_study(path: Path, number: int) -> ReportSection:
     return make_study(*read_study(path), number)
 
 
-def _section_or_reason(read: Callable[[Path, int], Section], path: Path, number: int) -> Section | str:
+def _section_or_reason(read: Callable[[Path, int], ReportSection], path: Path, number: int) -> ReportSection | str:
     """Build a section, or return the reason why its file cannot be read."""
     try:
         return read(path, number)
@@ -161,7 +161,7 @@ def _machines(environments: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _counts(
-    results: Sequence[Section], studies: Sequence[Section], runs: Sequence[Run], damaged: Sequence[Any]
+    results: Sequence[ReportSection], studies: Sequence[ReportSection], runs: Sequence[Run], damaged: Sequence[Any]
 ) -> dict[str, int]:
     states = [run.state for run in runs]
     return {

@@ -14,13 +14,13 @@ import jinja2
 from markupsafe import Markup
 
 from tgnn import __version__
-from tgnn.report.collect import Contents
+from tgnn.report.collect import ReportContents
 from tgnn.report.number_format import count
 
 _PARTS = files("tgnn.report") / "page"
 
 
-def render(contents: Contents, live: bool = False) -> str:
+def render(contents: ReportContents, live: bool = False) -> str:
     """Render the page as HTML.
 
     Args:

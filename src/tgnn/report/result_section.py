@@ -18,7 +18,7 @@ from tgnn.report.tables import ReportTable, TableCell
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """Section of the report page for a result or a study.
 
     Args:
@@ -66,7 +66,7 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
 
 
-def make_section(result: Result, number: int) -> Section:
+def make_section(result: Result, number: int) -> ReportSection:
     """Build the section of a result. ``number`` makes its HTML id unique."""
     key = f"result-{number}-{slug(result.name)}"
     layout = result_layout(result)
@@ -83,7 +83,7 @@ def make_section(result: Result, number: int) -> Section:
         if tests is not None:
             tables.append((f"Paired significance tests against {reference_row(result)}", tests))
     drawn = layout in ("rank", "mixing", "interactions") and bool(figures)
-    return Section(
+    return ReportSection(
         key=key,
         title=result_title(result),
         name=result.name,

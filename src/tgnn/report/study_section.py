@@ -10,7 +10,7 @@ from tgnn.report.bar_chart import fraction_chart
 from tgnn.report.number_format import metric, number, rate
 from tgnn.report.report_figure import ReportFigure
 from tgnn.report.result_reader import validate_fields
-from tgnn.report.result_section import Section, slug
+from tgnn.report.result_section import ReportSection, slug
 from tgnn.report.run_details import flatten
 from tgnn.report.study_history import history_figure
 from tgnn.report.tables import ReportTable, TableCell
@@ -30,7 +30,7 @@ def read_study(path: Path) -> tuple[StudyResult, str]:
     return study, recipe.read_text(encoding="utf-8") if recipe.exists() else ""
 
 
-def make_study(study: StudyResult, recipe: str, number_: int) -> Section:
+def make_study(study: StudyResult, recipe: str, number_: int) -> ReportSection:
     """Build the section of a study. ``number_`` makes its HTML id unique."""
     key = f"study-{number_}-{slug(study.name)}"
     best, shown = study.best, [trial for trial in study.trials if trial.state != "running"]
@@ -42,7 +42,7 @@ def make_study(study: StudyResult, recipe: str, number_: int) -> Section:
         ("Hashes", {"data": study.data_hash}),
     ]
     over = f"{study.splits} split{'s' * (study.splits != 1)}"
-    return Section(
+    return ReportSection(
         key=key,
         title=f"Hyperparameter search: {study.model} on {study.data}, {study.metric} over {over} ({study.split})",
         name=study.name,
