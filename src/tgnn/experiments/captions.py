@@ -53,8 +53,12 @@ def data_note(cell: CellResult) -> str:
         return cell.note
     known = [source.differs for source in entry.sources]
     known += [note for form in entry.forms for note in form.notes.values()]
-    similar = difflib.get_close_matches(cell.note, known, n=1, cutoff=_SIMILAR)
-    return similar[0] if similar else cell.note
+    similarity, note = max(((_similarity(note, cell.note), note) for note in known), default=(0.0, ""))
+    return note if similarity >= _SIMILAR else cell.note
+
+
+def _similarity(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
 def _split_note(cells: Sequence[CellResult]) -> str:
