@@ -8,21 +8,21 @@ from typing import Any
 
 import yaml
 
-from tgnn.experiments.results import CellResult, Outcome, Result
+from tgnn.experiments.results import CellResult, Result, RunResult
 from tgnn.tuning.results import StudyResult, Trial
 
 NASTY = "<script>alert(1)</script>\"'&</title>"
 """A name that must stay text wherever it is shown."""
 
 
-def outcomes(*tests: float, seconds: float = 2.0, epochs: int = 100) -> tuple[Outcome, ...]:
+def outcomes(*tests: float, seconds: float = 2.0, epochs: int = 100) -> tuple[RunResult, ...]:
     return tuple(
-        Outcome(seed, test, test, epochs, epochs // 2, seconds, 1000 + seed, f"split{seed}", "data", "config")
+        RunResult(seed, test, test, epochs, epochs // 2, seconds, 1000 + seed, f"split{seed}", "data", "config")
         for seed, test in enumerate(tests)
     )
 
 
-def around(mean: float, step: float = 0.004, runs: int = 6) -> tuple[Outcome, ...]:
+def around(mean: float, step: float = 0.004, runs: int = 6) -> tuple[RunResult, ...]:
     return outcomes(*(mean + step * (seed - (runs - 1) / 2) for seed in range(runs)))
 
 
@@ -35,7 +35,7 @@ def table(name: str = "table-x", **changes: Any) -> Result:
         CellResult("tgnn", "cora", "accuracy", runs=around(0.88), paper=0.8808, paper_spread=0.0131),
         CellResult("tgnn", "citeseer", "accuracy", runs=around(0.80), paper=0.8051),
     ]
-    return Result(name, **{"title": "A table", "cells": cells, "environment": {"system": "Linux x"}, **changes})
+    return Result(name, **{"cells": cells, "environment": {"system": "Linux x"}, **changes})
 
 
 def write_run(

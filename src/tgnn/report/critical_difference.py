@@ -1,4 +1,4 @@
-"""Critical-difference diagrams (Demšar 2006)."""
+"""Critical-difference diagram as SVG (Demšar, 2006)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIDE = 130.0
 
 
 def cliques(ranks: Mapping[str, float], critical: float) -> list[tuple[float, float]]:
-    """Longest stretches of ranks that cannot be told apart, as their ends.
+    """Find the maximal groups of ranks without a significant difference, as their first and last rank.
 
     Example:
         >>> cliques({"a": 1.0, "b": 1.5, "c": 2.4, "d": 4.0}, 1.0)
@@ -30,7 +30,7 @@ def cliques(ranks: Mapping[str, float], critical: float) -> list[tuple[float, fl
 
 
 def critical_difference(ranks: Mapping[str, float], critical: float, width: float = 640) -> Markup:
-    """Average ranks on an axis, best at the left; a bar joins those that are not told apart."""
+    """Draw average ranks on an axis, best on the left. A bar joins ranks without a significant difference."""
     order = sorted(ranks, key=lambda row: ranks[row])
     half = math.ceil(len(order) / 2)
     groups = cliques(ranks, critical)
@@ -58,7 +58,7 @@ def critical_difference(ranks: Mapping[str, float], critical: float, width: floa
 def _leader(
     row: str, rank: float, across: Scale, axis_y: float, first: float, place: int, half: int, rows: int, width: float
 ) -> Markup:
-    """From a rank on the axis down and out to the row's name."""
+    """Draw the line from a rank on the axis to the name of its row."""
     left = place < half
     y = first + 21 * (place if left else rows - 1 - place)
     x, side = across(rank), (_SIDE - 12 if left else width - _SIDE + 12)

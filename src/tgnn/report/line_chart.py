@@ -1,4 +1,4 @@
-"""Curves: one panel, with a second axis on the right where one is wanted."""
+"""Line charts as SVG, with an optional second axis on the right."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from types import MappingProxyType
 from markupsafe import Markup
 
 from tgnn.report.svg import (
-    COLOURS,
     DASHES,
+    NUM_COLORS,
     Scale,
     bounds,
     join,
@@ -26,9 +26,9 @@ from tgnn.report.svg import (
 )
 
 POINTS = 400
-"""At most so many of a curve are drawn."""
+"""Maximum number of points drawn per curve."""
 _LANE = 18.0
-"""Height of the place for what has no y."""
+"""Height of the strip below the axis for points without a y value."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class Curve:
     """One curve.
 
     Args:
-        name: For the legend.
-        xs: Ascending.
-        ys: ``None`` where there is nothing.
-        style: Colour and marker.
-        dash: Of :data:`tgnn.report.svg.DASHES`.
-        right: Whether it belongs to the right axis.
-        points: Whether its points are marked.
-        low: Lower ends of intervals.
-        high: Upper ends.
+        name: Name in the legend.
+        xs: Ascending x values.
+        ys: y values, ``None`` if missing.
+        style: Index of color and marker.
+        dash: Index in :data:`tgnn.report.svg.DASHES`.
+        right: Whether the curve uses the right axis.
+        points: Whether to draw markers.
+        low: Lower ends of the confidence intervals.
+        high: Upper ends of the confidence intervals.
     """
 
     name: str
@@ -60,14 +60,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Mark:
-    """A sign of its own.
+    """Single marker.
 
     Args:
-        x: Where.
-        y: ``None``: under the axis.
-        style: Colour and shape.
-        kind: Such as ``"hollow"``.
-        tip: What it says to a pointer.
+        x: x value.
+        y: y value. ``None`` draws the marker below the axis.
+        style: Index of color and shape.
+        kind: Style class, such as ``"hollow"``.
+        tip: Tooltip.
     """
 
     x: float
@@ -92,22 +92,22 @@ def line_chart(
     marks: Sequence[Mark] = (),
     label: str = "",
 ) -> Markup:
-    """A panel with its title.
+    """Draw a line chart.
 
     Args:
-        title: Above it.
-        curves: What to draw.
-        x_name: Under the axis.
-        y_name: Of the left axis.
-        right_name: Of the right axis, if there is one.
-        log2: Whether x doubles from tick to tick.
-        at: An x to mark.
-        most: Points of a curve that are drawn.
-        width: In pixels.
-        height: In pixels.
-        span: Of the left axis, where panels are to be compared.
-        marks: Drawn over the curves.
-        label: What those who do not see it are told; by default which curves there are.
+        title: Title above the chart.
+        curves: Curves to draw.
+        x_name: Label of the x axis.
+        y_name: Label of the left axis.
+        right_name: Label of the right axis, empty for none.
+        log2: Whether the x axis is logarithmic to base 2.
+        at: x value of a vertical line.
+        most: Maximum number of points drawn per curve.
+        width: Width in pixels.
+        height: Height in pixels.
+        span: Range of the left axis, to make panels comparable.
+        marks: Markers drawn over the curves.
+        label: Text alternative. By default it names the curves.
     """
     right, top, bottom = (38.0 if right_name else 12.0), 22.0, 38.0
     xs = [*(x for curve in curves for x in curve.xs), *(mark.x for mark in marks)]
@@ -125,7 +125,7 @@ def line_chart(
         parts.append(_right_axis(up_right, width - right, width, right_name))
     whole = all(float(x).is_integer() for x in xs)
     for value in powers(low, high, int(width / 60)) if log2 else ticks(low, high):
-        if whole and not float(value).is_integer():  # there is no half of an epoch
+        if whole and not float(value).is_integer():  # no fractional epochs
             continue
         parts.append(text(across(value), height - bottom + 16, tick_text(value), kind="tick"))
         parts.append(line(across(value), height - bottom, across(value), height - bottom + 4, "axis"))
@@ -146,11 +146,11 @@ def line_chart(
 
 
 def legend(curves: Sequence[Curve], marks: Mapping[str, Mark] = MappingProxyType({})) -> Markup:
-    """What each colour, shape and dash stands for.
+    """Return the legend of curves and markers as HTML.
 
     Args:
-        curves: Each once.
-        marks: Signs of their own, by what they mean.
+        curves: Curves. Duplicates are shown once.
+        marks: Markers by meaning.
     """
     seen: dict[tuple[str, int, int, bool], Curve] = {}
     for curve in curves:
@@ -163,7 +163,7 @@ def legend(curves: Sequence[Curve], marks: Mapping[str, Mark] = MappingProxyType
     ]
     for curve in seen.values():
         hollow = "hollow" if curve.right else ""
-        sign = line(1, 8, 29, 8, f"curve c{curve.style % COLOURS}", DASHES[curve.dash % len(DASHES)])
+        sign = line(1, 8, 29, 8, f"curve c{curve.style % NUM_COLORS}", DASHES[curve.dash % len(DASHES)])
         dot = marker(15, 8, curve.style, hollow) if curve.points else Markup("")
         items.append(
             Markup('<li><svg width="30" height="16" aria-hidden="true">{}{}</svg>{}</li>').format(sign, dot, curve.name)
@@ -195,11 +195,11 @@ def _right_axis(up: Scale, right: float, width: float, name: str) -> Markup:
 
 
 def _draw(curve: Curve, across: Scale, up: Scale, most: int) -> Markup:
-    colour = f"c{curve.style % COLOURS}"
+    color = f"c{curve.style % NUM_COLORS}"
     parts = []
     for x, low, high in zip(curve.xs, curve.low, curve.high):
         if low is not None and high is not None:
-            parts.append(line(across(x), up(low), across(x), up(high), f"whisker {colour}"))
+            parts.append(line(across(x), up(low), across(x), up(high), f"whisker {color}"))
     xs, ys = thin(curve.xs, curve.ys, most)
     places, pen = [], "M"
     for x, y in zip(xs, ys):
@@ -208,12 +208,12 @@ def _draw(curve: Curve, across: Scale, up: Scale, most: int) -> Markup:
             continue
         places.append(f"{pen}{across(x):.1f} {up(y):.1f}")
         pen = "L"
-    if len(places) == 1:  # a path of one point is not drawn
+    if len(places) == 1:  # an SVG path with one point is invisible
         x, y = next((x, y) for x, y in zip(xs, ys) if y is not None)
         parts.append(marker(across(x), up(y), curve.style))
     parts.append(
         Markup('<path class="curve {}" stroke-dasharray="{}" d="{}" data-name="{}" data-y="{} {} {} {}"/>').format(
-            colour, DASHES[curve.dash % len(DASHES)], "".join(places), curve.name, up.low, up.high, up.start, up.end
+            color, DASHES[curve.dash % len(DASHES)], "".join(places), curve.name, up.low, up.high, up.start, up.end
         )
     )
     if curve.points:

@@ -1,4 +1,4 @@
-"""The paper's figures and ours, on one line per row."""
+"""Dot plot as SVG: our scores and those of the paper, one line per row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tgnn.report.numbers import metric
+from tgnn.report.number_format import metric
 from tgnn.report.svg import Scale, bounds, join, line, marker, picture, short, text, tick_text, ticks
 
 _PAPER = 3  # a diamond
@@ -16,16 +16,16 @@ _ROW = 24.0
 
 @dataclass(frozen=True)
 class Dot:
-    """One row.
+    """Scores of one row.
 
     Args:
-        row: Its name.
-        mean: Ours.
-        low: Lower end of its interval.
-        high: Upper end.
-        paper: The paper's figure.
-        spread: Its standard deviation.
-        differs: Whether the difference is more than chance.
+        row: Name of the row.
+        mean: Our mean.
+        low: Lower end of the confidence interval.
+        high: Upper end of the confidence interval.
+        paper: Value of the paper.
+        spread: Standard deviation of the paper.
+        differs: Whether the difference is statistically significant.
     """
 
     row: str
@@ -38,7 +38,7 @@ class Dot:
 
 
 def dot_plot(title: str, dots: Sequence[Dot], metric_name: str, width: float = 300) -> Markup:
-    """A panel: ours as a dot with its interval, the paper's as a hollow diamond with its standard deviation."""
+    """Draw our means with confidence intervals and the values of the paper with standard deviations."""
     left = 16 + 7.0 * max((min(len(dot.row), 18) for dot in dots), default=5)
     top, bottom = 8.0, 36.0
     height = top + _ROW * len(dots) + bottom
@@ -59,13 +59,14 @@ def dot_plot(title: str, dots: Sequence[Dot], metric_name: str, width: float = 3
 
 
 def dot_legend() -> Markup:
-    """What the signs stand for."""
+    """Return the legend of the dot plot."""
     ours = join([line(1, 8, 29, 8, "whisker c0"), marker(15, 8, 0)])
     papers = join([line(1, 8, 29, 8, "whisker thin c1"), marker(15, 8, _PAPER, "hollow paper")])
     sign = '<svg width="30" height="16" aria-hidden="true">{}</svg>'
     return Markup(
-        f'<ul class="legend"><li>{sign}ours, 95 % bootstrap interval</li><li>{sign}paper ± standard deviation</li>'
-        "<li><b>≠</b>&nbsp;differs from the paper (p &lt; 0.05)</li></ul>"
+        f'<ul class="legend"><li>{sign}ours, 95 % bootstrap confidence interval</li>'
+        f"<li>{sign}paper ± standard deviation</li>"
+        "<li><b>≠</b>&nbsp;significant difference from the paper (p &lt; .05)</li></ul>"
     ).format(ours, papers)
 
 
@@ -87,7 +88,8 @@ def _row(dot: Dot, across: Scale, y: float, left: float, width: float) -> Markup
     if dot.mean is not None:
         if dot.low is not None and dot.high is not None:
             parts.append(line(across(dot.low), y - 3, across(dot.high), y - 3, "whisker c0"))
-        tip = f"{dot.row}, ours: {metric(dot.mean)}, {metric(dot.low)} to {metric(dot.high)}"
+        interval = "" if dot.low is None else f", {metric(dot.low)} to {metric(dot.high)}"
+        tip = f"{dot.row}, ours: {metric(dot.mean)}{interval}"
         parts.append(marker(across(dot.mean), y - 3, 0, "", tip))
     if dot.differs:
         parts.append(text(width - 10, y + 5, "≠", kind="label"))

@@ -1,19 +1,19 @@
-"""How a search went: each trial, and the best so far."""
+"""History chart of a hyperparameter search: the score of each trial and the best score so far."""
 
 from __future__ import annotations
 
-from tgnn.report.figure import Figure
-from tgnn.report.lines import Curve, Mark, legend, line_chart
-from tgnn.report.numbers import metric, number
+from tgnn.report.line_chart import Curve, Mark, legend, line_chart
+from tgnn.report.number_format import metric, number
+from tgnn.report.report_figure import ReportFigure
 from tgnn.tuning.results import StudyResult, Trial
 
 _BEST = 1
 _SIGNS = {"complete": (0, ""), "pruned": (0, "hollow"), "failed": (7, "bad")}
-"""Style and kind of the sign of each state."""
+"""Marker style and class of each state."""
 
 
-def history_figure(study: StudyResult, width: float) -> Figure | None:
-    """Score against number; nothing where no trial has ended."""
+def history_figure(study: StudyResult, width: float) -> ReportFigure | None:
+    """Draw the score of each trial, or return ``None`` if no trial has ended."""
     ended = [trial for trial in study.trials if trial.state in _SIGNS]
     if not ended:
         return None
@@ -21,17 +21,17 @@ def history_figure(study: StudyResult, width: float) -> Figure | None:
     marks = [Mark(trial.number, _height(trial), *_SIGNS[trial.state], _tip(trial)) for trial in ended]
     name = f"validation {study.metric}"
     best = study.best
-    said = f"Validation {study.metric} of {len(ended)} trials"
-    said += f", the best {metric(best.score)} of trial {best.number}" if best is not None else ""
-    panel = line_chart("", [curve], "trial", name, width=width, height=270, marks=marks, label=said)
-    note = "A pruned trial stands where it was given up." if study.count("pruned") else ""
-    note += " Signs under the axis have no score." if any(mark.y is None for mark in marks) else ""
+    label = f"Validation {study.metric} of {len(ended)} trials"
+    label += f", best {metric(best.score)} in trial {best.number}" if best is not None else ""
+    panel = line_chart("", [curve], "trial", name, width=width, height=270, marks=marks, label=label)
+    note = "Pruned trials show the score at which they were pruned." if study.count("pruned") else ""
+    note += " Markers below the axis have no score." if any(mark.y is None for mark in marks) else ""
     signs = {f"{state} ({count})": Mark(0, 0, *sign) for state, sign in _SIGNS.items() if (count := study.count(state))}
-    return Figure("History", [panel], legend([curve], signs), note.strip())
+    return ReportFigure("Search history", [panel], legend([curve], signs), note.strip())
 
 
 def _best_so_far(ended: list[Trial], higher_is_better: bool) -> Curve:
-    """In steps, from the first score on."""
+    """Return the best score so far as a step curve."""
     sign = 1 if higher_is_better else -1
     xs: list[float] = []
     ys: list[float] = []
@@ -53,6 +53,6 @@ def _height(trial: Trial) -> float | None:
 
 
 def _tip(trial: Trial) -> str:
-    words = f"trial {trial.number}: {trial.state}"
-    words += f" {metric(height)}" if (height := _height(trial)) is not None else ""
-    return words + (f", {trial.reason}" if trial.reason else "")
+    tip = f"trial {trial.number}: {trial.state}"
+    tip += f" {metric(height)}" if (height := _height(trial)) is not None else ""
+    return tip + (f", {trial.reason}" if trial.reason else "")

@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them."""
+"""Formatting of numbers on the report page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MINUS = "\u2212"
 
 
 def number(value: Any) -> float | None:
-    """A finite number, or ``None`` for anything else that a file may hold.
+    """Convert a value from a file to a finite number, or return ``None``.
 
     Example:
         >>> number(3), number("3"), number(float("nan")), number(True)
@@ -25,7 +25,7 @@ def number(value: Any) -> float | None:
 
 
 def metric(value: float | None) -> str:
-    """A score: four decimals, fewer for large ones.
+    """Format a score with four decimals, fewer for large values.
 
     Example:
         >>> metric(0.86804), metric(-0.5), metric(123.4567), metric(54321.0), metric(None)
@@ -39,12 +39,12 @@ def metric(value: float | None) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference, with its sign."""
+    """Format a difference with its sign."""
     return metric(value) if value < 0 else "+" + metric(value)
 
 
 def p_value(value: float) -> str:
-    """A probability.
+    """Format a p-value.
 
     Example:
         >>> p_value(0.00002), p_value(0.0312)
@@ -54,12 +54,12 @@ def p_value(value: float) -> str:
 
 
 def count(value: float | None) -> str:
-    """A whole number."""
+    """Format an integer."""
     return "" if value is None else f"{value:,.0f}"
 
 
 def rate(value: float | None) -> str:
-    """Three digits.
+    """Format a number with three significant digits.
 
     Example:
         >>> rate(123.456), rate(1.23456), rate(0.0123456), rate(12345.6)

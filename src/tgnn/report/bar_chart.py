@@ -1,4 +1,4 @@
-"""Bars beside one another: times, and shares."""
+"""Bar charts as SVG: time per epoch, and importance of hyperparameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tgnn.report.numbers import rate
+from tgnn.report.number_format import rate
 from tgnn.report.svg import Scale, line, picture, short, text, tick_text, ticks
 
 _ROW, _NAME = 24.0, 18
@@ -19,38 +19,38 @@ class _Bar:
     length: float
     label: str
     tip: str
-    colour: str = "c0"
+    color: str = "c0"
 
 
 def bar_chart(title: str, values: Mapping[str, float], base: str, unit: str, width: float = 300) -> Markup:
-    """A bar for each value, in multiples of one of them, with the value itself in its tip.
+    """Draw a bar per row, as a multiple of one row. The tooltip shows the value.
 
     Args:
-        title: Above.
-        values: By row.
-        base: The row that is 1.
-        unit: Of the values.
-        width: In pixels.
+        title: Title above the chart.
+        values: Value of each row.
+        base: Row whose value is 1.
+        unit: Name of the quantity.
+        width: Width in pixels.
     """
     bars = []
     for row, value in values.items():
-        by, colour = value / values[base], "c2" if row == base else "c0"
-        bars.append(_Bar(row, by, f"{rate(by)}\u00d7", f"{row}: {rate(value)} {unit}", colour))
+        by, color = value / values[base], "c2" if row == base else "c0"
+        bars.append(_Bar(row, by, f"{rate(by)}\u00d7", f"{row}: {rate(value)} {unit}", color))
     label = f"{title}: " + ", ".join(f"{bar.row} {rate(bar.length)} times {base}" for bar in bars)
-    return _draw(title, bars, f"{unit}, in multiples of {short(base, _NAME)}", label, width, at=1)
+    return _draw(title, bars, f"{unit} relative to {short(base, _NAME)}", label, width, at=1)
 
 
-def share_chart(title: str, shares: Mapping[str, float], name: str, width: float = 300) -> Markup:
-    """A bar for each share of a whole, the largest first.
+def fraction_chart(title: str, fractions: Mapping[str, float], name: str, width: float = 300) -> Markup:
+    """Draw a bar per fraction, the largest first.
 
     Args:
-        title: Above.
-        shares: By row, between 0 and 1.
-        name: Under the axis, in percent.
-        width: In pixels.
+        title: Title above the chart.
+        fractions: Fraction of each row, between 0 and 1.
+        name: Label of the axis, in percent.
+        width: Width in pixels.
     """
-    order = sorted(shares.items(), key=lambda pair: -pair[1])
-    bars = [_Bar(row, 100 * share, f"{100 * share:.0f} %", f"{row}: {100 * share:.1f} %") for row, share in order]
+    order = sorted(fractions.items(), key=lambda pair: -pair[1])
+    bars = [_Bar(row, 100 * value, f"{100 * value:.0f} %", f"{row}: {100 * value:.1f} %") for row, value in order]
     label = f"{title}: " + ", ".join(f"{bar.row} {bar.label}" for bar in bars)
     return _draw(title, bars, f"{name}, %", label, width)
 
@@ -73,7 +73,7 @@ def _draw(title: str, bars: list[_Bar], name: str, label: str, width: float, at:
         parts.append(
             Markup(
                 '<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="14"><title>{}</title></rect>'
-            ).format(bar.colour, left, y + 5, max(across(bar.length) - left, 0.5), bar.tip)
+            ).format(bar.color, left, y + 5, max(across(bar.length) - left, 0.5), bar.tip)
         )
         parts.append(text(across(bar.length) + 5, y + 16, bar.label, "start", "label"))
     parts.append(text((left + width - right) / 2, height - 5, name, kind="name"))

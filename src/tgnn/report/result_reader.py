@@ -1,4 +1,4 @@
-"""Results from files that may hold anything."""
+"""Read and validate result files."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from tgnn.experiments.results import CellResult, Result, ResultError, read_result
+from tgnn.experiments.results import CellResult, Result, ResultFileError, read_result
 
 T = TypeVar("T")
 
 
-def read_checked(path: Path) -> Result:
-    """A result whose every field is of its type. Runs without a score are left out, and their cell says so."""
+def read_valid_result(path: Path) -> Result:
+    """Read a result and check the type of every field. Runs without a score are left out and reported in their cell."""
     try:
         plain = asdict(read_result(path))
     except (RecursionError, UnicodeDecodeError) as error:
-        raise ResultError(f"{path} is not a result of `tgnn reproduce`: {error}") from error
+        raise ResultFileError(f"{path} is not a result of `tgnn reproduce`: {error}") from error
     for cell in plain["cells"]:
         cell["series"] = {key: _numbers(values) for key, values in dict(cell["series"] or {}).items()}
         for run in cell["runs"]:
             for key in ("test", "val", "seconds"):
                 run[key] = math.nan if run[key] is None else run[key]
-    found = typed(Result, plain, path)
-    return replace(found, cells=tuple(_with_scores(cell) for cell in found.cells))
+    result = validate_fields(Result, plain, path)
+    return replace(result, cells=tuple(_with_scores(cell) for cell in result.cells))
 
 
-def typed(kind: type[T], plain: Mapping[str, Any], path: Path) -> T:
-    """What a file holds, every field of its type."""
+def validate_fields(data_class: type[T], plain: Mapping[str, Any], path: Path) -> T:
+    """Build a data class from the contents of a file and check the type of every field."""
     try:
-        return TypeAdapter(kind).validate_python(plain)
+        return TypeAdapter(data_class).validate_python(plain)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ResultError(f"{path} is damaged: {where}: {first['msg']}") from error
+        raise ResultFileError(f"{path} is damaged: {where}: {first['msg']}") from error
 
 
 def _numbers(values: Any) -> Any:
@@ -49,5 +49,5 @@ def _with_scores(cell: CellResult) -> CellResult:
     missing = len(cell.runs) - len(kept)
     if not missing:
         return cell
-    words = f"{missing} of {len(cell.runs)} runs have no score"
-    return replace(cell, runs=kept, failed=f"{cell.failed}; {words}" if cell.failed else words)
+    reason = f"{missing} of {len(cell.runs)} runs have no score"
+    return replace(cell, runs=kept, failed=f"{cell.failed}; {reason}" if cell.failed else reason)
