@@ -52,7 +52,7 @@ def data_note(cell: CellResult) -> str:
     if not cell.note or entry is None:
         return cell.note
     known = [source.differs for source in entry.sources]
-    known += [note for form in entry.forms for note in form.notes.values()]
+    known += [note for layout in entry.layouts for note in layout.notes.values()]
     similarity, note = max(((_similarity(note, cell.note), note) for note in known), default=(0.0, ""))
     return note if similarity >= _SIMILAR else cell.note
 
