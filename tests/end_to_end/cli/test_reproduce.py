@@ -65,9 +65,9 @@ def test_a_cell_that_fails_is_shown_and_the_exit_code_says_so(run, tmp_path):
     few = ("--models", "gat,gcn", "--runs", "1", "--jobs", "1", "--out", str(tmp_path))
     code, text, said = run("reproduce", *PART, "--datasets", "karate,cora", "--offline", *few)
     assert code == 1
-    assert text.count("cora could not be had") == 3  # in two cells, and in full below
+    assert text.count("cora could not be downloaded") == 3  # in two cells, and in full below
     assert "gcn on cora, gat on cora failed:" in text
-    assert said.count("Three ways out") == 1
+    assert said.count("Alternatives:") == 1
     assert "2 of 4 runs done, 2 failed" in said
 
 

@@ -157,18 +157,19 @@ def test_what_was_fetched_is_checked_before_it_is_kept(tmp_path, monkeypatch):
 def test_graphs_of_another_set_at_the_top_of_a_root_are_passed_over(tmp_path):
     write(load("digits-graphs"), tmp_path / "graphs.npz")
     for name in ("mutag", "zinc", "mnist"):
-        with pytest.raises(DatasetUnavailableError, match="not there"):
+        with pytest.raises(DatasetUnavailableError, match="not found"):
             load(name, root=tmp_path, offline=True)
 
 
 def test_root_may_come_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("TGNN_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(
-        NotADirectoryError, match=r"nowhere is no folder to look into for cora \(--root, root=, TGNN_DATA"
+        NotADirectoryError,
+        match=r"nowhere is not a folder, but was given as the folder of cora \(--root, root= or TGNN_DATA",
     ):
         load("cora", offline=True)
     monkeypatch.setenv("TGNN_DATA", str(tmp_path))
-    with pytest.raises(DatasetUnavailableError, match=r"files under .*not there: ind\.cora"):
+    with pytest.raises(DatasetUnavailableError, match=r"files in .*not found: ind\.cora"):
         load("cora", offline=True)
 
 

@@ -273,9 +273,7 @@ def test_self_loops_and_duplicate_edges_are_dropped_and_reported(tmp_path):
     assert data.edge_attr.flatten().tolist() == [4, 1]
     assert finding(report, "self-loop").startswith("edges.csv, line 3: self-loop dropped")
     assert finding(report, "duplicate-edge") == "edges.csv, lines 4, 5: duplicate edge dropped"
-    assert finding(report, "duplicate-edge-differs").startswith(
-        "edges.csv, line 5: duplicate edges differ in years"
-    )
+    assert finding(report, "duplicate-edge-differs").startswith("edges.csv, line 5: duplicate edges differ in years")
     assert "no reverse edges are added" in finding(report, "undirected")
 
 

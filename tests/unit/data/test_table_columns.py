@@ -250,9 +250,7 @@ def test_a_task_that_is_said(tmp_path):
     assert data.y.dtype == torch.float32
     write(tmp_path, nodes_csv="id,label\na,1\nb,two\n", edges_csv="source,target\na,b\n")
     report = errors(tmp_path, schema={"task": "regression"})
-    assert finding(report, "not-a-number").startswith(
-        "nodes.csv, line 3: column 'label' contains "
-    )
+    assert finding(report, "not-a-number").startswith("nodes.csv, line 3: column 'label' contains ")
 
 
 def test_who_has_no_label_is_in_no_part(tmp_path):
@@ -462,7 +460,9 @@ def test_new_nodes_are_encoded_as_those_that_were_learned_from(tmp_path):
 
     write(new, nodes_csv="age,text\n1,a\n2,b\n", edges_csv="source,target,weight,kind\n1,2,1,x\n")
     report = errors(new, encoding=encoding)
-    assert finding(report, "missing-column").startswith("nodes.csv: columns 'size', 'town' of the training data are missing")
+    assert finding(report, "missing-column").startswith(
+        "nodes.csv: columns 'size', 'town' of the training data are missing"
+    )
     (new / "nodes.csv").write_text("age,text,town\n1,a,Rome\n2,b,Oslo\n")
     report = errors(new, encoding=encoding)
     assert finding(report, "missing-column").startswith("nodes.csv: column 'size' of the training data is missing")

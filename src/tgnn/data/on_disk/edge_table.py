@@ -102,7 +102,9 @@ def report_edge_rows(edges: TableWithRoles, rows: int, num_edges: int, schema: S
         report.add(here.finding("warning", "duplicate-edge", text))
     text = "the graph is read as directed, from source to target (undirected: false in schema.yaml)"
     if schema.undirected:
-        text = f"with reverse edges, {rows:,} rows give {num_edges:,} edges (set undirected: false for a directed graph)"
+        text = (
+            f"with reverse edges, {rows:,} rows give {num_edges:,} edges (set undirected: false for a directed graph)"
+        )
     report.add(here.finding("note", "undirected" if schema.undirected else "directed", text))
 
 
