@@ -106,7 +106,7 @@ def test_a_file_that_is_not_parquet_or_not_gzip(tmp_path):
         read_table(tmp_path)
     (tmp_path / "edges.csv").unlink()
     (tmp_path / "nodes.csv.gz").unlink()
-    with pytest.raises(FileNotFoundError, match="has no table edges \(edges.csv, edges.tsv"):
+    with pytest.raises(FileNotFoundError, match=r"has no table edges \(edges.csv, edges.tsv"):
         read_table(tmp_path)
 
 
