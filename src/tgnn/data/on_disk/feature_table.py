@@ -94,8 +94,8 @@ def find_features(nodes: TableWithRoles, schema: Schema, report: Report, block: 
     if not_numeric:
         plural = len(not_numeric) > 1
         text = (
-            f"column{'s' * plural} {named(not_numeric)} {'are' if plural else 'is'} not numeric, but tables larger than "
-            "memory can have numeric features only; ignore such columns (schema.yaml: nodes: features: "
+            f"column{'s' * plural} {named(not_numeric)} {'are' if plural else 'is'} not numeric, but tables larger "
+            "than memory can have numeric features only; ignore such columns (schema.yaml: nodes: features: "
             f"{not_numeric[0]}: ignore), or convert the tables to a .npz file in memory and that file to a folder"
         )
         report.fail(Finding("error", "not-streamed", text, nodes.source.name))
