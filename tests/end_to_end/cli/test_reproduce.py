@@ -67,9 +67,9 @@ def test_failed_cells_and_exit_code(run, tmp_path):
     few = ("--models", "gat,gcn", "--runs", "1", "--jobs", "1", "--out", str(tmp_path))
     code, text, output = run("reproduce", *PART, "--datasets", "karate,cora", "--offline", *few)
     assert code == 1
-    assert text.count("cora could not be had") == 3  # in two cells, and in full below
+    assert text.count("cora could not be downloaded") == 3  # in two cells, and in full below
     assert "gcn on cora, gat on cora failed:" in text
-    assert output.count("Three ways out") == 1
+    assert output.count("Alternatives:") == 1
     assert "2 of 4 runs done, 2 failed" in output
 
 

@@ -12,13 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Server:
     """What it serves, how it behaves, and what it was asked.
 
-    ``behaviour``: ``"good"``; ``"no-range"`` (sends everything again); ``"dies"`` (closes in the middle, the first
+    ``behavior``: ``"good"``; ``"no-range"`` (sends everything again); ``"dies"`` (closes in the middle, the first
     ``failures`` times); ``"long"`` / ``"short"`` (says more / less than it sends); ``"slow"`` (a byte now and then);
     ``"silent"``; a number (that status).
     """
 
-    def __init__(self, content: bytes, behaviour: str | int = "good", failures: int = 1_000) -> None:
-        self.content, self.behaviour, self.failures = content, behaviour, failures
+    def __init__(self, content: bytes, behavior: str | int = "good", failures: int = 1_000) -> None:
+        self.content, self.behavior, self.failures = content, behavior, failures
         self.asked: list[str | None] = []
         self.url = ""
 
@@ -48,32 +48,32 @@ class Server:
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         self.asked.append(request.headers.get("Range"))
-        if isinstance(self.behaviour, int):
-            request.send_error(self.behaviour)
+        if isinstance(self.behavior, int):
+            request.send_error(self.behavior)
             return
-        if self.behaviour == "silent":
+        if self.behavior == "silent":
             time.sleep(2)
             return
         first, status = 0, 200
-        if (wanted := request.headers.get("Range")) and self.behaviour != "no-range":
+        if (wanted := request.headers.get("Range")) and self.behavior != "no-range":
             first, status = int(wanted.removeprefix("bytes=").removesuffix("-")), 206
             if first >= len(self.content):
                 request.send_error(416)
                 return
         body = self.content[first:]
-        length = {"long": len(body) + 100, "short": len(body) // 2}.get(self.behaviour, len(body))
+        length = {"long": len(body) + 100, "short": len(body) // 2}.get(self.behavior, len(body))
         request.send_response(status)
         request.send_header("Content-Length", str(length))
         if status == 206:
             request.send_header("Content-Range", f"bytes {first}-{len(self.content) - 1}/{len(self.content)}")
         request.end_headers()
-        if self.behaviour == "slow":
+        if self.behavior == "slow":
             for byte in body:
                 request.wfile.write(bytes([byte]))
                 request.wfile.flush()
                 time.sleep(0.02)
             return
-        if self.behaviour == "dies" and self.failures > 0:
+        if self.behavior == "dies" and self.failures > 0:
             self.failures -= 1
             request.wfile.write(body[: len(body) // 2])
             request.wfile.flush()

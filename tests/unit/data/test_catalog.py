@@ -166,7 +166,8 @@ def test_graphs_of_another_set_at_the_top_of_a_root_are_passed_over(tmp_path):
 def test_root_may_come_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("TGNN_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(
-        NotADirectoryError, match=r"nowhere is not a folder, but was given as the folder of cora \(--root, root= or TGNN_DATA"
+        NotADirectoryError,
+        match=r"nowhere is not a folder, but was given as the folder of cora \(--root, root= or TGNN_DATA",
     ):
         load("cora", offline=True)
     monkeypatch.setenv("TGNN_DATA", str(tmp_path))

@@ -44,7 +44,7 @@ def test_degrees_have_a_heavy_tail(graph):
     assert 2 < exponent < 3.5
 
 
-def test_neighbours_are_alike_more_often_than_by_chance(graph):
+def test_neighbors_have_the_same_label_more_often_than_by_chance(graph):
     source, target = graph.to_memory().edge_index
     alike = (graph.y[source] == graph.y[target]).double().mean()
     chance = ((graph.y.bincount() / graph.num_nodes) ** 2).sum()
@@ -52,7 +52,7 @@ def test_neighbours_are_alike_more_often_than_by_chance(graph):
 
 
 def test_the_rule_of_the_labels(graph):
-    """The equation, written out with a product, from the features of the neighbours alone."""
+    """The equation, written out with a product, from the features of the neighbors only."""
     plan = _Plan.draw(20_000, 400_000, 12, 10, 3)
     turned = graph.rows_between(0, 20_000).numpy().astype(np.float64) @ plan.turn.T
     z = 1 + turned[:, : generating.FACTORS]

@@ -106,8 +106,8 @@ def test_load_and_its_splits(folder):
     assert detect_format(folder) == "graph on disk"
     assert task_level(str(folder)) == "node"
     assert graph.split.name == "column"
-    labelled = data.y >= 0
-    assert torch.equal(graph.split.train, (data.train_mask & labelled).nonzero().squeeze(1))
+    labeled = data.y >= 0
+    assert torch.equal(graph.split.train, (data.train_mask & labeled).nonzero().squeeze(1))
     assert list(protocols(graph)) == ["column", "per-class-quota", "stratified", "fold"]
     assert len(load(folder, split="fold", seed=3).split.test) > 0
     assert graph.get("x") is graph.x

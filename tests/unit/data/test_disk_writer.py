@@ -60,7 +60,7 @@ def test_the_same_bytes_again(tmp_path):
 
 @pytest.mark.parametrize("merge", [False, True])
 def test_numbers_of_nodes_past_32_bits(tmp_path, merge):
-    """The sorting alone: a whole graph of so many nodes has 17 GB of pointers."""
+    """Only the sorting is tested because a graph of 2**31 nodes has 17 GB of pointers."""
     assert layout.node_type(2**31) == np.int64
     nodes, begin = 2**33, 2**33 - 1000
     random = np.random.default_rng(0)

@@ -119,7 +119,7 @@ def test_a_silent_server_is_given_up(tmp_path):
         get(Server(CONTENT, "silent"), tmp_path)
 
 
-def test_a_status_is_told_and_asked_again_only_if_that_may_help(tmp_path):
+def test_an_http_status_is_reported_and_retried_only_if_that_may_help(tmp_path):
     for status, times in ((404, 1), (503, 3)):
         server = Server(CONTENT, status)
         with pytest.raises(DownloadError, match=f"HTTP status {status}"):
@@ -535,7 +535,7 @@ def test_a_damaged_origin_is_fetched_again(cache, impatient, origin):
     assert "data.bin" in json.loads((found.folder / "origin.json").read_text())["sha256"]
 
 
-def test_offline_the_damage_is_told(cache, impatient, caplog):
+def test_offline_damaged_files_are_reported(cache, impatient, caplog):
     server = Server(CONTENT)
     with server.running():
         toy = entry(from_urls(FORM, {"data.bin": server.url}))

@@ -71,7 +71,7 @@ def test_graphs_nodes_and_edges(tmp_path):
     assert batch.edge_weight.tolist() == [1, 1, 0.5, 0.25, 0.5, 0.25]
 
 
-def test_new_graphs_are_encoded_as_those_that_were_learned_from(tmp_path):
+def test_new_graphs_are_encoded_like_the_training_data(tmp_path):
     graphs, _ = read_graph_tables(write(tmp_path))
     encoding = json.loads(json.dumps(graphs.encoding))
     write(

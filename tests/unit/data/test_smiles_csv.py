@@ -77,8 +77,8 @@ def test_new_molecules(tmp_path):
     new, _ = read_smiles_csv(tmp_path / "new.parquet", encoding=encoding)
     assert new.graph_id.tolist() == [7]
     assert new.y is None
-    labelled, _ = read_smiles_csv(write(tmp_path, "label,smiles\nb,CO\nc,C\n"), encoding=encoding)
-    assert labelled.y.tolist() == [1, -1]
+    labeled, _ = read_smiles_csv(write(tmp_path, "label,smiles\nb,CO\nc,C\n"), encoding=encoding)
+    assert labeled.y.tolist() == [1, -1]
     with pytest.raises(ValueError, match="has no column 'smiles'"):
         read_smiles_csv(write(tmp_path, "label\nb\n"), encoding=encoding)
     with pytest.raises(ValueError, match="the encoding is for 'table' data"):

@@ -89,7 +89,8 @@ def test_large_numbers_are_standardized_and_reported(tmp_path):
     assert data.x.tolist() == [[20, -1], [40, 1], [60, 0], [20, -1], [40, 1]]
     assert data.encoding["nodes"][1] | {"mean": [2000.0], "deviation": [1000.0]} == data.encoding["nodes"][1]
     assert finding(report, "standardized").endswith(
-        "was standardized to mean 0 and standard deviation 1 (set standardize: false in schema.yaml to keep the values)"
+        "column 'pay' was standardized to mean 0 and standard deviation 1 "
+        "(set standardize: false in schema.yaml to keep the values)"
     )
     write(tmp_path, nodes_csv="id,age,pay\na,5000,\nb,6,4000\n", edges_csv="source,target\na,b\n")
     new, report = read_table(tmp_path, json.loads(json.dumps(data.encoding)))
@@ -101,7 +102,7 @@ def test_which_columns_are_standardized_is_said_by_the_schema(tmp_path):
     nodes = "id,age,pay,same\na,20,1000,7\nb,40,3000,7\n"
     data, report = nodes_of(tmp_path, nodes, standardize=False)
     assert data.x.tolist() == [[20, 1000, 7], [40, 3000, 7]]
-    assert "values up to 3000" in finding(report, "large-feature")
+    assert "as large as 3000" in finding(report, "large-feature")
     data, report = nodes_of(tmp_path, nodes, standardize=True)
     assert data.x.tolist() == [[-1, -1, 0], [1, 1, 0]]
     assert [one.level for one in report.findings if one.code == "standardized"] == ["note"]
@@ -125,7 +126,7 @@ def test_a_number_that_is_filled_in_is_part_of_the_mean(tmp_path):
     assert x[2] == x.min()
 
 
-def test_times_in_seconds_are_told_apart(tmp_path):
+def test_times_in_seconds_stay_distinct(tmp_path):
     data, _ = nodes_of(tmp_path, "id,when\na,1700000030\nb,1700000060\nc,1700000150\n")
     assert len(data.x.unique()) == 3
 
@@ -172,7 +173,7 @@ def test_too_many_categories_name_the_way_out(tmp_path):
 
 def test_constant_and_empty_columns(tmp_path):
     _, report = nodes_of(tmp_path, "id,a,b,c\na,1,,x\nb,1,,x\n")
-    assert finding(report, "constant-feature").startswith("nodes.csv: the features 'a', 'c=x' are constant")
+    assert finding(report, "constant-feature").startswith("nodes.csv: the features 'a', 'c=x' are the same everywhere")
     assert finding(report, "empty-column") == "nodes.csv: column 'b' is empty and ignored"
 
 
@@ -420,7 +421,7 @@ def test_an_empty_schema_changes_nothing(tmp_path):
 # ---- new data, encoded as before -------------------------------------------------------------------------------
 
 
-def test_new_nodes_are_encoded_as_those_that_were_learned_from(tmp_path):
+def test_new_nodes_are_encoded_like_the_training_data(tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     new.mkdir()
@@ -451,10 +452,8 @@ def test_new_nodes_are_encoded_as_those_that_were_learned_from(tmp_path):
     )
     assert finding(report, "schema-unused").startswith("schema.yaml: the file is ignored")
 
-    labelled = "age,text,town,size,label\n1,a,Rome,1,blue\n2,b,Oslo,6,green\n"
-    data, report = read_table(
-        write(new, nodes_csv=labelled, edges_csv="source,target,weight,kind\n1,2,1,x\n"), encoding
-    )
+    labeled = "age,text,town,size,label\n1,a,Rome,1,blue\n2,b,Oslo,6,green\n"
+    data, report = read_table(write(new, nodes_csv=labeled, edges_csv="source,target,weight,kind\n1,2,1,x\n"), encoding)
     assert data.y.tolist() == [0, -1]
     assert "column 'label' has unknown classes, not in the training data: 'green'" in finding(report, "unknown-class")
 
@@ -534,7 +533,7 @@ def test_what_to_fill_in_is_known_for_new_data(tmp_path, fill, taken):
     assert new.x.flatten().tolist() == [taken, 3]
 
 
-def test_a_number_that_is_missing_in_new_data_is_not_told_to_change_a_schema_that_is_not_read(tmp_path):
+def test_the_error_about_a_missing_number_in_new_data_does_not_suggest_the_schema_of_the_folder(tmp_path):
     data, _ = nodes_of(tmp_path, "id,age\na,10\nb,30\n")
     write(tmp_path, nodes_csv="id,age\na,\nb,3\n", edges_csv="source,target\na,b\n", schema_yaml="fill: mean")
     assert "add it, or train again with a fill value in schema.yaml (fill: mean)" in finding(

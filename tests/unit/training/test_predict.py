@@ -148,20 +148,18 @@ def test_what_was_converted_must_be_encoded_as_the_run(tmp_path, suffix, trained
     if trained_on != suffix:
         converted(one, suffix)
     torch.testing.assert_close(predict(run, one + suffix, "cpu").probabilities, wanted)
-    with pytest.raises(
-        IncompatibleDataError, match="in another order: 'size' where 'age' was learned from; give the tables"
-    ):
+    with pytest.raises(IncompatibleDataError, match="in a different order .'size' instead of 'age'.; give the tables"):
         predict(run, converted(other, suffix), "cpu")
 
 
 @pytest.mark.parametrize(
     ("schemas", "different"),
     [
-        (("fill: 0", "fill: 1"), "'age' is filled with 1 where it is missing, not with 0"),
-        (("fill: mean", "fill: mean"), "'size' is filled with 1.38 where it is missing, not with 1.3705"),
-        (("", "fill: 1"), "'age' is filled with 1 where it is missing, and was never missing before"),
+        (("fill: 0", "fill: 1"), "'age' has missing values that were filled with 1 instead of 0"),
+        (("fill: mean", "fill: mean"), "'size' has missing values that were filled with 1.38 instead of 1.3705"),
+        (("", "fill: 1"), "'age' has missing values that were filled with 1, and no fill value is known from training"),
         (("fill: 1", ""), None),
-        (("", "undirected: false"), "it was made with undirected: false, not true"),
+        (("", "undirected: false"), "it was read with undirected: false instead of true"),
     ],
 )
 def test_fillings_and_directions_must_be_those_of_the_run(tmp_path, schemas, different):

@@ -18,6 +18,7 @@ from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout, Lo
 from tgnn.data.download.checksum import sha256_of, verify
 from tgnn.data.download.http import DownloadError
 from tgnn.utils.cache_dir import cache_dir, make_cache_dir
+from tgnn.utils.io import write_json
 
 logger = logging.getLogger("tgnn")
 
@@ -186,7 +187,7 @@ def _verified(folder: Path, source: DownloadSource, read: Read) -> LocatedData:
     found = _read(LocatedData(folder, source.layout, source.name, source.differs), read)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     digests = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
-    (folder / _ORIGIN).write_text(json.dumps({"source": source.name, "sha256": digests}, indent=1))
+    write_json(folder / _ORIGIN, {"source": source.name, "sha256": digests})
     return found
 
 

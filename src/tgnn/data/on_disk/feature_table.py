@@ -92,12 +92,13 @@ def find_features(
     for name in empty:
         report.add(Finding("warning", "empty-column", f"column {name!r} is empty and ignored", nodes.source.name))
     used = [column for column in columns if column.name not in empty]
-    words = [column.name for column in used if not _is_numeric(column)]
-    if words:
+    not_numeric = [column.name for column in used if not _is_numeric(column)]
+    if not_numeric:
+        plural = len(not_numeric) > 1
         text = (
-            f"column{'s' * (len(words) > 1)} {quoted(words)} {'are' if len(words) > 1 else 'is'} not numeric, but "
-            "tables larger than memory can have numeric features only; ignore such columns (schema.yaml: nodes: "
-            f"features: {words[0]}: ignore), or convert the tables to a .npz file in memory and that file to a folder"
+            f"column{'s' * plural} {quoted(not_numeric)} {'are' if plural else 'is'} not numeric, but tables larger "
+            "than memory can have numeric features only; ignore such columns (schema.yaml: nodes: features: "
+            f"{not_numeric[0]}: ignore), or convert the tables to a .npz file in memory and that file to a folder"
         )
         report.fail(Finding("error", "not-streamed", text, nodes.source.name))
     for column in used:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from tgnn.data.download.checksum import sha256_of
+from tgnn.utils.io import write_text
 from tgnn.utils.memory_map import open_memmap
 from tgnn.utils.progress import Tick, no_tick
 
@@ -76,7 +77,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any], tick: Tick = no_ti
         if (path := folder / name).exists():
             files[name] = {"bytes": path.stat().st_size, "sha256": sha256_of(path, tick)}
     content = {"format": FORMAT, "version": VERSION, **manifest, "files": files, "hash": content_hash(files)}
-    (folder / FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(folder / FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def why_not_replaceable(folder: Path) -> str:

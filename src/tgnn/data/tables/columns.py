@@ -40,8 +40,8 @@ class ColumnRoles:
 
     def text(self) -> set[str]:
         """Return the columns that are read as strings. ``007`` is an id, and ``1`` may be the name of a class."""
-        words = {name for name, type_ in self.features.items() if type_ in ("categorical", "tokens", "ignore")}
-        return words | set(self.labels) | {name for role, name in self.by_role.items() if role != "weight"}
+        strings = {name for name, type_ in self.features.items() if type_ in ("categorical", "tokens", "ignore")}
+        return strings | set(self.labels) | {name for role, name in self.by_role.items() if role != "weight"}
 
     def to_schema(self) -> dict[str, str | list[str]]:
         """Return the schema section that assigns the same roles."""

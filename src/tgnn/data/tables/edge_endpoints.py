@@ -108,8 +108,8 @@ def check_duplicate_ids(part: TableWithRoles, ids: pl.Series, text: str, report:
     """Report rows whose id occurs in an earlier row."""
     duplicate = (~ids.is_first_distinct() & ids.is_not_null()).to_numpy()
     if duplicate.any():
-        words = part.column("id").filter(pl.Series(duplicate)).unique(maintain_order=True)
-        report.add(part.places.finding("error", "duplicate-id", f"{text}: {quoted(words)}", duplicate))
+        duplicate_ids = part.column("id").filter(pl.Series(duplicate)).unique(maintain_order=True)
+        report.add(part.places.finding("error", "duplicate-id", f"{text}: {quoted(duplicate_ids)}", duplicate))
 
 
 def check_dangling_edges(
@@ -124,11 +124,13 @@ def check_dangling_edges(
     """Report edges whose source or target is unknown: an error, or a warning with ``dangling: drop``."""
     rows = np.flatnonzero((ends < 0).any(0))
     unknown = [side[rows].filter(pl.Series(end[rows] < 0)) for side, end in zip(sides, ends)]
-    words = _concat(unknown).drop_nulls().unique(maintain_order=True)
-    if not len(words):  # missing ids are reported elsewhere
+    unknown_ids = _concat(unknown).drop_nulls().unique(maintain_order=True)
+    if not len(unknown_ids):  # missing ids are reported elsewhere
         return
-    text = f"unknown node{'s' * (len(words) > 1)} {quoted(words)}, not in {where}"
-    nowhere = words.filter(~words.cast(pl.String).is_in(ids.cast(pl.String).to_list()))  # not in another graph either
+    text = f"unknown node{'s' * (len(unknown_ids) > 1)} {quoted(unknown_ids)}, not in {where}"
+    nowhere = unknown_ids.filter(
+        ~unknown_ids.cast(pl.String).is_in(ids.cast(pl.String).to_list())
+    )  # not in another graph either
     if not set(_without_leading_zeros(nowhere)).isdisjoint(_without_leading_zeros(ids)):
         text += " (ids differ only in leading zeros; the program that wrote a table may have converted ids to numbers)"
     if schema.dangling == "drop":
@@ -140,9 +142,11 @@ def check_dangling_edges(
 
 def check_header(part: TableWithRoles, ids: pl.Series, report: ValidationReport) -> None:
     """Report a file without a header: a column name that is also a node id is probably a row."""
-    words = [name for name in part.roles.guessed if bool((ids.cast(pl.String) == name).any())]
-    if words:
-        text = f"the header is missing: {quoted(words)} in the first line is a node id; add a line of column names"
+    ids_in_header = [name for name in part.roles.guessed if bool((ids.cast(pl.String) == name).any())]
+    if ids_in_header:
+        text = (
+            f"the header is missing: {quoted(ids_in_header)} in the first line is a node id; add a line of column names"
+        )
         report.add(part.places.finding("error", "no-header", text))
 
 

@@ -138,8 +138,8 @@ class FolderReader:
         """
         source, roles = self.locate(stem, part, labels)
         known = [] if self.known is None else self.known.get(stem, [])
-        words = {encoding["column"] for encoding in known if encoding["kind"] != "numeric"}
-        table = source.read(roles.text() | words, self.report)
+        string_columns = {encoding["column"] for encoding in known if encoding["kind"] != "numeric"}
+        table = source.read(roles.text() | string_columns, self.report)
         table.check_scalar_columns(roles.by_role, self.report)
         self.report.raise_for_errors()
         return TableWithRoles(source, roles, table)

@@ -28,12 +28,12 @@ def as_ids(values: pl.Series) -> pl.Series:
             return numbers
         plain = pl.when(same).then(numbers.cast(pl.String)).otherwise(values.cast(pl.String))  # 2, not 2.0
         return pl.select(plain.alias(values.name)).to_series()
-    words = values.cast(pl.String)
-    numbers = words.cast(pl.Int64, strict=False)
-    if numbers.null_count() > words.null_count():
-        return words
-    leading = words.str.starts_with("0") & (words.str.len_bytes() > 1)
-    return words if bool((leading | words.str.starts_with("+") | words.str.starts_with("-0")).any()) else numbers
+    strings = values.cast(pl.String)
+    numbers = strings.cast(pl.Int64, strict=False)
+    if numbers.null_count() > strings.null_count():
+        return strings
+    leading = strings.str.starts_with("0") & (strings.str.len_bytes() > 1)
+    return strings if bool((leading | strings.str.starts_with("+") | strings.str.starts_with("-0")).any()) else numbers
 
 
 def to_common_type(*columns: pl.Series) -> list[pl.Series]:

@@ -10,13 +10,13 @@ from tgnn.data.tables.table_file import TableData
 from tgnn.data.validation.report import ValidationReport, quoted
 
 
-def read_split(table: TableData, column: str, labelled: Tensor | None, report: ValidationReport) -> Split | None:
+def read_split(table: TableData, column: str, labeled: Tensor | None, report: ValidationReport) -> Split | None:
     """Read the user's own split from a column. Rows without a label are in no set.
 
     Args:
         table: The rows.
         column: Name of the column with ``train``, ``val``, ``test`` or empty cells.
-        labelled: Mask of the rows that have a label; ``None`` if the table has no label column.
+        labeled: Mask of the rows that have a label; ``None`` if the table has no label column.
         report: Collects errors and warnings.
     """
     values = table.frame[column].cast(pl.String)
@@ -26,15 +26,15 @@ def read_split(table: TableData, column: str, labelled: Tensor | None, report: V
         rows = values.is_in(unknown).fill_null(False).to_numpy()
         report.add(table.places.finding("error", "unknown-part", text, rows))
         return None
-    if labelled is None:
+    if labeled is None:
         text = f"column {column!r} is ignored because there are no labels"
         report.add(table.places.finding("warning", "split-without-labels", text))
         return None
-    unlabeled = ~labelled.numpy() & values.is_not_null().to_numpy()
+    unlabeled = ~labeled.numpy() & values.is_not_null().to_numpy()
     if unlabeled.any():
         text = f"column {column!r} assigns a set, but the row has no label, so it is in no set"
         report.add(table.places.finding("warning", "split-without-label", text, unlabeled))
-        values = pl.select(pl.when(pl.Series(labelled.numpy())).then(values)).to_series()
+        values = pl.select(pl.when(pl.Series(labeled.numpy())).then(values)).to_series()
     split = from_column(values.to_list())
     if not len(split.train):
         text = f"column {column!r} assigns no labeled row to the training set ('train')"
