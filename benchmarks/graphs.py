@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import add_self_loops
 
 from tgnn.data import load
-from tgnn.data.feature_scaling import scale_rows
+from tgnn.data.transforms import scale_rows
 
 
 def uniform(nodes: int, edges: int, seed: int = 0) -> Tensor:

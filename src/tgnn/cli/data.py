@@ -1,4 +1,4 @@
-"""``tgnn data``: what there is, where it comes from, what is odd about yours."""
+"""``tgnn data``: list, download, validate and convert data sets."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import typer
 
 from tgnn.cli.console import fail, out, print_json, print_table
 
-app = typer.Typer(help="Data sets by name, and your own from a folder.", no_args_is_help=True)
+app = typer.Typer(help="List, download, validate and convert data sets.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="A name of `tgnn data list`.")]
-NameOrPath = Annotated[str, typer.Argument(metavar="NAME|PATH", help="A name of `tgnn data list`, or your own data.")]
+Name = Annotated[str, typer.Argument(help="Name of a data set (see `tgnn data list`).")]
+NameOrPath = Annotated[str, typer.Argument(metavar="NAME|PATH", help="Name of a data set, or path of your own data.")]
 Root = Annotated[
-    Path | None, typer.Option(envvar="TGNN_DATA", help="Folder with files, looked into before cache and network.")
+    Path | None, typer.Option(envvar="TGNN_DATA", help="Folder to search before the cache and the network.")
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Never touch the network.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one machine-readable object and nothing else.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over what exists.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Do not access the network.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 _FILES = (".csv", ".tsv", ".parquet", ".gz", ".json", ".yaml", ".pt", ".pkl", ".npy", ".h5", ".zip", ".txt")
-"""Ends of names of files that are not written."""
+"""Suffixes of file formats that cannot be written."""
 
 
 @app.command("list")
 def list_(json: Json = False) -> None:
-    """All data sets of the catalog."""
+    """List the data sets of the catalog."""
     from tgnn.data.catalog import CATALOG
 
     if json:
@@ -33,17 +33,17 @@ def list_(json: Json = False) -> None:
         return
     from rich.table import Table
 
-    table = Table("name", "predicts", "metric", "split", "what it is", box=None, pad_edge=False)
+    table = Table("name", "task", "metric", "split", "description", box=None, pad_edge=False)
     for column in table.columns[:4]:
         column.no_wrap = True
     for entry in CATALOG.values():
-        table.add_row(entry.name, f"{entry.level} {entry.target}", entry.metric, entry.split, entry.title)
+        table.add_row(entry.name, entry.task, entry.metric, entry.split, entry.title)
     print_table(table)
 
 
 @app.command()
 def info(name: Name, json: Json = False) -> None:
-    """Everything that is known of a data set, without loading it."""
+    """Show what is known about a data set without loading it."""
     from tgnn.data.load import get_entry
 
     entry = get_entry(name)
@@ -54,7 +54,7 @@ def info(name: Name, json: Json = False) -> None:
         if isinstance(value, dict):
             value = ", ".join(f"{number:,} {what}" for what, number in value.items())
         elif isinstance(value, list):
-            value = "\n".join(value) or "none: it comes with what is installed"
+            value = "\n".join(value) or "none (installed with a dependency)"
         first, *rest = str(value).splitlines()
         out.print(f"{key:<10} {first}", highlight=False, markup=False, soft_wrap=True)
         for line in rest:
@@ -66,11 +66,11 @@ def _summary(entry: Any) -> dict[str, Any]:
     return {
         "name": entry.name,
         "title": entry.title,
-        "task": f"{entry.level} {entry.target}",
+        "task": entry.task,
         "metric": entry.metric,
         "split": entry.split,
-        "facts": dict(entry.facts),
-        "licence": entry.licence,
+        "statistics": dict(entry.statistics),
+        "license": entry.license,
         "citation": entry.citation,
         "official": entry.official,
         "sources": sources,
@@ -79,37 +79,37 @@ def _summary(entry: Any) -> dict[str, Any]:
 
 @app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of `tgnn data list`.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of data sets (see `tgnn data list`).")],
     root: Root = None,
     offline: Offline = False,
     json: Json = False,
 ) -> None:
-    """Get data sets and check them, so that later commands need no network."""
+    """Download and verify data sets, so that later commands need no network."""
     from tgnn.data.dataset_info import statistics
     from tgnn.data.load import get_entry, load
 
     for name in names:
-        get_entry(name)  # all names before the first download
-    found: dict[str, Any] = {}
+        get_entry(name)  # check all names before the first download
+    loaded: dict[str, Any] = {}
     failed: dict[str, str] = {}
     for name in names:
         try:
             data = load(name, root, offline)
-        except (OSError, ValueError, ImportError) as error:  # the others may still be had
+        except (OSError, ValueError, ImportError) as error:  # the other data sets may still be available
             failed[name] = str(error)
             continue
-        found[name] = {"statistics": statistics(data), "split": str(data.split), **data.info.to_dict()}
+        loaded[name] = {"statistics": statistics(data), "split": str(data.split), **data.info.to_dict()}
         if not json:
-            _tell(name, data)
+            _print_summary(name, data)
     if json:
-        print_json(found | {name: {"error": reason} for name, reason in failed.items()})
+        print_json(loaded | {name: {"error": reason} for name, reason in failed.items()})
     for reason in failed.values():
         fail(reason)
     if failed:
         raise typer.Exit(1)
 
 
-def _tell(name: str, data: Any) -> None:
+def _print_summary(name: str, data: Any) -> None:
     from tgnn.data.dataset_info import statistics
 
     numbers = ", ".join(f"{value:,} {what}" for what, value in statistics(data).items())
@@ -117,22 +117,24 @@ def _tell(name: str, data: Any) -> None:
     out.print(f"  source  {data.info.source}", markup=False, highlight=False, soft_wrap=True)
     if data.info.differs:
         out.print(f"  differs {data.info.differs}", markup=False, highlight=False, soft_wrap=True)
-    out.print(
-        f"  split   {getattr(data, 'split', 'none: it has no labels')}", markup=False, highlight=False, soft_wrap=True
-    )
+    split = getattr(data, "split", "none (no labels)")
+    out.print(f"  split   {split}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
 def check(
     path: Annotated[
-        Path, typer.Argument(help="A folder of tables, a graph on disk, a .npz, a folder of TU files, a CSV of SMILES.")
+        Path, typer.Argument(help="Folder of tables or TU files, graph on disk, .npz file, or CSV file of SMILES.")
     ],
     json: Json = False,
 ) -> None:
-    """What is in your data, and what is odd about it, with row numbers. Exit code 1 if it cannot be used."""
-    from tgnn.data.readers.detect import check_path
+    """Validate your own data: report its contents and every problem with file and row.
 
-    report = check_path(path)
+    Exits with 1 if the data cannot be used.
+    """
+    from tgnn.data import validate
+
+    report = validate(path)
     if json:
         print_json(report.to_dict())
     else:
@@ -144,62 +146,65 @@ def check(
 @app.command()
 def convert(
     source: NameOrPath,
-    target: Annotated[Path, typer.Argument(help="What to write: a .npz, or a folder for a graph that stays on disk.")],
+    target: Annotated[Path, typer.Argument(help="A .npz file to write, or a folder for a graph on disk.")],
     root: Root = None,
     offline: Offline = False,
     leave_out: Annotated[
         bool,
-        typer.Option("--leave-out", help="To a folder: without features and weights of edges, which it cannot have."),
+        typer.Option("--leave-out", help="Drop edge features and weights, which a graph on disk cannot store."),
     ] = False,
     force: Force = False,
 ) -> None:
-    """Write a data set as one .npz that loads fast, or as a folder that is read where it lies.
+    """Convert a data set to a .npz file, or to a graph on disk.
 
-    A graph in a folder may be larger than memory. Tables of nodes and edges are written to it block by block.
+    A graph on disk is a folder that is read without loading it into memory, so that it may be larger than memory.
+    Tables of nodes and edges are converted block by block.
     """
     _check_target(target, force)
     from tgnn.data.convert import convert as write
 
     data = write(source, target, root, offline, leave_out=leave_out, overwrite=force)
-    _tell_size(target)
-    _tell(source, data)
+    _print_size(target)
+    _print_summary(source, data)
 
 
 @app.command()
 def generate(
-    target: Annotated[Path, typer.Argument(help="The folder to write.")],
-    nodes: Annotated[int, typer.Option(min=1, help="How many nodes.")] = 2_400_000,
-    edges: Annotated[int, typer.Option(min=0, help="About how many edges, counted in both directions.")] = 124_000_000,
-    features: Annotated[int, typer.Option(min=2, help="Features of a node.")] = 100,
-    classes: Annotated[int, typer.Option(min=2, help="Classes to tell apart.")] = 47,
-    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Other seeds give other graphs.")] = 0,
+    target: Annotated[Path, typer.Argument(help="Folder to write.")],
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2_400_000,
+    edges: Annotated[
+        int, typer.Option(min=0, help="Approximate number of edges, counting both directions.")
+    ] = 124_000_000,
+    features: Annotated[int, typer.Option(min=2, help="Number of features per node.")] = 100,
+    classes: Annotated[int, typer.Option(min=2, help="Number of classes.")] = 47,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Random seed.")] = 0,
     force: Force = False,
 ) -> None:
-    """Write a large graph to try things on: hubs, groups, and labels that are products over neighbours.
+    """Generate a large synthetic graph on disk, with hubs, communities and labels that are products over neighbors.
 
-    By default it is as large as ogbn-products, and the same with the same options. It stays on disk.
+    The default size is that of ogbn-products. The same options give the same graph.
     """
     if target.suffix == ".npz":
-        raise typer.BadParameter(f"{target} must name a folder, not a .npz", param_hint="TARGET")
+        raise typer.BadParameter(f"{target} must be a folder, not a .npz file", param_hint="TARGET")
     _check_target(target, force)
     from tgnn.data import load
     from tgnn.data.on_disk.generate import generate as write
 
     write(target, nodes, edges, features, classes, seed, overwrite=force)
-    _tell_size(target)
-    _tell(target.name, load(target))
+    _print_size(target)
+    _print_summary(target.name, load(target))
 
 
 def _check_target(target: Path, force: bool) -> None:
     if target.suffix in _FILES:
-        raise typer.BadParameter(f"{target} must end in .npz, or name a folder", param_hint="TARGET")
+        raise typer.BadParameter(f"{target} must be a .npz file or a folder", param_hint="TARGET")
     if target.exists() and not force:
-        raise typer.BadParameter(f"{target} exists; give --force to write over it", param_hint="TARGET")
+        raise typer.BadParameter(f"{target} exists; use --force to overwrite it", param_hint="TARGET")
     if not target.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {target.parent}", param_hint="TARGET")
+        raise typer.BadParameter(f"the folder {target.parent} does not exist", param_hint="TARGET")
 
 
-def _tell_size(target: Path) -> None:
+def _print_size(target: Path) -> None:
     files = [target] if target.is_file() else list(target.iterdir())
     size = sum(file.stat().st_size for file in files)
     out.print(f"{target}: {size:,} bytes", markup=False, highlight=False, soft_wrap=True)
@@ -208,20 +213,22 @@ def _tell_size(target: Path) -> None:
 @app.command()
 def splits(
     source: NameOrPath,
-    seed: Annotated[int, typer.Option(min=0, max=2**31, help="To draw with; for folds, the number of the fold.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**31, help="Random seed of the split. For folds, the number of the fold.")
+    ] = 0,
     root: Root = None,
     offline: Offline = False,
     json: Json = False,
 ) -> None:
-    """The split protocols that a data set allows, with their sizes and hashes."""
+    """List the split protocols of a data set with their sizes and hashes."""
     from tgnn.data import load
     from tgnn.data.split_protocols import protocols
 
     data = load(source, root, offline, seed=seed)
-    ways = protocols(data)
-    if not ways:
-        raise ValueError(f"{source} has no labels, so there is nothing to split by")
-    rows = [_row(name, draw, seed, data.split) for name, draw in ways.items()]
+    available = protocols(data)
+    if not available:
+        raise ValueError(f"{source} has no labels and cannot be split")
+    rows = [_split_row(name, draw, seed, data.split) for name, draw in available.items()]
     if json:
         print_json(rows)
         return
@@ -239,7 +246,7 @@ def splits(
     print_table(table)
 
 
-def _row(name: str, draw: Any, seed: int, default: Any) -> dict[str, Any]:
+def _split_row(name: str, draw: Any, seed: int, default: Any) -> dict[str, Any]:
     try:
         split = draw(seed)
     except ValueError as error:

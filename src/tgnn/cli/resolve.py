@@ -25,7 +25,7 @@ def resolve_config(name: str | None, model: str | None, recipe: Path | None, cha
     """
     if name is None and recipe is None and "data.name" not in changes:
         raise _no_data()  # before anything heavy is imported
-    from tgnn.data.task_level import task_level
+    from tgnn.data.load import task_level
     from tgnn.models import get_model
     from tgnn.training.model_check import check_model
     from tgnn.training.recipes import read_recipe, resolve

@@ -1,4 +1,4 @@
-"""Any data set as one ``.npz`` that loads fast, or as a graph that stays on disk."""
+"""Convert a data set to a single ``.npz`` file or to a graph on disk."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tgnn.data.load import find_path, load
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.on_disk.from_tables import stream_tables
-from tgnn.data.readers.detect import detect
-from tgnn.data.readers.single import write_graph
+from tgnn.data.readers.detect import detect_format
+from tgnn.data.readers.graph_npz import write_graph
 
 logger = logging.getLogger("tgnn")
 
@@ -28,21 +28,22 @@ def convert(
     leave_out: bool = False,
     overwrite: bool = False,
 ) -> LoadedData:
-    """Writes a data set as a ``.npz``, or else as a graph on disk, and gives it.
+    """Convert a data set to a ``.npz`` file or to a graph on disk, and return it.
 
-    Tables of one graph go to disk block by block, and are never in memory as a whole.
+    The tables of a single graph are written to disk block by block, so that they need not fit into memory.
 
     Args:
-        source: As :func:`tgnn.data.load` takes it, as are the next two.
-        target: A ``.npz``, or a folder to be made.
-        root: As above.
-        offline: As above.
-        leave_out: Whether to leave out what a graph on disk cannot have: features and weights of edges, positions.
-        overwrite: Whether to write over a graph on disk that is there; a ``.npz`` is always written over.
+        source: Name or path of the data set, as :func:`tgnn.data.load` takes it.
+        target: Path of a ``.npz`` file, or of the folder for a graph on disk.
+        root: Folder that is searched before the cache and the network, as for :func:`tgnn.data.load`.
+        offline: If ``True``, do not access the network.
+        leave_out: Whether to drop what a graph on disk cannot store: edge features, edge weights and positions.
+            Otherwise they are an error.
+        overwrite: Whether to replace an existing graph on disk. A ``.npz`` file is always replaced.
     """
     if source not in CATALOG:
-        _check_other(find_path(source), target)
-    if target.suffix != ".npz" and source not in CATALOG and detect(path := find_path(source)) == "table":
+        _check_target(find_path(source), target)
+    if target.suffix != ".npz" and source not in CATALOG and detect_format(path := find_path(source)) == "table":
         folder = path if path.is_dir() else path.parent
         for finding in stream_tables(folder, target, leave_out=leave_out, overwrite=overwrite).findings:
             if finding.level == "warning":
@@ -53,20 +54,20 @@ def convert(
     return data
 
 
-def _check_other(source: Path, target: Path) -> None:
-    """What is read is not what is written: it would be gone, or be written while it is read."""
-    if target.exists() and any(target.samefile(place) for place in (source, source.parent)):
-        raise ValueError(f"{target} is what is to be read, or the folder that it is in: choose another to write")
+def _check_target(source: Path, target: Path) -> None:
+    """Refuse to write over the data that is being read."""
+    if target.exists() and any(target.samefile(path) for path in (source, source.parent)):
+        raise ValueError(f"{target} cannot be written, because the data is read from it; choose another target")
 
 
 def write(data: LoadedData, path: Path, *, leave_out: bool = False, overwrite: bool = False) -> None:
-    """Packed graphs, or one graph, in a file or on disk. Whole or not at all.
+    """Write a data set to a ``.npz`` file or to a graph on disk. Nothing is left behind if writing fails.
 
     Args:
-        data: As :func:`tgnn.data.load` gives it.
-        path: The ``.npz``, or a folder to be made.
-        leave_out: As :func:`convert` takes it.
-        overwrite: As above.
+        data: The data, as :func:`tgnn.data.load` returns it.
+        path: Path of the ``.npz`` file, or of the folder for a graph on disk.
+        leave_out: As for :func:`convert`.
+        overwrite: As for :func:`convert`.
     """
     if path.suffix == ".npz":
         if isinstance(data, GraphDataset):
@@ -74,8 +75,10 @@ def write(data: LoadedData, path: Path, *, leave_out: bool = False, overwrite: b
         else:
             write_graph(data.to_memory() if isinstance(data, DiskGraph) else data, path, data.info.differs)
     elif isinstance(data, DiskGraph):
-        raise ValueError(f"{data.folder} is a graph on disk already: copy the folder")
+        raise ValueError(f"{data.folder} is a graph on disk already; copy the folder instead")
     elif isinstance(data, GraphDataset):
-        raise ValueError(f"{data.info.name} is many graphs, and {path} would be one on disk: write {path.name}.npz")
+        raise ValueError(
+            f"{data.info.name} has many graphs, but {path} would be a single graph on disk; write {path.name}.npz"
+        )
     else:
         write_disk(data, path, leave_out=leave_out, overwrite=overwrite)

@@ -1,9 +1,10 @@
-"""What is known of data that was loaded: what to predict, how to score it, where it came from."""
+"""Task types, and the description of a loaded data set: its task, metric and source."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -13,27 +14,81 @@ from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
-from tgnn.data.readers.single import PLAIN
+from tgnn.data.readers.graph_npz import TENSORS
 
-METRIC_OF = {"classes": "accuracy", "labels": "roc-auc", "number": "mae"}
-"""What a target is scored by, where nothing else is said."""
-_TARGET_OF = {"classes": "classes", "multi-label": "labels", "regression": "number"}
-"""What the task of a user's tables means."""
+
+class TaskType(Enum):
+    """The type of a prediction task. The value is how :attr:`DatasetInfo.target` and stored files name it.
+
+    Example:
+        >>> TaskType("labels"), TaskType.from_schema("regression").default_metric
+        (<TaskType.MULTI_LABEL: 'labels'>, 'mae')
+    """
+
+    CLASSIFICATION = "classes"
+    """One of several classes. Targets are class indices, -1 if unlabeled."""
+    MULTI_LABEL = "labels"
+    """Any of several binary labels. Targets are 0 or 1, NaN if unlabeled."""
+    REGRESSION = "number"
+    """One or more real numbers. Targets are floats, NaN if unlabeled."""
+
+    @classmethod
+    def from_schema(cls, task: str) -> TaskType:
+        """Convert the ``task`` of a user's ``schema.yaml``: ``classes``, ``multi-label`` or ``regression``."""
+        return _SCHEMA_TASKS[task]
+
+    @property
+    def default_metric(self) -> str:
+        """Metric for this type of task: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``."""
+        return DEFAULT_METRICS[self.value]
+
+
+DEFAULT_METRICS = {"classes": "accuracy", "labels": "roc-auc", "number": "mae"}
+"""Default metric of each :class:`TaskType`, by its stored value."""
+_SCHEMA_TASKS = {
+    "classes": TaskType.CLASSIFICATION,
+    "multi-label": TaskType.MULTI_LABEL,
+    "regression": TaskType.REGRESSION,
+}
+
+
+def task_name(level: str, target: str, outputs: int) -> str:
+    """Name a task in the words of the field.
+
+    Args:
+        level: ``"node"`` or ``"graph"``.
+        target: Value of a :class:`TaskType`.
+        outputs: Number of classes, labels or numbers to predict.
+
+    Example:
+        >>> task_name("node", "classes", 7), task_name("node", "labels", 39), task_name("graph", "number", 1)
+        ('node classification', 'multi-label node classification', 'graph regression')
+    """
+    task_type = TaskType(target)
+    if task_type is TaskType.REGRESSION:
+        return f"{level} regression"
+    if task_type is TaskType.MULTI_LABEL:
+        return f"{'binary' if outputs == 1 else 'multi-label'} {level} classification"
+    return f"{level} classification"
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Stays with the data as ``data.info``.
+    """The task, metric and source of a data set, available as ``data.info``.
 
     Args:
-        name: Of the catalog, or of the user's folder.
-        level: ``"node"`` or ``"graph"``.
-        target: ``"classes"``, ``"labels"`` or ``"number"``.
+        name: Name in the catalog, or name of the user's file or folder.
+        level: Whether the examples are nodes (``"node"``) or graphs (``"graph"``).
+        target: Value of the :class:`TaskType`: ``"classes"``, ``"labels"`` or ``"number"``.
         metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``.
-        outputs: Number of classes, of labels, or of numbers to predict.
-        source: Which source served.
-        differs: How it differs from the official files; empty: it does not.
-        stored_split: What the split is called that comes with the data.
+        outputs: Number of classes, labels or numbers to predict.
+        source: Where the data was loaded from.
+        differs: How the data differs from the official files. Empty if it does not.
+        stored_split: Name of the split that is stored with the data.
+
+    Example:
+        >>> DatasetInfo("cora", "node", "classes", "accuracy", 7, "memory").task
+        'node classification'
     """
 
     name: str
@@ -45,49 +100,70 @@ class DatasetInfo:
     differs: str = ""
     stored_split: str = "column"
 
+    @property
+    def task_type(self) -> TaskType:
+        """Type of the prediction task."""
+        return TaskType(self.target)
+
+    @property
+    def task(self) -> str:
+        """Name of the task, e.g. ``"node classification"``."""
+        return task_name(self.level, self.target, self.outputs)
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for a file."""
+        """Return the fields as built-in types for JSON."""
         return asdict(self)
 
 
-def describe(data: Data | GraphDataset | DiskGraph, name: str, source: str) -> DatasetInfo:
-    """Says what can be told from the data: what the user's tables say, if it comes from such.
+def infer_dataset_info(data: Data | GraphDataset | DiskGraph, name: str, source: str) -> DatasetInfo:
+    """Infer the task of a user's data from its schema or, without one, from its targets.
 
-    Else integers are classes, one float is a number, several 0/1 are labels. A graph on disk says all of it itself.
+    Without a schema, integers are classes, floats are numbers to predict, and several columns of 0 and 1 are labels. A
+    graph on disk stores its own information.
+
+    Args:
+        data: The data.
+        name: Name of the data set.
+        source: Where the data was loaded from.
     """
     if isinstance(data, DiskGraph):
         return replace(data.info, source=source)
-    y, said = data.y, (getattr(data, "encoding", None) or {}).get("target") or {}
+    y, schema = data.y, (getattr(data, "encoding", None) or {}).get("target") or {}
     if y is None:
-        target, outputs = "classes", 0
-    elif said.get("task") in _TARGET_OF:
-        target = _TARGET_OF[said["task"]]
-        outputs = len(said["classes"]) if target == "classes" else y.size(1) if y.dim() == 2 else 1
+        task_type, outputs = TaskType.CLASSIFICATION, 0
+    elif schema.get("task") in _SCHEMA_TASKS:
+        task_type = TaskType.from_schema(schema["task"])
+        outputs = y.size(1) if y.dim() == 2 else 1
+        if task_type is TaskType.CLASSIFICATION:
+            outputs = len(schema["classes"])
     elif not y.is_floating_point() and y.dim() == 1:
-        target, outputs = "classes", int(y.max()) + 1 if y.numel() else 0
+        task_type, outputs = TaskType.CLASSIFICATION, int(y.max()) + 1 if y.numel() else 0
     else:
         known = y[~y.isnan()] if y.is_floating_point() else y
         binary = bool(((known == 0) | (known == 1)).all())
-        target, outputs = "labels" if binary and y.dim() == 2 else "number", y.size(1) if y.dim() == 2 else 1
+        task_type = TaskType.MULTI_LABEL if binary and y.dim() == 2 else TaskType.REGRESSION
+        outputs = y.size(1) if y.dim() == 2 else 1
     level = "graph" if isinstance(data, GraphDataset) else "node"
-    return DatasetInfo(name, level, target, METRIC_OF[target], outputs, source, getattr(data, "origin", ""))
+    origin = getattr(data, "origin", "")
+    return DatasetInfo(name, level, task_type.value, task_type.default_metric, outputs, source, origin)
 
 
 def statistics(data: Data | GraphDataset | DiskGraph) -> dict[str, int]:
-    """The numbers that tell a data set: graphs, nodes, edges (as in ``edge_index``), features, outputs."""
+    """Count graphs, nodes, edges (columns of ``edge_index``), features and outputs."""
     if isinstance(data, GraphDataset):
-        found = {"graphs": len(data), "nodes": int(data.num_nodes.sum()), "edges": data.total_edges}
+        counts = {"graphs": len(data), "nodes": int(data.num_nodes.sum()), "edges": data.total_edges}
     else:
-        found = {"nodes": int(data.num_nodes), "edges": int(data.num_edges)}
+        counts = {"nodes": int(data.num_nodes), "edges": int(data.num_edges)}
     x = data.x
-    found["features"] = 0 if x is None else x.size(1) if x.dim() == 2 else 1
-    return found | {"outputs": describe(data, "", "").outputs}
+    counts["features"] = 0 if x is None else x.size(1) if x.dim() == 2 else 1
+    return counts | {"outputs": infer_dataset_info(data, "", "").outputs}
 
 
 def content_hash(data: Data | GraphDataset | DiskGraph) -> str:
-    """16 hexadecimal digits that tell the content: edges, features and targets, whatever file they come from.
+    """Hash edges, features and targets to 16 hexadecimal digits, independently of the file format.
 
-    That of a graph on disk was made when it was written, of its files: it is not that of the same graph in memory.
+    The hash of a graph on disk is computed from its files when it is written. It is therefore not the hash of the same
+    graph in memory.
     """
     if isinstance(data, DiskGraph):
         return data.hash
@@ -102,12 +178,13 @@ def content_hash(data: Data | GraphDataset | DiskGraph) -> str:
 
 
 def _tensors(data: Data) -> dict[str, Tensor]:
-    found = {"num_nodes": torch.tensor(data.num_nodes)}
-    for name in PLAIN:
+    """Collect the tensors of a graph by name, a sparse matrix as its three parts."""
+    tensors = {"num_nodes": torch.tensor(data.num_nodes)}
+    for name in TENSORS:
         value = data.get(name)
         if isinstance(value, Tensor) and value.layout == torch.sparse_csr:
             parts = {"ptr": value.crow_indices(), "columns": value.col_indices(), "values": value.values()}
-            found |= {f"{name}.{part}": tensor for part, tensor in parts.items()}
+            tensors |= {f"{name}.{part}": tensor for part, tensor in parts.items()}
         elif isinstance(value, Tensor):
-            found[name] = value
-    return found
+            tensors[name] = value
+    return tensors

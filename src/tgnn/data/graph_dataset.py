@@ -1,17 +1,17 @@
-"""Many small graphs in one ``.npz``: arrays of all graphs one after the other, cut by their sizes.
+"""A data set of many small graphs, stored as concatenated arrays in a ``.npz`` file.
 
 =========================== ====================== ==============================================================
-``num_nodes``               ``[G]``                nodes of each graph; per-node arrays are in this order
-``num_edges, edge_index``   ``[G], [2, sum]``      stored edges, node numbers local to the graph; or absent
-``directed``                scalar                 false: each stored edge stands for both directions
-``x, edge_attr, pos``       ``[sum, F]``           features as stored; times ``x_scale``, ``pos_scale`` where given
-``edge_weight``             ``[sum]``              from 0 to 1; or absent
-``y``                       ``[G]`` or ``[G, T]``  target; absent: there is none
-``split``                   ``[G]``                0 train, 1 validation, 2 test; or absent
-``origin``                  text                   where they come from; or absent
-``graph_id``                ``[G]``, or JSON       ids as the user has them: numbers, or words; or absent
-``smiles``                  JSON                   of each molecule; or absent
-``encoding, test_folds``    JSON                   how a user's tables were encoded; published folds; or absent
+``num_nodes``               ``[G]``                number of nodes of each graph, in the order of the per-node arrays
+``num_edges, edge_index``   ``[G], [2, sum]``      edges with node indices local to the graph; or absent
+``directed``                scalar                 if false, each stored edge stands for both directions
+``x, edge_attr, pos``       ``[sum, F]``           features, multiplied by ``x_scale`` and ``pos_scale`` if present
+``edge_weight``             ``[sum]``              weights between 0 and 1; or absent
+``y``                       ``[G]`` or ``[G, T]``  targets; absent for unlabeled graphs
+``split``                   ``[G]``                0 training, 1 validation, 2 test; or absent
+``origin``                  text                   how the graphs differ from the official files; or absent
+``graph_id``                ``[G]``, or JSON       the user's ids, integers or strings; or absent
+``smiles``                  JSON                   SMILES of each molecule; or absent
+``encoding, test_folds``    JSON                   encoding of the user's tables, published folds; or absent
 =========================== ====================== ==============================================================
 """
 
@@ -27,24 +27,27 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from tgnn.data.readers.beside import from_array, to_array
-from tgnn.data.readers.npz import as_tensor, read_npz, small, whole, write_npz
-from tgnn.data.readers.word_ids import WordIds
+from tgnn.data.readers.npz import as_int64, as_tensor, read_npz, shrink_dtype, write_npz
+from tgnn.data.readers.npz_metadata import decode_metadata, encode_metadata
+from tgnn.data.readers.string_ids import StringIds
 from tgnn.data.splits import Split
 
 if TYPE_CHECKING:
     from tgnn.data.dataset_info import DatasetInfo
 
 _NODE, _EDGE = ("x", "pos"), ("edge_attr", "edge_weight")
-_BESIDE = ("graph_id", "encoding", "smiles", "test_folds")
+_METADATA = ("graph_id", "encoding", "smiles", "test_folds")
 _WHAT = "a file of packed graphs"
 
 
 class GraphDataset:
-    """A list of graphs that are cut out of the packed arrays when asked for; nothing loops over all graphs.
+    """A sequence of graphs that are sliced from concatenated arrays on access.
+
+    ``dataset[i]`` is a :class:`~torch_geometric.data.Data` object, and :meth:`batch` collates many graphs without a
+    loop over them.
 
     Args:
-        arrays: As above.
+        arrays: Concatenated arrays by name, as in the table of :mod:`tgnn.data.graph_dataset`.
 
     Example:
         >>> arrays = {"num_nodes": [2, 1], "num_edges": [1, 0], "edge_index": [[0], [1]], "y": [0, 1]}
@@ -54,18 +57,19 @@ class GraphDataset:
     """
 
     info: DatasetInfo
-    """What is known of the graphs; set by :func:`tgnn.data.load`, as are the following."""
+    """Task, metric and source, set by :func:`tgnn.data.load`."""
     split: Split
+    """Training, validation and test set, set by :func:`tgnn.data.load`."""
     y: Any
-    """Target of each graph; ``None``: there is none, as in new data."""
-    graph_id: Tensor | WordIds | None = None
-    """Of each graph, as the user has it."""
+    """Target of each graph, ``[G]`` or ``[G, T]``. ``None`` for unlabeled graphs."""
+    graph_id: Tensor | StringIds | None = None
+    """The user's id of each graph."""
     encoding: dict[str, Any] | None = None
-    """How features and labels of the user's were encoded, in plain values."""
+    """Encoding of the user's features and labels, as built-in types."""
     test_folds: Sequence[Sequence[int]] | None = None
-    """Published folds, where their file lies with the data."""
+    """Test indices of the published folds, if their file is stored with the data."""
     smiles: Sequence[str] | None = None
-    """Of each graph, where they are molecules of the user's."""
+    """SMILES of each graph, if the graphs are molecules."""
 
     def __init__(self, arrays: Mapping[str, object]) -> None:
         self._arrays = {name: np.asarray(array) for name, array in arrays.items()}
@@ -77,10 +81,10 @@ class GraphDataset:
             self._check("y", len(self.y), len(self))
         if "split" in self._arrays:
             self._check("split", len(as_tensor(self._arrays["split"], "split")), len(self))
-            whole(self._arrays["split"], "split")
-        for name in _BESIDE:
-            if name in self._arrays:  # kept as it is used; arrays() stores it again
-                setattr(self, name, from_array(self._arrays.pop(name), name, len(self)))
+            as_int64(self._arrays["split"], "split")
+        for name in _METADATA:
+            if name in self._arrays:  # kept as an attribute; arrays() encodes it again
+                setattr(self, name, decode_metadata(self._arrays.pop(name), name, len(self)))
         for name, values in self._node.items():
             self._check(name, len(values), int(self._node_ptr[-1]))
         self.edge_index: Tensor | None = None
@@ -92,7 +96,7 @@ class GraphDataset:
     def _read_edges(self) -> None:
         counts = self._counts("num_edges")
         self._edge_ptr = _pointer(counts)
-        self.edge_index = whole(self._arrays["edge_index"], "edge_index")
+        self.edge_index = as_int64(self._arrays["edge_index"], "edge_index")
         if self.edge_index.dim() != 2 or self.edge_index.size(0) != 2:
             raise ValueError(f"edge_index must have shape [2, E], got {list(self.edge_index.shape)}")
         self._edge = {name: self._feature(name) for name in _EDGE if name in self._arrays}
@@ -103,16 +107,16 @@ class GraphDataset:
         for name, values in self._edge.items():
             self._check(name, len(values), int(self._edge_ptr[-1]))
         self.directed = bool(self._arrays.get("directed", True))
-        most = self.num_nodes.repeat_interleave(counts)
-        if bool((self.edge_index < 0).any()) or bool((self.edge_index >= most).any()):
-            raise ValueError("edge_index has a node number outside of its graph")
+        limits = self.num_nodes.repeat_interleave(counts)
+        if bool((self.edge_index < 0).any()) or bool((self.edge_index >= limits).any()):
+            raise ValueError("edge_index contains a node index outside of its graph")
 
     def _counts(self, name: str) -> Tensor:
         if name not in self._arrays:
-            raise ValueError(f"packed graphs need the array {name!r}, found only {sorted(self._arrays)}")
-        counts = whole(self._arrays[name], name)
+            raise ValueError(f"packed graphs need the array {name!r}, but there are only {sorted(self._arrays)}")
+        counts = as_int64(self._arrays[name], name)
         if counts.dim() != 1 or bool((counts < 0).any()):
-            raise ValueError(f"{name} must be a list of numbers that are not negative")
+            raise ValueError(f"{name} must be a one-dimensional array of non-negative integers")
         return counts
 
     def _feature(self, name: str) -> Tensor:
@@ -121,164 +125,165 @@ class GraphDataset:
         if scale is None:
             return values
         if scale.size != 1 or scale.dtype.kind not in "iuf":
-            raise ValueError(f"{name}_scale must be one number, got {scale.dtype} {list(scale.shape)}")
+            raise ValueError(f"{name}_scale must be a single number, got {scale.dtype} {list(scale.shape)}")
         return values.float() * float(scale.reshape(()))
 
     @staticmethod
-    def _check(name: str, found: int, wanted: int) -> None:
-        if found != wanted:
-            raise ValueError(f"{name} has {found} entries, but {wanted} are needed")
+    def _check(name: str, actual: int, expected: int) -> None:
+        if actual != expected:
+            raise ValueError(f"{name} must have {expected} entries, got {actual}")
 
     def __len__(self) -> int:
         return len(self.num_nodes)
 
-    def __getitem__(self, number: int | slice) -> Any:
-        """A graph, or a list of them."""
-        if isinstance(number, slice):
-            return [self[place] for place in range(*number.indices(len(self)))]
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"graph {number} is not one of {len(self)}")
-        number %= len(self)
-        nodes = slice(int(self._node_ptr[number]), int(self._node_ptr[number + 1]))
-        y = None if self.y is None else self.y[number : number + 1]
+    def __getitem__(self, index: int | slice) -> Any:
+        """Return a graph, or a list of graphs for a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"graph index {index} is out of range for {len(self)} graphs")
+        index %= len(self)
+        nodes = slice(int(self._node_ptr[index]), int(self._node_ptr[index + 1]))
+        y = None if self.y is None else self.y[index : index + 1]
         graph = Data(y=y, num_nodes=nodes.stop - nodes.start)
         for name, values in self._node.items():
             graph[name] = values[nodes]
         if self.edge_index is not None:
-            edges = slice(int(self._edge_ptr[number]), int(self._edge_ptr[number + 1]))
-            graph.edge_index = self._both_ways(self.edge_index[:, edges])
+            edges = slice(int(self._edge_ptr[index]), int(self._edge_ptr[index + 1]))
+            graph.edge_index = self._add_reverse_edges(self.edge_index[:, edges])
             for name, values in self._edge.items():
                 graph[name] = values[edges] if self.directed else torch.cat([values[edges]] * 2)
         return graph
 
-    def batch(self, numbers: Tensor | Sequence[int]) -> Batch:
-        """Some graphs as one, side by side: what PyG's ``Batch.from_data_list`` makes, without a loop over graphs.
+    def batch(self, indices: Tensor | Sequence[int]) -> Batch:
+        """Collate graphs into a batch, as PyG's ``Batch.from_data_list`` does, without a loop over graphs.
 
-        Where each stored edge stands for both directions, all edges come first and then all their reverses, while PyG
-        has those of one graph after those of another. It cannot be taken apart again by ``to_data_list``.
+        If each stored edge stands for both directions, all edges come first and then all their reverses, while PyG
+        keeps the edges of each graph together. ``to_data_list`` cannot be used on the batch.
 
         Args:
-            numbers: Which graphs, int64 ``[B]`` or a list; negative ones count from the end.
+            indices: Indices of the graphs, int64 ``[B]`` or a list. Negative indices count from the end.
         """
-        numbers = torch.as_tensor(numbers, dtype=torch.int64)
-        outside = (numbers < -len(self)) | (numbers >= len(self))
+        indices = torch.as_tensor(indices, dtype=torch.int64)
+        outside = (indices < -len(self)) | (indices >= len(self))
         if bool(outside.any()):
-            raise IndexError(f"graph {int(numbers[outside][0])} is not one of {len(self)}")
-        numbers = torch.where(numbers < 0, numbers + len(self), numbers)
-        count = self.num_nodes[numbers]
+            raise IndexError(f"graph index {int(indices[outside][0])} is out of range for {len(self)} graphs")
+        indices = torch.where(indices < 0, indices + len(self), indices)
+        count = self.num_nodes[indices]
         ptr = _pointer(count)
-        nodes = _ranges(self._node_ptr[numbers], count)
-        graph = torch.arange(len(numbers)).repeat_interleave(count)
-        y = None if self.y is None else self.y[numbers]
+        nodes = _ranges(self._node_ptr[indices], count)
+        graph = torch.arange(len(indices)).repeat_interleave(count)
+        y = None if self.y is None else self.y[indices]
         batch = Batch(y=y, num_nodes=int(ptr[-1]), batch=graph, ptr=ptr)
         for name, values in self._node.items():
             batch[name] = values[nodes]
         if self.edge_index is not None:
-            edges_of = self._edge_ptr[numbers + 1] - self._edge_ptr[numbers]
-            edges = _ranges(self._edge_ptr[numbers], edges_of)
+            edges_of = self._edge_ptr[indices + 1] - self._edge_ptr[indices]
+            edges = _ranges(self._edge_ptr[indices], edges_of)
             edge_index = self.edge_index[:, edges] + ptr[:-1].repeat_interleave(edges_of)
-            batch.edge_index = self._both_ways(edge_index)
+            batch.edge_index = self._add_reverse_edges(edge_index)
             for name, values in self._edge.items():
                 batch[name] = values[edges] if self.directed else torch.cat([values[edges]] * 2)
         return batch
 
-    def degrees(self, numbers: Tensor) -> Tensor:
-        """Edges into each node of some graphs, graph after graph, as :meth:`batch` has them; features are not touched.
+    def degrees(self, indices: Tensor) -> Tensor:
+        """Compute the in-degree of each node of some graphs, in the order of :meth:`batch`.
 
         Args:
-            numbers: Which graphs, int64 ``[B]``.
+            indices: Indices of the graphs, int64 ``[B]``.
         """
         total = int(self._node_ptr[-1])
-        into = torch.zeros(total, dtype=torch.int64)
+        degree = torch.zeros(total, dtype=torch.int64)
         if self.edge_index is not None:
             first = self._node_ptr[:-1].repeat_interleave(self.num_edges)
             for ends in self.edge_index[1:] if self.directed else self.edge_index:
-                into += torch.bincount(ends + first, minlength=total)
-        return into[_ranges(self._node_ptr[numbers], self.num_nodes[numbers])]
+                degree += torch.bincount(ends + first, minlength=total)
+        return degree[_ranges(self._node_ptr[indices], self.num_nodes[indices])]
 
-    def _both_ways(self, edge_index: Tensor) -> Tensor:
+    def _add_reverse_edges(self, edge_index: Tensor) -> Tensor:
         return edge_index if self.directed else torch.cat([edge_index, edge_index.flip(0)], dim=1)
 
     def __iter__(self) -> Iterator[Data]:
-        return (self[number] for number in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
     def published_split(self) -> Split | None:
-        """The split that is stored with the graphs; a graph that is in no part has another number there."""
+        """Return the split that is stored with the graphs, or ``None``."""
         if "split" not in self._arrays:
             return None
-        part = torch.from_numpy(self._arrays["split"].astype(np.int64))
-        return Split("published", None, len(self), *((part == i).nonzero().squeeze(1) for i in range(3)))
+        codes = torch.from_numpy(self._arrays["split"].astype(np.int64))
+        return Split("published", None, len(self), *((codes == code).nonzero().squeeze(1) for code in range(3)))
 
     @property
     def x(self) -> Tensor | None:
-        """Features of all nodes, graph after graph."""
+        """Node features of all graphs, concatenated."""
         return self._node.get("x")
 
     @property
     def pos(self) -> Tensor | None:
-        """Positions of all nodes, graph after graph."""
+        """Node positions of all graphs, concatenated."""
         return self._node.get("pos")
 
     def add(self, name: str, values: Tensor) -> None:
-        """Gives all nodes, graph after graph, one more row of numbers; it is not stored."""
+        """Add a node attribute of all graphs, concatenated. It is not stored in files."""
         self._check(name, len(values), int(self._node_ptr[-1]))
-        self._node = {**self._node, name: values}  # a copy shares its arrays, and must not be given this one
+        self._node = {**self._node, name: values}  # not in place, because copies share the dictionary
 
     @property
     def edge_attr(self) -> Tensor | None:
-        """Features of all stored edges, graph after graph."""
+        """Features of all stored edges, concatenated."""
         return self._edge.get("edge_attr")
 
     @property
     def edge_weight(self) -> Tensor | None:
-        """Weights of all stored edges, graph after graph."""
+        """Weights of all stored edges, concatenated."""
         return self._edge.get("edge_weight")
 
     @property
     def num_edges(self) -> Tensor:
-        """Stored edges of each graph."""
+        """Number of stored edges of each graph."""
         return torch.zeros_like(self.num_nodes) if self.edge_index is None else self._edge_ptr.diff()
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that is learned from, as it is in memory and not as it is stored."""
-        found = {"num_nodes": self.num_nodes, **self._node, **({} if self.y is None else {"y": self.y})}
+        """Return all tensors of the graphs, scaled as in memory."""
+        tensors = {"num_nodes": self.num_nodes, **self._node, **({} if self.y is None else {"y": self.y})}
         if self.edge_index is None:
-            return found
+            return tensors
         directed = torch.tensor([self.directed])
-        return found | {"edge_index": self.edge_index, "num_edges": self.num_edges, "directed": directed, **self._edge}
+        edges = {"edge_index": self.edge_index, "num_edges": self.num_edges, "directed": directed}
+        return tensors | edges | self._edge
 
     def without_edge_features(self) -> GraphDataset:
-        """The same graphs with their weights; whatever was said of them is kept."""
-        slim = copy.copy(self)
-        slim._edge = {name: values for name, values in self._edge.items() if name != "edge_attr"}
-        return slim
+        """Return a copy without ``edge_attr``. Edge weights and metadata are kept."""
+        dataset = copy.copy(self)
+        dataset._edge = {name: values for name, values in self._edge.items() if name != "edge_attr"}
+        return dataset
 
     @property
     def total_edges(self) -> int:
-        """Edges of all graphs, as their ``edge_index`` has them."""
+        """Number of edges of all graphs, as columns of their ``edge_index``."""
         if self.edge_index is None:
             return 0
         return self.edge_index.size(1) * (1 if self.directed else 2)
 
     @property
     def origin(self) -> str:
-        """What the file says of where it comes from."""
+        """How the graphs differ from the official files, as stored in the file."""
         return str(self._arrays.get("origin", ""))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is stored, to be written or changed; not to be changed in place."""
-        beside = {name: getattr(self, name) for name in _BESIDE}
-        return self._arrays | {name: to_array(value) for name, value in beside.items() if value is not None}
+        """Return the stored arrays by name. They must not be changed in place."""
+        metadata = {name: getattr(self, name) for name in _METADATA}
+        return self._arrays | {name: encode_metadata(value) for name, value in metadata.items() if value is not None}
 
     def __repr__(self) -> str:
         return f"GraphDataset({len(self):,} graphs, {int(self._node_ptr[-1]):,} nodes)"
 
 
 def read_packed(path: Path | str) -> GraphDataset:
-    """Reads packed graphs; nothing is unpickled.
+    """Read packed graphs. Nothing is unpickled.
 
     Args:
-        path: The ``.npz``.
+        path: Path of the ``.npz`` file.
     """
     arrays = read_npz(path, _WHAT)
     try:
@@ -288,24 +293,24 @@ def read_packed(path: Path | str) -> GraphDataset:
 
 
 def write_packed(graphs: GraphDataset, path: Path | str, origin: str = "") -> None:
-    """Writes packed graphs: whole or not at all.
+    """Write packed graphs atomically.
 
     Args:
-        graphs: What to write.
-        path: The ``.npz``.
-        origin: Where they come from, in a sentence that stays with them.
+        graphs: Graphs to write.
+        path: Path of the ``.npz`` file.
+        origin: How the graphs differ from the official files. It is stored in the file.
     """
     arrays = graphs.arrays() | ({"origin": np.array(origin)} if origin else {})
-    write_npz(path, {name: small(array) for name, array in arrays.items()})
+    write_npz(path, {name: shrink_dtype(array) for name, array in arrays.items()})
 
 
 def pack(graphs: Sequence[Data | Mapping[str, Tensor]], split: Tensor | None = None) -> GraphDataset:
-    """Packs a list of graphs that all have the same attributes.
+    """Concatenate a list of graphs that all have the same attributes.
 
     Args:
-        graphs: ``Data`` or dictionaries, with ``y`` and ``edge_index``, and any of ``x``, ``pos``, ``edge_attr``,
-            ``edge_weight``.
-        split: 0 train, 1 validation, 2 test for each.
+        graphs: ``Data`` objects or dictionaries with ``y`` and ``edge_index``, and any of ``x``, ``pos``,
+            ``edge_attr`` and ``edge_weight``.
+        split: 0 (training), 1 (validation) or 2 (test) for each graph.
 
     Example:
         >>> graph = Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([1]))
@@ -334,7 +339,7 @@ def _num_nodes(graph: Data | Mapping[str, Tensor]) -> int:
 
 
 def _ranges(first: Tensor, count: Tensor) -> Tensor:
-    """``first[0], first[0] + 1, ...`` (``count[0]`` of them), then those of the next."""
+    """Concatenate the ranges ``first[i], first[i] + 1, ...`` with ``count[i]`` entries each."""
     before = count.cumsum(0) - count
     return torch.arange(int(count.sum())) + (first - before).repeat_interleave(count)
 

@@ -1,4 +1,4 @@
-"""``load``: a data set by name or from a path, with its split, ready to train."""
+"""Load a data set by name or from a path, with its split."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import logging
 import os
 from pathlib import Path
 
-from tgnn.data import dataset_info as telling
 from tgnn.data.catalog import CATALOG
-from tgnn.data.catalog.entry import Entry, LoadedData
-from tgnn.data.dataset_info import DatasetInfo
+from tgnn.data.catalog.entry import CatalogEntry, LoadedData
+from tgnn.data.dataset_info import DatasetInfo, infer_dataset_info, statistics
 from tgnn.data.download.locate import LocatedData, obtain
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.readers.detect import read_path
-from tgnn.data.split_protocols import choose_split, labelled, protocols
+from tgnn.data.readers.detect import detect_format, read_path
+from tgnn.data.split_protocols import choose_split, labeled_mask, protocols
 
 logger = logging.getLogger("tgnn")
 
+_NODE_FORMATS = ("table", "gnn-benchmark", "graph", "graph on disk")
+
 
 def list_datasets() -> list[str]:
-    """Names that :func:`load` knows.
+    """Return the names of all data sets in the catalog.
 
     Example:
         >>> "cora" in list_datasets()
@@ -37,99 +38,122 @@ def load(
     split: str | None = None,
     seed: int = 0,
 ) -> LoadedData:
-    """A data set, ready to train: PyG's ``Data`` with labelled nodes, a graph that stays on disk, or a list of graphs.
+    """Load a data set of the catalog or your own data.
 
-    ``data.split`` holds its :class:`~tgnn.data.splits.Split` (none without labels) and ``data.info`` what is to be
-    predicted, how that is scored, and which source served. Nothing ever prompts.
+    A node task is returned as PyG's :class:`~torch_geometric.data.Data`, or as a
+    :class:`~tgnn.data.on_disk.disk_graph.DiskGraph` if the graph stays on disk. A graph task is returned as a
+    :class:`~tgnn.data.GraphDataset`. ``data.info`` holds the task, the metric and the source
+    (:class:`~tgnn.data.DatasetInfo`). ``data.split`` holds the training, validation and test sets
+    (:class:`~tgnn.data.Split`); unlabeled data has none. The function never prompts.
 
     Args:
-        name_or_path: A name of :func:`list_datasets`, or the user's own data: a folder of tables, a ``.npz``, a graph
-            on disk, a folder of TU files, a CSV of SMILES (docs/own_data.md).
-        root: Folder to look into before the cache and the network (default: ``$TGNN_DATA``). It is only read.
-        offline: Whether to stay away from the network.
-        split: Protocol, if not the default of the data set; ``tgnn data splits NAME`` lists them.
-        seed: What a split is drawn with; for folds, the number of the fold.
+        name_or_path: A name from :func:`list_datasets`, or the path of your own data: a folder of tables, a ``.npz``
+            file, a graph on disk, a folder of TU files or a CSV file of SMILES (docs/own_data.md).
+        root: Folder that is searched before the cache and the network. It is never written to. Default: the
+            environment variable ``TGNN_DATA``.
+        offline: If ``True``, do not access the network.
+        split: Split protocol. Default: that of the data set. ``tgnn data splits NAME`` lists the available ones.
+        seed: Random seed of the split. For the protocol ``fold`` it is the number of the fold.
 
     Example:
         >>> data = load("karate")
-        >>> data.num_nodes, data.info.metric
-        (34, 'accuracy')
+        >>> data.num_nodes, data.info.task, data.info.metric
+        (34, 'node classification', 'accuracy')
     """
     name = os.fspath(name_or_path)
-    data = _from_catalog(CATALOG[name], root, offline) if name in CATALOG else _from_path(name)
-    if data.y is not None and bool(labelled(data.y).any()):
-        default = CATALOG[name].split if name in CATALOG else _own_default(data)
+    data = _load_from_catalog(CATALOG[name], root, offline) if name in CATALOG else _load_from_path(name)
+    if data.y is not None and bool(labeled_mask(data.y).any()):
+        default = CATALOG[name].split if name in CATALOG else _default_protocol(data)
         data.split = choose_split(data, split or default, seed)
     return data
 
 
-def get_entry(name: str) -> Entry:
-    """The catalog's entry, or an error that names the nearest."""
+def get_entry(name: str) -> CatalogEntry:
+    """Return the catalog entry of a data set. The error for an unknown name suggests similar names."""
     if name not in CATALOG:
-        raise ValueError(f"there is no data set {name!r} in the catalog: {_hint(name)}")
+        raise ValueError(f"the catalog has no data set {name!r}; {_suggest(name)}")
     return CATALOG[name]
 
 
-def _hint(name: str) -> str:
-    near = difflib.get_close_matches(name.lower(), CATALOG, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else "tgnn data list shows all names"
+def find_path(name: str) -> Path:
+    """Return the path of the user's own data. The error for a missing path suggests similar catalog names."""
+    path = Path(name).expanduser()
+    if not path.exists():
+        hint = "" if os.sep in name or path.suffix else f"; {_suggest(name)}"
+        raise FileNotFoundError(f"{name} is neither a file or folder nor a data set of the catalog{hint}")
+    return path
 
 
-def _from_catalog(entry: Entry, root: str | os.PathLike[str] | None, offline: bool) -> LoadedData:
+def task_level(name: str) -> str:
+    """Return whether a data set is a node task (``"node"``) or a graph task (``"graph"``), without reading it.
+
+    Args:
+        name: Name in the catalog, or a path.
+
+    Example:
+        >>> task_level("zinc")
+        'graph'
+    """
+    if name in CATALOG:
+        return CATALOG[name].level
+    return "node" if detect_format(find_path(name)) in _NODE_FORMATS else "graph"
+
+
+def _suggest(name: str) -> str:
+    similar = difflib.get_close_matches(name.lower(), CATALOG, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(similar)}?" if similar else "tgnn data list shows all names"
+
+
+def _load_from_catalog(entry: CatalogEntry, root: str | os.PathLike[str] | None, offline: bool) -> LoadedData:
     if entry.embedded is not None:
-        return _described(entry, entry.embedded(), "installed with the package", "", exact=True)
+        return _with_info(entry, entry.embedded(), "installed with the package", "", exact=True)
 
     def read(found: LocatedData) -> LoadedData:
-        data, differs = found.form.read(found.folder), found.differs
+        data, differs = found.layout.read(found.folder), found.differs
         if isinstance(data, GraphDataset) and data.origin and not differs:
             differs = data.origin
-        return _described(entry, data, found.source, differs, exact=found.form.exact or not differs)
+        return _with_info(entry, data, found.source, differs, exact=found.layout.exact or not differs)
 
-    chosen = root if root is not None else os.environ.get("TGNN_DATA") or None
-    data = obtain(entry, None if chosen is None else Path(chosen).expanduser(), offline, read).data
-    assert data is not None  # read gives some, or raises
+    folder = root if root is not None else os.environ.get("TGNN_DATA") or None
+    data = obtain(entry, None if folder is None else Path(folder).expanduser(), offline, read).data
+    assert data is not None  # read returns data or raises
     return data
 
 
-def _described(entry: Entry, data: LoadedData, source: str, differs: str, exact: bool) -> LoadedData:
-    _check_facts(entry, data, exact)
+def _with_info(entry: CatalogEntry, data: LoadedData, source: str, differs: str, exact: bool) -> LoadedData:
+    _check_statistics(entry, data, exact)
+    outputs = entry.statistics["outputs"]
     data.info = DatasetInfo(
-        entry.name, entry.level, entry.target, entry.metric, entry.facts["outputs"], source, differs, entry.stored_split
+        entry.name, entry.level, entry.target, entry.metric, outputs, source, differs, entry.stored_split
     )
     return data
 
 
-def _check_facts(entry: Entry, data: LoadedData, exact: bool) -> None:
-    """Statistics that do not agree mean other data. What is known to differ need only ask the same question."""
-    found = telling.statistics(data)
-    for what, wanted in entry.facts.items():
-        if found[what] != wanted and (exact or what in ("features", "outputs")):
+def _check_statistics(entry: CatalogEntry, data: LoadedData, exact: bool) -> None:
+    """Compare the statistics with the catalog.
+
+    If the source is known to differ from the official files, only the numbers of features and outputs must agree.
+    """
+    actual = statistics(data)
+    for what, expected in entry.statistics.items():
+        if actual[what] != expected and (exact or what in ("features", "outputs")):
             raise ValueError(
-                f"this is not {entry.name}: it has {found[what]:,} {what}, and {entry.name} has {wanted:,}"
+                f"the files are not {entry.name}: they have {actual[what]:,} {what}, but {entry.name} has {expected:,}"
             )
 
 
-def _own_default(data: LoadedData) -> str:
-    """The split that comes with the user's own data, else a stratified one."""
+def _default_protocol(data: LoadedData) -> str:
+    """Use the split that is stored with the user's own data, else a stratified one."""
     first = next(iter(protocols(data)))
     return first if first == data.info.stored_split else "stratified"
 
 
-def find_path(name: str) -> Path:
-    """The path of the user's own data, or an error that names what may have been meant."""
-    path = Path(name).expanduser()
-    if not path.exists():
-        hint = "" if os.sep in name or path.suffix else f": {_hint(name)}"
-        raise FileNotFoundError(f"there is no file or folder {name}, and no data set of that name in the catalog{hint}")
-    return path
-
-
-def _from_path(name: str) -> LoadedData:
+def _load_from_path(name: str) -> LoadedData:
     path = find_path(name)
     data, report = read_path(path)
     report.raise_for_errors()
     for finding in report.findings:
         if finding.level == "warning":
             logger.warning("%s: %s", path.name, finding)
-    data.info = telling.describe(data, path.resolve().name, f"files in {path}")
+    data.info = infer_dataset_info(data, path.resolve().name, f"files in {path}")
     return data

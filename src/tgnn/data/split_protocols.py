@@ -1,16 +1,19 @@
-"""Splits by name, for the data at hand.
+"""Split protocols by name: how a data set is divided into training, validation and test sets.
 
 =================== ===============================================================================================
-``public``          Planetoid's, as published with the citation networks
-``published``       the one that others have published with the data (ZINC, MNIST, CIFAR10)
-``official``        OGB's
-``scaffold``        by Bemis-Murcko scaffold, 80/10/10: molecules of one kind are in one part
-``column``          the user's own, from the ``split`` column
-``per-class-quota`` 60/20/20 as GPRGNN and the paper: the same *number* of examples of each class
-``stratified``      60/20/20: the same *share* of each class in every part
-``fold``            ten stratified folds as Errica et al.; the seed is the number of the fold (10: fold 0, drawn anew)
-``published-fold``  the ten folds of DGCNN, GIN, GMT and SOPool, where their file lies with the data
+``public``          Planetoid's split, published with the citation networks
+``published``       the split that is published with the data (ZINC, MNIST, CIFAR10)
+``official``        OGB's official split
+``scaffold``        80/10/10 by Bemis-Murcko scaffold: molecules with the same scaffold are in the same set
+``column``          the user's own split, from the column ``split``
+``per-class-quota`` 60/20/20 as in GPRGNN and the paper: the same *number* of training examples per class
+``stratified``      60/20/20 with the same class distribution in all three sets
+``fold``            stratified 10-fold cross-validation as in Errica et al. (2020); seeds 0 to 9 are the folds, seeds
+                    10 to 19 the folds of another random draw
+``published-fold``  the ten folds of DGCNN, GIN, GMT and SOPool, if their file is stored with the data
 =================== ===============================================================================================
+
+The default protocol of a data set is in its catalog entry (:mod:`tgnn.data.catalog`).
 """
 
 from __future__ import annotations
@@ -31,53 +34,55 @@ from tgnn.data.splits import Split
 LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
 
 STORED = ("public", "published", "official", "scaffold", "column")
-"""Names for a split that comes with the data."""
+"""Protocols whose split is stored with the data or determined by it. They do not depend on the seed."""
 FOLDS = 10
+"""Number of folds of the protocol ``fold``."""
 
 
 def choose_split(data: LoadedData, name: str, seed: int = 0) -> Split:
-    """The split of that name, for this data.
+    """Split a data set with the given protocol.
 
     Args:
-        data: As :func:`tgnn.data.load` gives it.
-        name: A protocol, as above.
-        seed: To draw with; the number of the fold for folds.
+        data: The data, as :func:`tgnn.data.load` returns it.
+        name: Name of the protocol.
+        seed: Random seed. For ``fold`` and ``published-fold`` it is the number of the fold.
     """
-    ways = protocols(data)
-    if name not in ways:
-        there = ", ".join(ways) or "none: it has no labels"
-        raise ValueError(f"there is no split {name!r} of {data.info.name}; it has {there}")
-    return ways[name](seed)
+    available = protocols(data)
+    if not available:
+        raise ValueError(f"{data.info.name} has no labels and cannot be split")
+    if name not in available:
+        raise ValueError(f"{data.info.name} has no split {name!r}; available are {', '.join(available)}")
+    return available[name](seed)
 
 
 def protocols(data: LoadedData) -> dict[str, Callable[[int], Split]]:
-    """The protocols that this data allows, by name; each takes a seed."""
+    """Return the available split protocols of a data set, as functions of the seed. Unlabeled data has none."""
     if data.y is None:
         return {}
-    y, ways = data.y, dict[str, Callable[[int], Split]]()
-    if (stored := _stored(data)) is not None:
-        ways[stored.name] = lambda _: _without_unlabelled(stored, y)
-    if "scaffold" not in ways and (smiles := getattr(data, "smiles", None)) is not None:
-        ways["scaffold"] = lambda _: _without_unlabelled(_scaffold(smiles), y)
+    y, available = data.y, dict[str, Callable[[int], Split]]()
+    if (stored := _stored_split(data)) is not None:
+        available[stored.name] = lambda _: _drop_unlabeled(stored, y)
+    if "scaffold" not in available and (smiles := getattr(data, "smiles", None)) is not None:
+        available["scaffold"] = lambda _: _drop_unlabeled(_scaffold(smiles), y)
     if data.info.target == "classes":
-        ways["per-class-quota"] = lambda seed: _among_labelled(y, splits.per_class_quota, seed)
-    ways["stratified"] = lambda seed: _among_labelled(y, splits.stratified, seed)
+        available["per-class-quota"] = lambda seed: _split_labeled(y, splits.per_class_quota, seed)
+    available["stratified"] = lambda seed: _split_labeled(y, splits.stratified, seed)
     if data.info.target == "classes":
-        ways["fold"] = lambda seed: _among_labelled(y, _fold, seed)
-    if (tests := getattr(data, "test_folds", None)) is not None:
-        ways["published-fold"] = lambda seed: _without_unlabelled(_published_fold(y, tests, seed), y)
-    return ways
+        available["fold"] = lambda seed: _split_labeled(y, _fold, seed)
+    if (test_folds := getattr(data, "test_folds", None)) is not None:
+        available["published-fold"] = lambda seed: _drop_unlabeled(_published_fold(y, test_folds, seed), y)
+    return available
 
 
-def _published_fold(y: Tensor, tests: Sequence[Sequence[int]], seed: int) -> Split:
-    return splits.published_fold(y, tests, seed % len(tests), seed // len(tests))
+def _published_fold(y: Tensor, test_folds: Sequence[Sequence[int]], seed: int) -> Split:
+    return splits.published_fold(y, test_folds, seed % len(test_folds), seed // len(test_folds))
 
 
 def _fold(y: Tensor, seed: int) -> Split:
     return splits.fold(y, seed % FOLDS, seed // FOLDS, FOLDS)
 
 
-def _stored(data: LoadedData) -> Split | None:
+def _stored_split(data: LoadedData) -> Split | None:
     if isinstance(data, GraphDataset):
         split = data.published_split()
     elif isinstance(data, DiskGraph):
@@ -95,32 +100,32 @@ def _scaffold(smiles: Sequence[str]) -> Split:
     split = scaffold_split(smiles)
     if not (len(split.train) and len(split.val) and len(split.test)):
         sizes = f"{len(split.train)}, {len(split.val)} and {len(split.test)}"
-        raise ValueError(f"the molecules are too much alike for a scaffold split: its parts have {sizes} of them")
+        raise ValueError(f"the scaffold split would have {sizes} molecules, but no set may be empty; use stratified")
     return split
 
 
-def labelled(y: Tensor) -> Tensor:
-    """Which examples have a target: not -1 among classes, not NaN among numbers, any label known among several."""
+def labeled_mask(y: Tensor) -> Tensor:
+    """Return a mask of the labeled examples. Class -1 and NaN mean unlabeled. Of several labels, one must be known."""
     if not y.is_floating_point():
         return y >= 0 if y.dim() == 1 else torch.ones(len(y), dtype=torch.bool)
     known = ~y.isnan()
     return known if y.dim() == 1 else known.any(1)
 
 
-def _among_labelled(y: Tensor, draw: Callable[[Tensor, int], Split], seed: int) -> Split:
-    """A split of those that have a target; the others are in no part."""
-    places = labelled(y).nonzero().squeeze(1)
-    if len(places) == len(y):
+def _split_labeled(y: Tensor, draw: Callable[[Tensor, int], Split], seed: int) -> Split:
+    """Split the labeled examples. Unlabeled examples are in none of the three sets."""
+    labeled = labeled_mask(y).nonzero().squeeze(1)
+    if len(labeled) == len(y):
         return draw(y, seed)
-    if not len(places):
-        raise ValueError("no example has a label: there is nothing to learn from")
-    split = draw(y[places], seed)
-    return Split(split.name, split.seed, len(y), places[split.train], places[split.val], places[split.test])
+    if not len(labeled):
+        raise ValueError("no example has a label, so that there is no training set")
+    split = draw(y[labeled], seed)
+    return Split(split.name, split.seed, len(y), labeled[split.train], labeled[split.val], labeled[split.test])
 
 
-def _without_unlabelled(split: Split, y: Tensor) -> Split:
-    """The same split without examples that have no target."""
-    known = labelled(y)
+def _drop_unlabeled(split: Split, y: Tensor) -> Split:
+    """Remove the unlabeled examples from a split."""
+    known = labeled_mask(y)
     if bool(known.all()):
         return split
     parts = (part[known[part]] for part in (split.train, split.val, split.test))

@@ -1,7 +1,7 @@
-"""Which examples are learned from, which choose the model, which are read once at the end.
+"""Split the nodes of a graph, or many graphs, into training, validation and test sets.
 
-A split is named, seeded and hashed: two results compare only if their hashes are the same. No function here looks at
-features, and none can put an example into two parts (:class:`Split` checks).
+A split has a name, a seed and a hash. Two results are comparable only if their splits have the same hash. No function
+here uses features, and :class:`Split` ensures that the three sets are disjoint.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from torch import Tensor
 
 PARTS = ("train", "val", "test")
+"""Names of the three sets. The position of a name is its code in stored splits."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Indices of the examples of each part.
+    """A split of examples (nodes or graphs) into training, validation and test sets.
 
     Args:
-        name: How it was made, such as ``"stratified"``.
-        seed: What it was drawn with; ``None``: nothing was drawn.
-        size: Number of all examples; some may be in no part.
-        train: To learn from.
-        val: To choose the epoch and the settings by.
-        test: To read once.
+        name: Protocol of the split, e.g. ``"stratified"``.
+        seed: Random seed of the split. ``None`` if it is not random.
+        size: Total number of examples. Some may be in none of the three sets.
+        train: Indices of the training set, int64.
+        val: Indices of the validation set, by which epoch and hyperparameters are selected.
+        test: Indices of the test set, which is evaluated once.
 
     Example:
         >>> Split("column", None, 4, torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3]))
@@ -50,18 +51,16 @@ class Split:
             if indices.dtype != torch.int64 or indices.dim() != 1:
                 raise TypeError(f"{part} must be a one-dimensional int64 tensor, got {indices.dtype} {indices.dim()}-d")
             if indices.numel() and (int(indices.min()) < 0 or int(indices.max()) >= self.size):
-                raise ValueError(f"{part} has an index outside of 0 to {self.size - 1}")
+                raise ValueError(f"{part} contains an index outside of 0 to {self.size - 1}")
         seen = torch.zeros(self.size, dtype=torch.int64)
         for part in PARTS:
             seen.index_add_(0, getattr(self, part), torch.ones(len(getattr(self, part)), dtype=torch.int64))
         if bool((seen > 1).any()):
-            raise ValueError(
-                f"example {int((seen > 1).nonzero()[0])} is in the split twice: the parts must not overlap"
-            )
+            raise ValueError(f"example {int((seen > 1).nonzero()[0])} occurs twice; the three sets must be disjoint")
 
     @cached_property
     def hash(self) -> str:
-        """16 hexadecimal digits that tell the indices of all parts."""
+        """Hash of the indices of all three sets, 16 hexadecimal digits."""
         digest = hashlib.sha256(str(self.size).encode())
         for part in PARTS:
             indices = getattr(self, part).sort().values.numpy().astype("<i8")
@@ -70,7 +69,7 @@ class Split:
         return digest.hexdigest()[:16]
 
     def masks(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The parts as boolean masks."""
+        """Return the training, validation and test sets as boolean masks."""
         train, val, test = (
             torch.zeros(self.size, dtype=torch.bool).index_fill_(0, getattr(self, part), True) for part in PARTS
         )
@@ -82,20 +81,22 @@ class Split:
         return f"Split({self.name!r}{seed}, {sizes}, hash={self.hash})"
 
 
-# ---- drawn -----------------------------------------------------------------------------------------------------
+# ---- random ----------------------------------------------------------------------------------------------------
 
 
 def per_class_quota(y: Tensor, seed: int, train: float = 0.6, val: float = 0.2) -> Split:
-    """As GPRGNN and the paper: ``train * N / C`` examples of *each* of the C classes, then ``val * N`` of the rest.
+    """Split with the same number of training examples from each class, as GPRGNN and the paper do.
 
-    Small classes go to training whole, and are then missing in the test set: accuracies are not comparable with those
-    of a stratified split (on Citeseer they are some six points higher).
+    The training set has ``train * N / C`` random examples of each of the C classes. The validation set has ``val * N``
+    random examples of the rest. Small classes can be entirely in the training set and missing from the test set.
+    Accuracies are therefore not comparable with those of a stratified split; on Citeseer they are about six points
+    higher.
 
     Args:
         y: Class of each example, ``[N]``.
-        seed: Of the draw.
-        train: Share to learn from.
-        val: Share to choose by.
+        seed: Random seed.
+        train: Fraction of examples in the training set.
+        val: Fraction of examples in the validation set.
 
     Example:
         >>> y = torch.tensor([0] * 50 + [1] * 50)
@@ -103,7 +104,7 @@ def per_class_quota(y: Tensor, seed: int, train: float = 0.6, val: float = 0.2) 
         Split('per-class-quota', seed=0, train=60, val=20, test=20, hash=...)
     """
     _check_classes(y, "per-class-quota")
-    _check_shares(train, val)
+    _check_fractions(train, val)
     generator = torch.Generator().manual_seed(seed)
     classes = torch.unique(y)
     quota = round(train * len(y) / len(classes))
@@ -111,43 +112,45 @@ def per_class_quota(y: Tensor, seed: int, train: float = 0.6, val: float = 0.2) 
     for value in classes:
         members = (y == value).nonzero().squeeze(1)
         chosen.append(members[torch.randperm(len(members), generator=generator)][:quota])
-    learn = torch.cat(chosen)
-    rest = torch.ones(len(y), dtype=torch.bool).index_fill_(0, learn, False).nonzero().squeeze(1)
+    train_indices = torch.cat(chosen)
+    rest = torch.ones(len(y), dtype=torch.bool).index_fill_(0, train_indices, False).nonzero().squeeze(1)
     rest = rest[torch.randperm(len(rest), generator=generator)]
     count = round(val * len(y))
-    return Split("per-class-quota", seed, len(y), learn, rest[:count], rest[count:])
+    return Split("per-class-quota", seed, len(y), train_indices, rest[:count], rest[count:])
 
 
 def stratified(y: Tensor, seed: int, train: float = 0.6, val: float = 0.2) -> Split:
-    """Every class in the same shares in all parts. With several labels per example, or numbers, a plain draw.
+    """Split with the same class distribution in all three sets. Multi-label and regression data is split at random.
 
     Args:
-        y: Class of each example, ``[N]``; or ``[N, labels]``, or floats.
-        seed: Of the draw.
-        train: Share to learn from.
-        val: Share to choose by.
+        y: Class of each example, ``[N]``, or multi-label or regression targets.
+        seed: Random seed.
+        train: Fraction of examples in the training set.
+        val: Fraction of examples in the validation set.
 
     Example:
         >>> stratified(torch.tensor([0] * 50 + [1] * 50), seed=0)
         Split('stratified', seed=0, train=60, val=20, test=20, hash=...)
     """
-    _check_shares(train, val)
+    _check_fractions(train, val)
     classes = _as_classes(y)
-    everyone = np.arange(len(y))
-    learn, rest = _halves(everyone, round(train * len(y)), classes, seed)
-    choose, test = _halves(rest, round(val * len(y)), classes, seed)
-    return Split("stratified", seed, len(y), *(torch.from_numpy(np.sort(part)) for part in (learn, choose, test)))
+    train_indices, rest = _stratified_draw(np.arange(len(y)), round(train * len(y)), classes, seed)
+    val_indices, test_indices = _stratified_draw(rest, round(val * len(y)), classes, seed)
+    parts = (train_indices, val_indices, test_indices)
+    return Split("stratified", seed, len(y), *(torch.from_numpy(np.sort(part)) for part in parts))
 
 
 def fold(y: Tensor, number: int, seed: int = 0, folds: int = 10, val: float = 0.1) -> Split:
-    """One of ten folds as Errica et al.: the fold is the test set; a stratified share of the rest chooses the model.
+    """Return one fold of a stratified k-fold cross-validation with an inner hold-out, as in Errica et al. (2020).
+
+    The fold is the test set. A stratified fraction of the other folds is the validation set.
 
     Args:
         y: Class of each example, ``[N]``.
-        number: Which fold, from 0.
-        seed: Of the draw of all folds.
-        folds: How many.
-        val: Share of what is not tested that chooses.
+        number: Index of the fold, starting at 0.
+        seed: Random seed of all folds.
+        folds: Number of folds.
+        val: Fraction of the other folds in the validation set.
 
     Example:
         >>> fold(torch.tensor([0] * 50 + [1] * 50), number=3)
@@ -157,9 +160,9 @@ def fold(y: Tensor, number: int, seed: int = 0, folds: int = 10, val: float = 0.
         raise ValueError(f"fold {number} is not one of 0 to {folds - 1}")
     classes = _as_classes(y)
     if classes is None:
-        raise ValueError("folds are stratified: they need one class per example")
+        raise ValueError("stratified folds need one class per example; use the protocol stratified")
     if np.unique(classes, return_counts=True)[1].max() < folds:
-        raise ValueError(f"{folds} folds need {folds} examples of some class, and no class has so many")
+        raise ValueError(f"{folds} folds need a class with at least {folds} examples, but no class has that many")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")  # it is then in some folds only
         parts = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), classes))
@@ -167,18 +170,18 @@ def fold(y: Tensor, number: int, seed: int = 0, folds: int = 10, val: float = 0.
     return _with_inner_holdout(f"fold-{number}-of-{folds}", rest, test, y, seed, val)
 
 
-# ---- given -----------------------------------------------------------------------------------------------------
+# ---- stored ----------------------------------------------------------------------------------------------------
 
 
 def published_fold(y: Tensor, tests: Sequence[Sequence[int]], number: int, seed: int = 0, val: float = 0.1) -> Split:
-    """One of the folds that others have published as lists of test indices; a share of the rest chooses the model.
+    """Return one of several published folds with an inner hold-out.
 
     Args:
         y: Class of each example, ``[N]``.
         tests: Test indices of each fold.
-        number: Which fold, from 0.
-        seed: Of the inner hold-out.
-        val: Share of what is not tested that chooses.
+        number: Index of the fold, starting at 0.
+        seed: Random seed of the inner hold-out.
+        val: Fraction of the other folds in the validation set.
     """
     if not 0 <= number < len(tests):
         raise ValueError(f"fold {number} is not one of 0 to {len(tests) - 1}")
@@ -188,7 +191,7 @@ def published_fold(y: Tensor, tests: Sequence[Sequence[int]], number: int, seed:
 
 
 def from_masks(name: str, train: Tensor, val: Tensor, test: Tensor) -> Split:
-    """A split that comes with the data, as boolean masks.
+    """Create a split from boolean masks.
 
     Example:
         >>> mask = torch.tensor([True, False, False])
@@ -198,66 +201,72 @@ def from_masks(name: str, train: Tensor, val: Tensor, test: Tensor) -> Split:
     return Split(name, None, len(train), *(mask.nonzero().squeeze(1) for mask in (train, val, test)))
 
 
-_WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "testing": 2}
+_CODES = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "testing": 2}
 
 
 def from_column(values: Sequence[object], name: str = "column") -> Split:
-    """A user's own: a word for each example, ``train``, ``val`` or ``test`` (or 0, 1, 2); empty: in no part.
+    """Create a split from a column with ``train``, ``val`` or ``test`` (or 0, 1, 2) for each example.
+
+    Examples with an empty value are in none of the three sets.
 
     Example:
         >>> from_column(["train", "train", "valid", "test", ""])
         Split('column', train=2, val=1, test=1, hash=...)
     """
     parts: list[list[int]] = [[], [], []]
-    for place, value in enumerate(values):
+    for row, value in enumerate(values):
         if value is None or value == "" or value != value:
             continue
         word = str(value).strip().lower()
-        number = _WORDS.get(word, int(word) if word in ("0", "1", "2") else None)
-        if number is None:
-            raise ValueError(f"row {place} of the split column says {value!r}; it must be train, val, test or empty")
-        parts[number].append(place)
+        code = _CODES.get(word, int(word) if word in ("0", "1", "2") else None)
+        if code is None:
+            raise ValueError(f"row {row} of the split column is {value!r}, but must be train, val, test or empty")
+        parts[code].append(row)
     return Split(name, None, len(values), *(torch.tensor(part, dtype=torch.int64) for part in parts))
 
 
-def parts_of(split: Split) -> np.ndarray:
-    """The part that each example is in, as packed graphs store it; -1: in none.
+def split_codes(split: Split) -> np.ndarray:
+    """Encode a split as an array with 0 for training, 1 for validation, 2 for test and -1 for unused examples.
 
     Example:
-        >>> parts_of(from_column(["train", "", "test"])).tolist()
+        >>> split_codes(from_column(["train", "", "test"])).tolist()
         [0, -1, 2]
     """
-    parts = np.full(split.size, -1)
-    for number, part in enumerate(PARTS):
-        parts[getattr(split, part).numpy()] = number
-    return parts
+    codes = np.full(split.size, -1)
+    for code, part in enumerate(PARTS):
+        codes[getattr(split, part).numpy()] = code
+    return codes
 
 
 # ---- helpers ---------------------------------------------------------------------------------------------------
 
 
 def _with_inner_holdout(name: str, rest: np.ndarray, test: np.ndarray, y: Tensor, seed: int, val: float) -> Split:
-    learn, choose = _halves(rest, len(rest) - round(val * len(rest)), _as_classes(y), seed)
-    return Split(name, seed, len(y), *(torch.from_numpy(np.sort(part)) for part in (learn, choose, test)))
+    train_indices, val_indices = _stratified_draw(rest, len(rest) - round(val * len(rest)), _as_classes(y), seed)
+    return Split(name, seed, len(y), *(torch.from_numpy(np.sort(part)) for part in (train_indices, val_indices, test)))
 
 
-def _halves(indices: np.ndarray, first: int, classes: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draws ``first`` of them, stratified; classes of one member count as one class, or where there is but one of them
-    as the largest. Where parts have fewer members than there are classes, as they come.
+def _stratified_draw(
+    indices: np.ndarray, first: int, classes: np.ndarray | None, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Divide indices at random into ``first`` and the rest, stratified by class.
+
+    Classes with a single member are merged into one stratum. If there is only one such class, it is merged with the
+    largest class. If one of the two parts is smaller than the number of strata, the draw is not stratified.
     """
     if first in (0, len(indices)):
         shuffled = np.random.RandomState(seed).permutation(indices)
         return shuffled[:first], shuffled[first:]
     strata = None if classes is None else classes[indices]
     if strata is not None:
-        names, members = np.unique(strata, return_counts=True)
-        single = names[members == 1]
-        alone = names[members.argmax()] if len(single) == 1 else names.max() + 1
-        strata = np.where(np.isin(strata, single), alone, strata)
+        names, counts = np.unique(strata, return_counts=True)
+        single = names[counts == 1]
+        merged = names[counts.argmax()] if len(single) == 1 else names.max() + 1
+        strata = np.where(np.isin(strata, single), merged, strata)
         if min(first, len(indices) - first) < len(np.unique(strata)):
             strata = None
-    one, other = train_test_split(indices, train_size=first, random_state=seed, stratify=strata)
-    return one, other
+    drawn, rest = train_test_split(indices, train_size=first, random_state=seed, stratify=strata)
+    return drawn, rest
 
 
 def _as_classes(y: Tensor) -> np.ndarray | None:
@@ -266,9 +275,9 @@ def _as_classes(y: Tensor) -> np.ndarray | None:
 
 def _check_classes(y: Tensor, name: str) -> None:
     if y.dim() != 1 or y.is_floating_point():
-        raise ValueError(f"{name} needs one class per example, got {list(y.shape)} of {y.dtype}; use stratified")
+        raise ValueError(f"{name} needs one class per example, got {y.dtype} targets {list(y.shape)}; use stratified")
 
 
-def _check_shares(train: float, val: float) -> None:
+def _check_fractions(train: float, val: float) -> None:
     if not (0 < train < 1 and 0 <= val < 1 and train + val <= 1):
-        raise ValueError(f"train and val are {train} and {val}, but must be shares that leave something for the test")
+        raise ValueError(f"train and val are {train} and {val}, but must be fractions with a sum of at most 1")

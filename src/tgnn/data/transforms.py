@@ -1,4 +1,4 @@
-"""Features for nodes that have none."""
+"""Transforms of node features: scaling, and features for nodes that have none."""
 
 from __future__ import annotations
 
@@ -9,9 +9,54 @@ from torch import Tensor
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.sparse import csr
 
+FEATURE_SCALINGS = ("stored", "row-sum", "row-l2")
+"""Values of ``data.features``: features as stored, each row divided by its sum, or by its Euclidean norm."""
+
+
+def scale_rows(x: Tensor, how: str) -> Tensor:
+    """Divide each row by its sum (``"row-sum"``) or its Euclidean norm (``"row-l2"``). Rows of zeros stay zero.
+
+    Args:
+        x: Feature matrix ``[N, F]``, dense or sparse CSR.
+        how: One of :data:`FEATURE_SCALINGS`.
+
+    Example:
+        >>> scale_rows(torch.tensor([[1.0, 3.0], [0.0, 0.0]]), "row-sum").tolist()
+        [[0.25, 0.75], [0.0, 0.0]]
+    """
+    if how not in FEATURE_SCALINGS:
+        raise ValueError(f"features is {how!r}, but must be one of {', '.join(FEATURE_SCALINGS)}")
+    if how == "stored":
+        return x
+    order = 1.0 if how == "row-sum" else 2.0
+    if x.layout != torch.sparse_csr:
+        return torch.nn.functional.normalize(x, p=order, dim=1)
+    counts = x.crow_indices().diff()
+    rows = torch.arange(x.size(0)).repeat_interleave(counts)
+    norm = torch.zeros(x.size(0)).index_add(0, rows, x.values().abs() ** order) ** (1 / order)
+    values = x.values() / norm.clamp(min=1e-12)[rows]
+    return csr(x.crow_indices(), x.col_indices(), values, x.shape)
+
+
+def scale_columns(x: Tensor, factor: Tensor, shift: Tensor) -> Tensor:
+    """Multiply each column by a factor and add a shift.
+
+    Args:
+        x: Feature matrix ``[N, F]``, dense or sparse CSR. A sparse matrix becomes dense if a shift is not 0.
+        factor: Factor of each column, ``[F]``.
+        shift: Shift of each column, ``[F]``.
+
+    Example:
+        >>> scale_columns(torch.tensor([[1.0, 3.0]]), torch.tensor([2.0, 1.0]), torch.tensor([0.0, 1.0])).tolist()
+        [[2.0, 4.0]]
+    """
+    if x.layout == torch.sparse_csr and not bool(shift.any()):
+        return csr(x.crow_indices(), x.col_indices(), x.values() * factor[x.col_indices()], x.shape)
+    return x.to_dense() * factor + shift
+
 
 def with_degrees(graphs: GraphDataset) -> GraphDataset:
-    """The degree of each node as its only feature, a whole number: an embedding of it is one-hot times a matrix.
+    """Use the in-degree of each node as its only feature, an integer that models embed.
 
     Example:
         >>> arrays = {"num_nodes": [2, 1], "num_edges": [1, 0], "edge_index": [[0], [1]], "y": [0, 1]}
@@ -19,18 +64,18 @@ def with_degrees(graphs: GraphDataset) -> GraphDataset:
         [[1], [1], [0]]
     """
     if graphs.edge_index is None:
-        raise ValueError("degrees need edges, and these graphs have none")
+        raise ValueError("degrees cannot be computed, because the graphs have no edges")
     arrays = graphs.arrays()
-    first = graphs.num_nodes.cumsum(0) - graphs.num_nodes
+    first_node = graphs.num_nodes.cumsum(0) - graphs.num_nodes
     counts = torch.from_numpy(arrays["num_edges"].astype(np.int64))
-    ends = graphs.edge_index + first.repeat_interleave(counts)
-    into = ends[1] if graphs.directed else ends.flatten()
-    degree = torch.bincount(into, minlength=int(graphs.num_nodes.sum()))
+    ends = graphs.edge_index + first_node.repeat_interleave(counts)
+    targets = ends[1] if graphs.directed else ends.flatten()
+    degree = torch.bincount(targets, minlength=int(graphs.num_nodes.sum()))
     return GraphDataset(arrays | {"x": degree.unsqueeze(1).numpy()})
 
 
 def identity(n: int) -> Tensor:
-    """One feature for each node, its own: a sparse matrix; times a matrix it is an embedding.
+    """Return the sparse identity matrix as features, so that a linear layer learns an embedding of each node.
 
     Example:
         >>> identity(2).to_dense().tolist()

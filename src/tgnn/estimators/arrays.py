@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from tgnn.data.readers.sparse import csr, torch_csr
-from tgnn.data.validation.report import Places
-from tgnn.data.validation.value_checks import check_weights
+from tgnn.data.validation.report import Locations
+from tgnn.data.validation.value_checks import check_edge_weights
 
 
 def as_features(x: Any, what: str = "X") -> Tensor:
@@ -93,14 +93,14 @@ def as_edge_weight(weight: Any, num_edges: int) -> Tensor:
     Example:
         >>> as_edge_weight([0.5, 2.0], 2)
         Traceback (most recent call last):
-        ValueError: a weight is 2, but must be from 0 (as if there were no edge) to 1: ...
+        ValueError: an edge weight is 2, but must lie between 0 (no edge) and 1; ...
     """
     found = _as_tensor(weight).float()
     if found.numel() != num_edges:
         raise ValueError(f"edge_weight has {found.numel()} entries, but there are {num_edges} edges")
     check_finite(found, "edge_weight")
-    for finding in check_weights(found.reshape(-1).numpy(), Places()):
-        raise ValueError(finding.text)
+    for finding in check_edge_weights(found.reshape(-1).numpy(), Locations()):
+        raise ValueError(finding.message)
     return found.reshape(-1)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.dataset_info import METRIC_OF, DatasetInfo
+from tgnn.data.dataset_info import DEFAULT_METRICS, DatasetInfo
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import Split
 from tgnn.estimators.holdout import draw_holdout
@@ -76,14 +76,14 @@ def prepare_examples(
     data.y[places] = codes
     none = torch.empty(0, dtype=torch.int64)
     split = Split("hold-out", seed, count(data), places[learned], places[~learned], none)
-    task = for_target(target, METRIC_OF[target], codes[learned])
+    task = for_target(target, DEFAULT_METRICS[target], codes[learned])
     return Prepared(data, split, task, infer_shape(data, split.train), HeldOutLabels(none), data_hash="")
 
 
 def ready(data: Data | GraphDataset, target: str, outputs: int, settings: DataConfig) -> Data | GraphDataset:
     """Data with features as the settings want them, and with what the training code asks of data."""
     level = "graph" if isinstance(data, GraphDataset) else "node"
-    data.info = DatasetInfo("", level, target, METRIC_OF[target], outputs, "memory")
+    data.info = DatasetInfo("", level, target, DEFAULT_METRICS[target], outputs, "memory")
     return transform_features(data, settings)
 
 

@@ -18,13 +18,13 @@ from torch import Tensor
 from tgnn.data.catalog import CATALOG
 from tgnn.data.catalog.entry import LoadedData
 from tgnn.data.dataset_info import DatasetInfo
-from tgnn.data.feature_scaling import scale_columns
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import find_path, load
 from tgnn.data.on_disk import DiskGraph
-from tgnn.data.readers.detect import detect, read_path
+from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.tables.compare_encodings import first_difference
 from tgnn.data.tables.standardize import rescaling
+from tgnn.data.transforms import scale_columns
 from tgnn.models.data_shape import DataShape
 from tgnn.training.config import Config, ModelConfig
 from tgnn.training.loaders import GRAPHS_AT_ONCE
@@ -169,7 +169,7 @@ _KINDS = {
 
 def _check_kind(name: str, encoding: Mapping[str, Any] | None) -> None:
     """Whether columns of new data can be those that were learned from."""
-    kind = detect(find_path(name))
+    kind = detect_format(find_path(name))
     learned = (encoding or {}).get("kind")
     if learned != kind and learned in _KINDS and kind in _KINDS:
         raise IncompatibleDataError(f"the model was trained on {_KINDS[learned]}; {name} is {_KINDS[kind]}")

@@ -10,11 +10,11 @@ from torch_geometric.data import Data
 
 from tgnn.data.catalog.entry import LoadedData
 from tgnn.data.dataset_info import content_hash
-from tgnn.data.feature_scaling import scale_rows
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import load
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.splits import Split
+from tgnn.data.transforms import scale_rows
 from tgnn.models import get_model
 from tgnn.models.data_shape import DataShape
 from tgnn.training.config import Config, ConfigError, DataConfig

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from tgnn.data.catalog.entry import LoadedData
-from tgnn.data.feature_scaling import WAYS
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.split_protocols import STORED
+from tgnn.data.transforms import FEATURE_SCALINGS
 from tgnn.models import get_model, model_options, search_space
 from tgnn.training.config import Config, ConfigError, make_config, option_keys, with_options
 from tgnn.training.model_check import check_model
@@ -43,7 +43,7 @@ def space_of(config: Config, prepared: Prepared, own: Mapping[str, tuple[Any, ..
     if config.optimizer.name == "adamw":
         space["optimizer.weight_decay"] = _DECAY_OF_ADAMW
     if isinstance(shape.features, int) and _like_counts(prepared.data):
-        space["data.features"] = WAYS
+        space["data.features"] = FEATURE_SCALINGS
     if prepared.task.metric == "accuracy":
         space["train.select_by"] = ("metric", "loss")
     known = {key: values for key, values in space.items() if not (sampled and key in _HOPS)}

@@ -370,7 +370,7 @@ HERE = {  # the same, in this process: that is quicker
         ["predict", "whole", "--force", "--out", "f.csv"],
         "f.csv cannot be written: is a dir",
     ),
-    "an unreadable molecule": (["train", "--data", "unreadable.csv"], "line 3: RDKit cannot read the molecule 'C(('"),
+    "an unreadable molecule": (["train", "--data", "unreadable.csv"], "line 3: RDKit cannot parse the molecule 'C(('"),
 }
 
 
@@ -431,7 +431,7 @@ def test_a_mistake_has_a_way_out(run, workplace, monkeypatch, mistake):
 def test_an_error_is_said_once_after_its_traceback(run):
     code, _, err = run("--verbose", "train", "croa")
     assert code == 2
-    assert err.count("error: there is no file or folder croa") == 1
+    assert err.count("error: croa is neither a file or folder nor a data set") == 1
 
 
 def test_a_full_disk_is_said_and_what_was_saved_stays(tgnn, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from torch_geometric.data import Data
 
 from tgnn.data.tables.single_graph import read_table
-from tgnn.data.validation.report import DataError, Report
+from tgnn.data.validation.report import DataError, ValidationReport
 
 NODES = "id,age,town,label,split\nann,31,Rome,red,train\nbob,27.5,Oslo,blue,val\ncarol,45,Rome,red,test\ndan,8,,,\n"
 EDGES = "source,target\nann,bob\nbob,carol\n"
@@ -26,20 +26,20 @@ def write(folder: Path, **files: str | bytes | None) -> Path:
     return folder
 
 
-def codes(report: Report, *levels: str) -> list[str]:
+def codes(report: ValidationReport, *levels: str) -> list[str]:
     return [f.code for f in report.findings if f.level in (levels or ("error", "warning"))]
 
 
-def finding(report: Report, code: str) -> str:
+def finding(report: ValidationReport, code: str) -> str:
     (found,) = [f for f in report.findings if f.code == code]
     return str(found)
 
 
-def errors(folder: Path, **options: object) -> Report:
+def errors(folder: Path, **options: object) -> ValidationReport:
     with pytest.raises(DataError) as caught:
         read_table(folder, **options)
     return caught.value.report
 
 
-def nodes_of(tmp_path: Path, nodes: str, /, **schema: object) -> tuple[Data, Report]:
+def nodes_of(tmp_path: Path, nodes: str, /, **schema: object) -> tuple[Data, ValidationReport]:
     return read_table(write(tmp_path, nodes_csv=nodes, edges_csv="source,target\na,b\n"), schema=schema)

@@ -32,10 +32,10 @@ def test_both_forms_give_the_same_graph(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"edges": "1,4\n"}, "a number is outside of 3 bloggers and 2 groups"),
-        ({"edges": "0,1\n"}, "a number is outside of 3 bloggers and 2 groups"),
-        ({"group_edges": "1,3\n"}, "a number is outside of 3 bloggers and 2 groups"),
-        ({"edges": "1,2,3\n"}, r"edges and members must be pairs, got \[1, 3\]"),
+        ({"edges": "1,4\n"}, "an index is outside of the 3 bloggers and 2 groups"),
+        ({"edges": "0,1\n"}, "an index is outside of the 3 bloggers and 2 groups"),
+        ({"group_edges": "1,3\n"}, "an index is outside of the 3 bloggers and 2 groups"),
+        ({"edges": "1,2,3\n"}, r"must have shape \[\*, 2\], got \[1, 3\]"),
         ({"edges": "a,b\n"}, "edges.csv cannot be read"),
     ],
 )
@@ -48,7 +48,7 @@ def test_wrong_tables_are_named(tmp_path, changes, message):
 def test_missing_and_foreign_files_are_named(tmp_path):
     write(tmp_path)
     (tmp_path / "groups.csv").unlink()
-    with pytest.raises(FileNotFoundError, match="groups.csv is missing: BlogCatalog needs it"):
+    with pytest.raises(FileNotFoundError, match="groups.csv does not exist; BlogCatalog needs it"):
         read_blogcatalog_csv(tmp_path)
     np.savez(tmp_path / "b.npz", edge=[[0, 1]])
     with pytest.raises(ValueError, match="b.npz is not a file of BlogCatalog: .*member"):

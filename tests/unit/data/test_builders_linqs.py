@@ -60,17 +60,17 @@ def test_wrong_files_are_named(tmp_path):
     x, y, cites = made_up()
     write_linqs(tmp_path, x, y, cites)
     (tmp_path / "cora.cites").write_text("3\t4\n")
-    with pytest.raises(ValueError, match="names paper 4, which is not in cora.content"):
+    with pytest.raises(ValueError, match="contains paper 4, which is not in cora.content"):
         read_linqs_cora(tmp_path)
     content = (tmp_path / "cora.content").read_text()
     (tmp_path / "cora.content").write_text(content.replace("Theory", "Astrology"))
-    with pytest.raises(ValueError, match="has the class 'Astrology', which is none of Cora's"):
+    with pytest.raises(ValueError, match="has the class 'Astrology', but the classes are Theory"):
         read_linqs_cora(tmp_path)
     (tmp_path / "cora.content").write_text(content.replace("\t1\t", "\t2\t", 1))
-    with pytest.raises(ValueError, match="must say 0 or 1 for each of 1433 words"):
+    with pytest.raises(ValueError, match="must have 0 or 1 for each of the 1433 words"):
         read_linqs_cora(tmp_path)
     (tmp_path / "cora.content").write_text("1\t0\t1\tTheory\n")
-    with pytest.raises(ValueError, match="has 1 rows, the first of 4 entries; Cora has 2708 of 1435"):
+    with pytest.raises(ValueError, match="must have 2708 rows of 1435 columns, got 1 rows of 4"):
         read_linqs_cora(tmp_path)
 
 

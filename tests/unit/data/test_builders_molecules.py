@@ -65,13 +65,13 @@ def test_ticks_add_up():
 
 
 def test_a_number_is_no_molecule():
-    with pytest.raises(TypeError, match="a molecule must be text"):
+    with pytest.raises(TypeError, match="a molecule must be a SMILES string"):
         featurize([float("nan")])
 
 
 def test_without_rdkit_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
-    with pytest.raises(ModuleNotFoundError, match=r"rdkit.* is not installed: pip install tgnn\[molecules\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"rdkit.* is not installed; run pip install tgnn\[molecules\]"):
         featurize(["C"])
 
 

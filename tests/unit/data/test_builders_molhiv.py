@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tgnn.data.build.compact import one_way, smallest
-from tgnn.data.build.molhiv import build_molhiv, read_hiv
+from tgnn.data.build.molhiv import build_molhiv, drop_reverse_edges, read_hiv
 from tgnn.data.build.scaffold import scaffold_split, scaffolds
 from tgnn.data.graph_dataset import GraphDataset
 
@@ -37,7 +36,7 @@ def test_scaffolds_ignore_chirality_and_tick():
     assert ticks == [2]
 
 
-def test_one_way_halves_what_is_stored():
+def test_drop_reverse_edges_stores_each_edge_once():
     both = {
         "num_nodes": np.array([3, 1, 2]),
         "num_edges": np.array([4, 0, 2]),
@@ -45,18 +44,13 @@ def test_one_way_halves_what_is_stored():
         "edge_attr": np.array([[5], [6], [5], [6], [7], [7]]),
         "y": np.zeros(3),
     }
-    one = one_way(both)
+    one = drop_reverse_edges(both)
     assert one["edge_attr"].tolist() == [[5], [6], [7]]
     for ours, theirs in zip(GraphDataset(one), GraphDataset(both | {"directed": True})):
         assert torch.equal(ours.edge_index, theirs.edge_index)
         assert torch.equal(ours.edge_attr, theirs.edge_attr)
-    with pytest.raises(ValueError, match="forward, then the same edges backward"):
-        one_way(both | {"edge_index": np.zeros((2, 6)) + np.array([[0], [1]])})
-
-
-@pytest.mark.parametrize(("values", "kind"), [([], "uint8"), ([0, 255], "uint8"), ([256], "uint16")])
-def test_smallest(values, kind):
-    assert smallest(np.array(values, dtype=np.int64)).dtype == kind
+    with pytest.raises(ValueError, match="all edges of a graph and then their reverses"):
+        drop_reverse_edges(both | {"edge_index": np.zeros((2, 6)) + np.array([[0], [1]])})
 
 
 def test_a_small_table(tmp_path):
@@ -79,7 +73,7 @@ def test_a_small_table(tmp_path):
         ("smiles,activity\nC,CI\n", "it has no column 'HIV_active'"),
         ("", "it has no column 'HIV_active'"),
         ("smiles,HIV_active\nC,1\nN,\n", "HIV_active is '' in row 2"),
-        ("smiles,HIV_active\nC,1\noops,0\n", "RDKit cannot read 'oops' in row 2"),
+        ("smiles,HIV_active\nC,1\noops,0\n", "RDKit cannot parse 'oops' in row 2"),
     ],
 )
 def test_wrong_tables_are_named(tmp_path, text, message):

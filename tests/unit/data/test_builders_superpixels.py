@@ -15,7 +15,7 @@ from tgnn.data.build import images as images_module
 from tgnn.data.build import superpixels as superpixels_module
 from tgnn.data.build.images import read_cifar10, read_idx, read_mnist, read_rows
 from tgnn.data.build.superpixel_edges import superpixel_edges
-from tgnn.data.build.superpixels import CIFAR10, MNIST, Recipe, build_cifar10, build_mnist, superpixels
+from tgnn.data.build.superpixels import CIFAR10, MNIST, SlicOptions, build_cifar10, build_mnist, superpixels
 from tgnn.data.graph_dataset import GraphDataset, read_packed
 
 pytest.importorskip("skimage")
@@ -50,7 +50,7 @@ def write_cifar10(folder: Path) -> np.ndarray:
 
 
 def test_images_are_read_in_order_with_the_split(tmp_path, monkeypatch):
-    monkeypatch.setattr(images_module, "_VALIDATE", 2)
+    monkeypatch.setattr(images_module, "_NUM_VAL", 2)
     digits = write_mnist(tmp_path)
     images, labels, split = read_mnist(tmp_path)
     assert np.array_equal(images, digits)
@@ -65,19 +65,19 @@ def test_images_are_read_in_order_with_the_split(tmp_path, monkeypatch):
 
 def test_wrong_images_are_named(tmp_path, monkeypatch):
     write_mnist(tmp_path)
-    with pytest.raises(ValueError, match="has 5 training images, and 5,000 of them are to validate"):
+    with pytest.raises(ValueError, match="has 5 training images, but at least 5,000 are needed"):
         read_mnist(tmp_path)
     write_idx(tmp_path / "t10k-labels-idx1-ubyte", np.arange(3))
-    with pytest.raises(ValueError, match="has 2 images and 3 labels for them"):
+    with pytest.raises(ValueError, match="has 2 images but 3 labels"):
         read_mnist(tmp_path)
     (tmp_path / "short").write_bytes(b"\0\0\x08\x01\0\0\0\x05abc")
-    with pytest.raises(ValueError, match=r"short has 3 bytes, but its head says \[5\]"):
+    with pytest.raises(ValueError, match=r"short has 3 bytes, but its header gives the shape \[5\]"):
         read_idx(tmp_path / "short")
     (tmp_path / "other").write_bytes(b"PNG")
-    with pytest.raises(ValueError, match="other is not a file of bytes in MNIST's format"):
+    with pytest.raises(ValueError, match="other is not an IDX file of bytes"):
         read_idx(tmp_path / "other")
     Image.fromarray(np.zeros((2, 1000, 3), np.uint8)).save(tmp_path / "odd.png")
-    with pytest.raises(ValueError, match="has 1000 pixels in a row, and they are not those of a square image"):
+    with pytest.raises(ValueError, match="has 1000 pixels per row, which is not a square number"):
         read_rows(tmp_path / "odd.png")
 
 
@@ -87,7 +87,7 @@ def test_wrong_images_are_named(tmp_path, monkeypatch):
 def test_two_halves_are_two_colours():
     image = np.zeros((1, 8, 8), np.uint8)
     image[:, :, 4:] = 255
-    arrays = superpixels(image, Recipe(4, 4, 0.01))
+    arrays = superpixels(image, SlicOptions(4, 4, 0.01))
     graph = GraphDataset(arrays | {"y": np.zeros(1)})[0]
     assert sorted(set(graph.x.flatten().tolist())) == [0.0, 1.0]
     left = graph.x[:, 0] == 0
@@ -99,7 +99,7 @@ def test_there_are_never_too_many(recipe, shape):
     noise = np.random.default_rng(0).integers(0, 256, (3, *shape)).astype(np.uint8)
     ticks: list[int] = []
     arrays = superpixels(noise, recipe, ticks.append)
-    assert arrays["num_nodes"].max() <= recipe.most
+    assert arrays["num_nodes"].max() <= recipe.max_segments
     assert arrays["x"].shape == (arrays["num_nodes"].sum(), 1 if len(shape) == 2 else 3)
     assert sum(ticks) == 3
 
@@ -125,20 +125,20 @@ def test_two_processes_give_what_one_gives(monkeypatch):
     monkeypatch.setattr(superpixels_module, "_CHUNK", 5)
     digits = np.random.default_rng(0).integers(0, 256, (12, 12, 12)).astype(np.uint8)
     ticks: list[int] = []
-    one, two = (superpixels(digits, Recipe(9, 9, 0.25), ticks.append, processes) for processes in (1, 2))
+    one, two = (superpixels(digits, SlicOptions(9, 9, 0.25), ticks.append, processes) for processes in (1, 2))
     for name, values in one.items():
         assert np.array_equal(values, two[name]), name
     assert ticks == [5, 5, 2] * 2
 
 
 def test_images_must_be_bytes():
-    with pytest.raises(ValueError, match=r"images must be square and of bytes, got \[2, 8, 8\] of float64"):
+    with pytest.raises(ValueError, match=r"images must be square and uint8, got shape \[2, 8, 8\] of float64"):
         superpixels(np.zeros((2, 8, 8)), MNIST)
     assert len(superpixels(np.zeros((0, 8, 8), np.uint8), MNIST)["x"]) == 0
 
 
 def test_builders(tmp_path, monkeypatch):
-    monkeypatch.setattr(images_module, "_VALIDATE", 2)
+    monkeypatch.setattr(images_module, "_NUM_VAL", 2)
     write_mnist(tmp_path)
     write_cifar10(tmp_path)
     for build, graphs, colours in ((build_mnist, 7, 1), (build_cifar10, 12, 3)):
@@ -156,7 +156,7 @@ def test_the_real_superpixels_are_within_the_recipe(name, recipe):
     if not path.exists():
         pytest.skip(f"no {name} beside the project")
     graphs = read_packed(path)
-    assert int(graphs.num_nodes.max()) <= recipe.most
+    assert int(graphs.num_nodes.max()) <= recipe.max_segments
     for graph in (graphs[0], graphs[len(graphs) // 2], graphs[-1]):
         assert 0 <= float(graph.pos.min()) < float(graph.pos.max()) < 1
         assert 0.3 < float(graph.pos.mean()) < 0.7

@@ -38,9 +38,9 @@ def test_targets_punish_long_cycles():
 
 
 def test_an_atom_outside_of_the_vocabulary_is_named():
-    with pytest.raises(ValueError, match=r"'C\[Si\]' has an atom that is none of ZINC's 28 kinds: Si, charge 0"):
+    with pytest.raises(ValueError, match=r"'C\[Si\]' has the atom Si with charge 0"):
         featurize_zinc(["CC", "C[Si]"])
-    with pytest.raises(ValueError, match="RDKit cannot read molecule 1, 'oops'"):
+    with pytest.raises(ValueError, match="RDKit cannot parse molecule 1, 'oops'"):
         featurize_zinc(["CC", "oops"])
 
 

@@ -76,7 +76,7 @@ def test_a_poisoned_pickle_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path)
     (tmp_path / "val.pickle").write_bytes(pickle.dumps([molecule(0), Poison()]))
-    with pytest.raises(ValueError, match="val.pickle cannot be read: it asks for posix.system, and only tensors"):
+    with pytest.raises(ValueError, match="val.pickle cannot be read: it contains posix.system, but only tensors"):
         read_zinc(tmp_path)
     (tmp_path / "val.pickle").write_bytes(pickle.dumps([molecule(0) | {"atom_type": PoisonedTensor()}] * 4))
     with pytest.raises(ValueError, match=r"a tensor of size \(1,\) cannot be read"):
@@ -100,14 +100,14 @@ def test_a_tensor_cannot_reach_beyond_its_numbers():
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("val.index", b"0,9\n", "names molecule 9, but there are 0 to 3"),
-        ("val.index", b"a,b\n", "must hold numbers with commas"),
-        ("val.pickle", pickle.dumps({"a": 1}), "must hold a list of molecules, got dict"),
+        ("val.index", b"0,9\n", "contains the index 9, but there are 4 molecules"),
+        ("val.index", b"a,b\n", "must contain integers separated by commas"),
+        ("val.pickle", pickle.dumps({"a": 1}), "must contain a list of molecules, got dict"),
         ("val.pickle", pickle.dumps([{"atom_type": 1}] * 4), "molecule 1 has no tensor 'atom_type'"),
         (
             "val.pickle",
             pickle.dumps([molecule(0) | {"bond_type": torch.ones(3, 2)}] * 4),
-            r"molecule 1 has 2 atoms, bonds \[3, 2\]",
+            r"molecule 1 has 2 atoms, but bond_type has shape \[3, 2\]",
         ),
     ],
 )
@@ -117,5 +117,5 @@ def test_wrong_files_are_named(tmp_path, name, content, message):
     with pytest.raises(ValueError, match=message):
         read_zinc(tmp_path)
     (tmp_path / name).unlink()
-    with pytest.raises(FileNotFoundError, match=f"{name} is missing"):
+    with pytest.raises(FileNotFoundError, match=f"{name} does not exist"):
         read_zinc(tmp_path)

@@ -14,13 +14,13 @@ from tests.unit.data.test_formats import write_planetoid
 from torch_geometric.data import Data
 
 from tgnn.data.catalog import CATALOG
-from tgnn.data.catalog.entry import Source
+from tgnn.data.catalog.entry import DownloadSource
 from tgnn.data.convert import write
-from tgnn.data.dataset_info import content_hash, describe, statistics
+from tgnn.data.dataset_info import content_hash, infer_dataset_info, statistics
 from tgnn.data.download.locate import DatasetUnavailableError
 from tgnn.data.graph_dataset import GraphDataset, read_packed
-from tgnn.data.load import _check_facts, list_datasets, load
-from tgnn.data.readers.single import read_graph
+from tgnn.data.load import _check_statistics, list_datasets, load
+from tgnn.data.readers.graph_npz import read_graph
 from tgnn.data.split_protocols import choose_split, protocols
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -65,18 +65,18 @@ def test_an_entry_says_everything(name):
     assert entry.level in ("node", "graph")
     assert entry.target in ("classes", "labels", "number")
     assert entry.metric in ("accuracy", "roc-auc", "mae")
-    assert {"features", "outputs"} <= set(entry.facts)
-    assert all((entry.title, entry.licence, entry.citation, entry.official, entry.split))
+    assert {"features", "outputs"} <= set(entry.statistics)
+    assert all((entry.title, entry.license, entry.citation, entry.official, entry.split))
     assert entry.embedded or entry.sources
     for source in entry.sources:
-        assert source.form in entry.forms
+        assert source.layout in entry.layouts
 
 
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_embedded_sets_need_nothing(name):
     data = load(name, offline=True)
     assert data.info.source == "installed with the package"
-    assert statistics(data).items() >= CATALOG[name].facts.items()
+    assert statistics(data).items() >= CATALOG[name].statistics.items()
 
 
 @needs_shared
@@ -128,7 +128,7 @@ def test_a_note_is_no_leave_to_have_other_statistics(tmp_path, monkeypatch):
     labels.write_text(labels.read_text() + "1\n")
     nodes = tmp_path / "MUTAG" / "raw" / "MUTAG_node_labels.txt"
     nodes.write_text(nodes.read_text() + "0\n")
-    with pytest.raises(ValueError, match="this is not mutag: it has 189 graphs"):
+    with pytest.raises(ValueError, match="the files are not mutag: they have 189 graphs"):
         load("mutag", root=tmp_path, offline=True)
 
 
@@ -142,15 +142,17 @@ def test_what_was_fetched_is_checked_before_it_is_kept(tmp_path, monkeypatch):
     (bad / "MUTAG_node_labels.txt").write_text("0\n" * count)
     entry = CATALOG["mutag"]
 
-    def source(folder: Path) -> Source:
-        return Source(folder.name, lambda to, shelf: shutil.copytree(folder, to, dirs_exist_ok=True), entry.forms[0])
+    def source(folder: Path) -> DownloadSource:
+        return DownloadSource(
+            folder.name, lambda to, shelf: shutil.copytree(folder, to, dirs_exist_ok=True), entry.layouts[0]
+        )
 
     changed = dataclasses.replace(entry, sources=(source(bad), source(good)))
     monkeypatch.setitem(CATALOG, "mutag", changed)
     assert load("mutag").info.source == "raw"
     assert load("mutag", offline=True).info.source == "raw"
     monkeypatch.setitem(CATALOG, "mutag", dataclasses.replace(entry, sources=(source(bad),)))
-    with pytest.raises(DatasetUnavailableError, match="bad: this is not mutag: it has 1,000 graphs"):
+    with pytest.raises(DatasetUnavailableError, match="bad: the files are not mutag: they have 1,000 graphs"):
         load("mutag")
 
 
@@ -184,19 +186,19 @@ def test_other_data_under_the_name_is_refused(tmp_path):
 
 
 def test_statistics_are_checked():
-    entry = dataclasses.replace(CATALOG["karate"], facts={"nodes": 35, "outputs": 4})
-    with pytest.raises(ValueError, match="this is not karate: it has 34 nodes, and karate has 35"):
-        _check_facts(entry, load("karate"), exact=True)
+    entry = dataclasses.replace(CATALOG["karate"], statistics={"nodes": 35, "outputs": 4})
+    with pytest.raises(ValueError, match="the files are not karate: they have 34 nodes, but karate has 35"):
+        _check_statistics(entry, load("karate"), exact=True)
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("kora", "no file or folder kora, and no data set of that name in the catalog: did you mean cora"),
+        ("kora", "kora is neither a file or folder nor a data set of the catalog; did you mean cora"),
         ("Cora", "did you mean cora"),
         ("xyzzy", "tgnn data list shows all names"),
-        ("no/such/folder", "no file or folder no/such/folder"),
-        ("nodes.csv", "no file or folder nodes.csv"),
+        ("no/such/folder", "no/such/folder is neither a file or folder"),
+        ("nodes.csv", "nodes.csv is neither a file or folder"),
     ],
 )
 def test_names_that_do_not_exist(name, message):
@@ -205,7 +207,7 @@ def test_names_that_do_not_exist(name, message):
 
 
 def test_a_wrong_split_lists_those_there_are():
-    with pytest.raises(ValueError, match="no split 'public' of digits; it has per-class-quota, stratified, fold"):
+    with pytest.raises(ValueError, match="no split 'public'; available are per-class-quota, stratified, fold"):
         load("digits", split="public")
 
 
@@ -241,7 +243,7 @@ def test_molecules_of_the_user_have_a_scaffold_split():
     arrays = {"num_nodes": [1] * 20, "num_edges": [0] * 20, "edge_index": np.zeros((2, 0)), "y": np.zeros(20)}
     graphs = GraphDataset(arrays)
     rings = ["C1CC1", "c1ccccc1", "C1CCC1", "C1CCCC1", "CCO", "C1CCCCC1", "c1ccncc1", "c1ccoc1", "c1ccsc1", "C1CCNC1"]
-    graphs.info, graphs.smiles = describe(graphs, "mine", ""), rings * 2
+    graphs.info, graphs.smiles = infer_dataset_info(graphs, "mine", ""), rings * 2
     split = choose_split(graphs, "scaffold")
     assert [len(part) for part in (split.train, split.val, split.test)] == [16, 2, 2]
 
@@ -259,7 +261,7 @@ def test_molecules_of_the_user_have_a_scaffold_split():
     ],
 )
 def test_the_target_is_told_from_the_labels(y, target, outputs):
-    about = describe(Data(y=y, num_nodes=3), "mine", "")
+    about = infer_dataset_info(Data(y=y, num_nodes=3), "mine", "")
     assert (about.target, about.outputs) == (target, outputs)
 
 

@@ -14,14 +14,15 @@ from torch_geometric.data import Data
 
 from tgnn.data import load
 from tgnn.data.dataset_info import content_hash, statistics
-from tgnn.data.feature_scaling import scale_rows
+from tgnn.data.load import task_level
 from tgnn.data.on_disk import DiskGraph, GraphWriter, array_checks
 from tgnn.data.on_disk.from_memory import write_disk
-from tgnn.data.readers.detect import check_path, detect
-from tgnn.data.readers.word_ids import keep_ids
+from tgnn.data.readers.detect import detect_format
+from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.sampler import NeighborSampler
 from tgnn.data.split_protocols import protocols
-from tgnn.data.task_level import task_level
+from tgnn.data.transforms import scale_rows
+from tgnn.data.validation.validate import validate
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_several_labels_and_numbers(tmp_path):
 def test_load_and_its_splits(folder):
     data = random_graph()
     graph = load(folder)
-    assert detect(folder) == "graph on disk"
+    assert detect_format(folder) == "graph on disk"
     assert task_level(str(folder)) == "node"
     assert graph.split.name == "column"
     labeled = data.y >= 0
@@ -201,7 +202,7 @@ def test_not_such_a_folder(folder, text):
         ValueError, match="is not a graph on disk because it has no graph.json. Write one with tgnn data convert"
     ):
         DiskGraph(folder)
-    with pytest.raises(ValueError, match="nothing that can be read"):
+    with pytest.raises(ValueError, match="is not supported"):
         load(folder)
 
 
@@ -232,12 +233,12 @@ def test_other_arrays_are_refused(folder, name):
 
 
 def test_check_finds_every_byte_that_was_changed(folder):
-    assert check_path(folder).ok
+    assert validate(folder).ok
     for name in ("rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy"):
         path = folder / name
         whole = path.read_bytes()
         path.write_bytes(whole[:-12] + bytes([whole[-12] ^ 1]) + whole[-11:])
-        report = check_path(folder)
+        report = validate(folder)
         assert [(f.code, f.file) for f in report.findings if f.level == "error"] == [("damaged-file", name)]
         path.write_bytes(whole)
 
@@ -254,7 +255,7 @@ def write_manifest(folder, **arrays):
 
 
 def test_check_looks_at_edges_and_rows(folder):
-    report = check_path(folder)
+    report = validate(folder)
     data = random_graph()
     pairs = set(zip(*data.edge_index.tolist()))
     assert report.statistics["duplicate edges"] == 4000 - len(pairs)
@@ -265,13 +266,13 @@ def test_check_looks_at_edges_and_rows(folder):
     falling = ptr.copy()
     falling[5] = ptr[7] + 1
     write_manifest(folder, rowptr=falling)
-    assert [f.code for f in check_path(folder).findings] == ["falling-pointer"]
+    assert [f.code for f in validate(folder).findings] == ["falling-pointer"]
     write_manifest(folder, rowptr=ptr, col=np.where(np.arange(4000) == 77, 300, col).astype(np.int32))
-    (finding,) = check_path(folder).findings
-    assert (finding.code, finding.places) == ("dangling-id", (int(np.searchsorted(ptr, 77, side="right")) - 1,))
+    (finding,) = validate(folder).findings
+    assert (finding.code, finding.locations) == ("dangling-id", (int(np.searchsorted(ptr, 77, side="right")) - 1,))
     x[4, 2] = np.nan
     write_manifest(folder, col=col, x=x)
-    assert ("infinite-feature", (4,)) in [(f.code, f.places) for f in check_path(folder).findings]
+    assert ("infinite-feature", (4,)) in [(f.code, f.locations) for f in validate(folder).findings]
 
 
 def one_line(caught):
@@ -296,9 +297,9 @@ def test_invalid_pointers_are_reported_when_the_graph_is_opened(folder, rows, va
     with pytest.raises(ValueError, match=f"rowptr.npy {message}") as caught:
         load(folder)
     one_line(caught)
-    assert [(f.code, f.file) for f in check_path(folder).findings] == [("damaged-file", "rowptr.npy")]
+    assert [(f.code, f.file) for f in validate(folder).findings] == [("damaged-file", "rowptr.npy")]
     write_manifest(folder)  # as if it had been written so: the sums agree
-    assert [f.code for f in check_path(folder).findings if f.level == "error"] in (
+    assert [f.code for f in validate(folder).findings if f.level == "error"] in (
         ["falling-pointer"],
         ["wrong-pointer"],
     )
@@ -320,9 +321,9 @@ def test_targets_that_are_not_those_of_graph_json(folder):
     with pytest.raises(ValueError, match=r"y.npy has the class 9, but there are 4 classes \(0 to 3\)") as caught:
         load(folder)
     one_line(caught)
-    assert [(f.code, f.file) for f in check_path(folder).findings] == [("damaged-file", "y.npy")]
+    assert [(f.code, f.file) for f in validate(folder).findings] == [("damaged-file", "y.npy")]
     write_manifest(folder)
-    assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in check_path(folder).findings]
+    assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in validate(folder).findings]
 
 
 def test_parts_that_do_not_exist(folder):
@@ -332,7 +333,7 @@ def test_parts_that_do_not_exist(folder):
     with pytest.raises(ValueError, match=r"part.npy has the value 9, but the split must be 0, 1, 2 or 3") as caught:
         load(folder)
     one_line(caught)
-    assert ("wrong-part", "part.npy") in [(f.code, f.file) for f in check_path(folder).findings]
+    assert ("wrong-part", "part.npy") in [(f.code, f.file) for f in validate(folder).findings]
 
 
 NOTHING = object()
@@ -378,10 +379,10 @@ def test_an_invalid_manifest(folder, names, value, message):
         load(folder)
     one_line(caught)
     if value == 2:
-        assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in check_path(folder).findings]
+        assert ("wrong-labels", "y.npy") in [(f.code, f.file) for f in validate(folder).findings]
         return
     with pytest.raises(ValueError, match=message):
-        check_path(folder)
+        validate(folder)
 
 
 @pytest.mark.parametrize("ends", [[3, 2, 9], [3, 6, 8], [-1, 6, 9]])
@@ -389,12 +390,12 @@ def test_ends_of_words_that_are_wrong(tmp_path, ends):
     data = random_graph(3, 0)
     data.edge_index, data.node_id = torch.tensor([[0, 1], [1, 1]]), keep_ids(pl.Series(["ann", "bob", "eve"]))
     write_disk(data, tmp_path / "graph")
-    assert check_path(tmp_path / "graph").ok
+    assert validate(tmp_path / "graph").ok
     write_manifest(tmp_path / "graph", node_id_end=np.array(ends))
     with pytest.raises(ValueError, match=r"node_id_end.npy (decreases after|ranges from)") as caught:
         _ = DiskGraph(tmp_path / "graph").node_id
     one_line(caught)
-    assert "wrong-ids" in [f.code for f in check_path(tmp_path / "graph").findings]
+    assert "wrong-ids" in [f.code for f in validate(tmp_path / "graph").findings]
 
 
 @pytest.mark.parametrize("ids", [["ann", "bob", "ann"], [5, 7, 5]])
@@ -402,7 +403,7 @@ def test_check_tells_ids_that_are_there_twice(tmp_path, ids):
     data = random_graph(3, 0)
     data.edge_index, data.node_id = torch.tensor([[0, 1], [1, 1]]), keep_ids(pl.Series(ids))
     write_disk(data, tmp_path / "graph")
-    assert ("duplicate-id", (2,)) in [(f.code, f.places) for f in check_path(tmp_path / "graph").findings]
+    assert ("duplicate-id", (2,)) in [(f.code, f.locations) for f in validate(tmp_path / "graph").findings]
 
 
 def test_opening_takes_no_memory(tmp_path):

@@ -202,7 +202,7 @@ def test_findings_of_many_blocks_are_one(tmp_path):
     write(tmp_path, nodes_csv=NUMBERED, edges_csv=f"source,target\n{loops}")
     report = stream_tables(tmp_path, tmp_path / "graph", block=40)
     (found,) = [finding for finding in report.findings if finding.code == "self-loop"]
-    assert (found.count, found.places[:3]) == (50, (2, 3, 4))
+    assert (found.count, found.locations[:3]) == (50, (2, 3, 4))
 
 
 @pytest.mark.parametrize("nodes", [True, False])

@@ -196,7 +196,7 @@ def test_what_is_read_is_not_written(tmp_path):
     (folder / "edges.csv").write_text("source,target\n1,2\n2,3\n")
     (folder / "graph.json").write_text("{}")
     for source in (folder, folder / "edges.csv"):
-        with pytest.raises(ValueError, match="own is what is to be read.*choose another"):
+        with pytest.raises(ValueError, match="own cannot be written.*choose another"):
             convert(str(source), tmp_path / "own" / ".." / "own", overwrite=True)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["edges.csv", "graph.json", "own"]
 

@@ -18,8 +18,8 @@ import pytest
 from tests import warm
 from tests.unit.data.servers import Server
 
-from tgnn.data.catalog.entry import Entry, Form
-from tgnn.data.catalog.sources import web, web_archive
+from tgnn.data.catalog.entry import CatalogEntry, FileLayout
+from tgnn.data.catalog.sources import from_archive, from_urls
 from tgnn.data.download.archive import extract
 from tgnn.data.download.checksum import ChecksumError, verify
 from tgnn.data.download.http import DownloadError, Patience, download
@@ -459,14 +459,16 @@ def test_what_killed_processes_left_is_removed(tmp_path):
 
 # ---- the order of sources --------------------------------------------------------------------------------------
 
-FORM = Form(("data.bin",), lambda folder: None, ("toy/raw",), sha256={"data.bin": DIGEST})
+FORM = FileLayout(("data.bin",), lambda folder: None, ("toy/raw",), sha256={"data.bin": DIGEST})
 
 
-def entry(*sources) -> Entry:
-    return Entry("toy", "", "node", "classes", "accuracy", "stratified", {}, "", "", "", forms=(FORM,), sources=sources)
+def entry(*sources) -> CatalogEntry:
+    return CatalogEntry(
+        "toy", "", "node", "classes", "accuracy", "stratified", {}, "", "", "", layouts=(FORM,), sources=sources
+    )
 
 
-def obtain(toy: Entry, root: Path | None, offline: bool, read=lambda found: None):
+def obtain(toy: CatalogEntry, root: Path | None, offline: bool, read=lambda found: None):
     return obtain_and_read(toy, root, offline, read)
 
 
@@ -487,7 +489,7 @@ def test_files_under_the_root_come_first(tmp_path, cache):
     (place / "data.bin").write_bytes(CONTENT)
     server = Server(CONTENT)
     with server.running():
-        found = obtain(entry(web(FORM, {"data.bin": server.url})), tmp_path / "root", offline=False)
+        found = obtain(entry(from_urls(FORM, {"data.bin": server.url})), tmp_path / "root", offline=False)
     assert found.folder == place
     assert server.asked == []
     assert not cache.exists()
@@ -502,7 +504,7 @@ def test_a_wrong_file_under_the_root_is_refused_not_passed_over(tmp_path, cache)
 def test_fetched_once_then_served_from_the_cache(cache, impatient):
     server = Server(CONTENT)
     with server.running():
-        toy = entry(web(FORM, {"data.bin": server.url}))
+        toy = entry(from_urls(FORM, {"data.bin": server.url}))
         first = obtain(toy, None, offline=False)
         second = obtain(toy, None, offline=True)
     assert first.folder == second.folder
@@ -513,7 +515,7 @@ def test_fetched_once_then_served_from_the_cache(cache, impatient):
 def test_a_damaged_cache_is_fetched_again(cache, impatient, caplog):
     server = Server(CONTENT)
     with server.running():
-        toy = entry(web(FORM, {"data.bin": server.url}))
+        toy = entry(from_urls(FORM, {"data.bin": server.url}))
         found = obtain(toy, None, offline=False)
         (found.folder / "data.bin").write_bytes(b"damaged")
         with caplog.at_level(logging.WARNING):
@@ -526,7 +528,7 @@ def test_a_damaged_cache_is_fetched_again(cache, impatient, caplog):
 def test_a_damaged_origin_is_fetched_again(cache, impatient, origin):
     server = Server(CONTENT)
     with server.running():
-        toy = entry(web(FORM, {"data.bin": server.url}))
+        toy = entry(from_urls(FORM, {"data.bin": server.url}))
         found = obtain(toy, None, offline=False)
         (found.folder / "origin.json").write_text(origin)
         assert obtain(toy, None, offline=False).folder == found.folder
@@ -536,7 +538,7 @@ def test_a_damaged_origin_is_fetched_again(cache, impatient, origin):
 def test_offline_damaged_files_are_reported(cache, impatient, caplog):
     server = Server(CONTENT)
     with server.running():
-        toy = entry(web(FORM, {"data.bin": server.url}))
+        toy = entry(from_urls(FORM, {"data.bin": server.url}))
         found = obtain(toy, None, offline=False)
         (found.folder / "data.bin").write_bytes(b"damaged")
         with pytest.raises(
@@ -553,13 +555,13 @@ def test_a_cache_that_is_a_file_is_named(tmp_path, cache, impatient, below):
     (cache / below).write_text("")
     server = Server(CONTENT)
     with server.running(), pytest.raises(DatasetUnavailableError, match=r"cannot be created: .*Set TGNN_CACHE_DIR"):
-        obtain(entry(web(FORM, {"data.bin": server.url})), None, offline=False)
+        obtain(entry(from_urls(FORM, {"data.bin": server.url})), None, offline=False)
 
 
 def test_a_file_in_place_of_what_was_fetched_is_replaced(cache, impatient):
     server = Server(CONTENT)
     with server.running():
-        toy = entry(web(FORM, {"data.bin": server.url}))
+        toy = entry(from_urls(FORM, {"data.bin": server.url}))
         (cache / "data" / "toy").mkdir(parents=True)
         (cache / "data" / "toy" / server.url.split("/")[2].replace(":", "-")).write_text("")
         assert (obtain(toy, None, offline=False).folder / "data.bin").read_bytes() == CONTENT
@@ -569,7 +571,7 @@ def test_what_killed_fetches_left_is_removed(cache, impatient):
     (cache / "data" / "toy" / "fetching-old" / "files").mkdir(parents=True)
     server = Server(CONTENT)
     with server.running():
-        obtain(entry(web(FORM, {"data.bin": server.url})), None, offline=False)
+        obtain(entry(from_urls(FORM, {"data.bin": server.url})), None, offline=False)
     assert not list((cache / "data" / "toy").glob("fetching-*"))
 
 
@@ -579,7 +581,7 @@ def test_the_cache_is_the_users_alone_whatever_the_umask(tmp_path, monkeypatch):
     try:
         server = Server(CONTENT)
         with server.running():
-            obtain(entry(web(FORM, {"data.bin": server.url})), None, offline=False)
+            obtain(entry(from_urls(FORM, {"data.bin": server.url})), None, offline=False)
         assert make_cache_dir() == tmp_path / "above" / "cache"
     finally:
         os.umask(before)
@@ -590,14 +592,18 @@ def test_the_cache_is_the_users_alone_whatever_the_umask(tmp_path, monkeypatch):
 def test_the_next_source_serves_when_one_fails(cache, impatient):
     bad, good = Server(CONTENT, 404), Server(CONTENT)
     with bad.running(), good.running():
-        found = obtain(entry(web(FORM, {"data.bin": bad.url}), web(FORM, {"data.bin": good.url})), None, offline=False)
+        found = obtain(
+            entry(from_urls(FORM, {"data.bin": bad.url}), from_urls(FORM, {"data.bin": good.url})), None, offline=False
+        )
     assert found.source in good.url
 
 
 def test_when_all_fail_each_is_listed_with_three_ways_out(cache, impatient):
     one, other = Server(CONTENT, 404), Server(b"wrong")
     with one.running(), other.running(), pytest.raises(DatasetUnavailableError) as error:
-        obtain(entry(web(FORM, {"data.bin": one.url}), web(FORM, {"data.bin": other.url})), None, offline=False)
+        obtain(
+            entry(from_urls(FORM, {"data.bin": one.url}), from_urls(FORM, {"data.bin": other.url})), None, offline=False
+        )
     text = str(error.value)
     assert "HTTP status 404" in text
     assert "SHA-256" in text
@@ -608,7 +614,7 @@ def test_when_all_fail_each_is_listed_with_three_ways_out(cache, impatient):
 def test_offline_never_asks(cache):
     server = Server(CONTENT)
     with server.running(), pytest.raises(DatasetUnavailableError, match="skipped because of --offline"):
-        obtain(entry(web(FORM, {"data.bin": server.url})), None, offline=True)
+        obtain(entry(from_urls(FORM, {"data.bin": server.url})), None, offline=True)
     assert server.asked == []
 
 
@@ -616,11 +622,11 @@ def test_an_archive_of_the_web(tmp_path, cache, impatient):
     archive = zipped(tmp_path / "a.zip", {"toy/data.bin": CONTENT})
     server = Server(archive.read_bytes())
     with server.running():
-        found = obtain(entry(web_archive(FORM, server.url, {"toy/": ""})), None, offline=False)
+        found = obtain(entry(from_archive(FORM, server.url, {"toy/": ""})), None, offline=False)
     assert (found.folder / "data.bin").read_bytes() == CONTENT
 
 
-OPEN = Form(("data.bin",), lambda folder: None, ("toy/raw",))
+OPEN = FileLayout(("data.bin",), lambda folder: None, ("toy/raw",))
 
 
 def only_content(found) -> None:
@@ -628,8 +634,10 @@ def only_content(found) -> None:
         raise KeyError("not the data set")
 
 
-def open_entry(*sources) -> Entry:
-    return Entry("toy", "", "node", "classes", "accuracy", "stratified", {}, "", "", "", forms=(OPEN,), sources=sources)
+def open_entry(*sources) -> CatalogEntry:
+    return CatalogEntry(
+        "toy", "", "node", "classes", "accuracy", "stratified", {}, "", "", "", layouts=(OPEN,), sources=sources
+    )
 
 
 @pytest.mark.parametrize("served", ["login page", "cut", "wrong content"])
@@ -640,7 +648,7 @@ def test_a_bad_archive_of_the_web_is_not_kept(tmp_path, cache, impatient, served
         {"login page": b"<html>log in</html>", "cut": good[: len(good) // 2], "wrong content": wrong}[served]
     )
     with server.running():
-        toy = open_entry(web_archive(OPEN, server.url, {"toy/": ""}))
+        toy = open_entry(from_archive(OPEN, server.url, {"toy/": ""}))
         with pytest.raises(DatasetUnavailableError, match="not a valid archive|not the data set"):
             obtain(toy, None, offline=False, read=only_content)
         with pytest.raises(DatasetUnavailableError, match="not found"):
@@ -653,17 +661,17 @@ def test_a_bad_archive_of_the_web_is_not_kept(tmp_path, cache, impatient, served
 def test_a_bad_file_of_the_web_is_not_kept(cache, impatient):
     bad, good = Server(b"<html>log in</html>"), Server(CONTENT)
     with bad.running(), good.running():
-        toy = open_entry(web(OPEN, {"data.bin": bad.url}), web(OPEN, {"data.bin": good.url}))
+        toy = open_entry(from_urls(OPEN, {"data.bin": bad.url}), from_urls(OPEN, {"data.bin": good.url}))
         assert obtain(toy, None, offline=False, read=only_content).source in good.url
         bad.content = CONTENT
         assert obtain(open_entry(toy.sources[0]), None, offline=False, read=only_content).source in bad.url
 
 
 def test_what_arrived_is_kept_when_another_file_does_not(cache, impatient):
-    form = Form(("one.bin", "two.bin"), lambda folder: None)
+    form = FileLayout(("one.bin", "two.bin"), lambda folder: None)
     one, two = Server(CONTENT), Server(CONTENT, 404)
     with one.running(), two.running():
-        toy = open_entry(web(form, {"one.bin": one.url, "two.bin": two.url}))
+        toy = open_entry(from_urls(form, {"one.bin": one.url, "two.bin": two.url}))
         for _ in range(2):
             with pytest.raises(DatasetUnavailableError, match="404"):
                 obtain(toy, None, offline=False)
@@ -674,7 +682,7 @@ def test_all_files_are_digested_not_only_those_needed(tmp_path, cache, impatient
     archive = zipped(tmp_path / "a.zip", {"toy/data.bin": CONTENT, "toy/deep/optional.txt": b"labels"})
     server = Server(archive.read_bytes())
     with server.running():
-        toy = open_entry(web_archive(OPEN, server.url, {"toy/": ""}))
+        toy = open_entry(from_archive(OPEN, server.url, {"toy/": ""}))
         found = obtain(toy, None, offline=False)
         (found.folder / "deep" / "optional.txt").write_bytes(b"other")
         with pytest.raises(DatasetUnavailableError, match="optional.txt is not the published file"):
@@ -682,7 +690,7 @@ def test_all_files_are_digested_not_only_those_needed(tmp_path, cache, impatient
 
 
 def _obtain_in_a_process(url: str) -> str:
-    return str(obtain(entry(web(FORM, {"data.bin": url})), None, offline=False).folder)
+    return str(obtain(entry(from_urls(FORM, {"data.bin": url})), None, offline=False).folder)
 
 
 def test_two_processes_fetch_once(cache):

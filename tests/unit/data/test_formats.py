@@ -17,12 +17,12 @@ from torch_geometric.data import Batch
 from torch_geometric.datasets import Planetoid
 
 from tgnn.data.build.embedded import digits, digits_graphs, karate
-from tgnn.data.dataset_info import content_hash, describe
+from tgnn.data.dataset_info import content_hash, infer_dataset_info
 from tgnn.data.graph_dataset import GraphDataset, read_packed, write_packed
 from tgnn.data.readers.detect import read_path
 from tgnn.data.readers.named_graphs import NamedGraphs
 from tgnn.data.readers.planetoid import read_arrays, read_planetoid
-from tgnn.data.readers.word_ids import keep_ids
+from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.validation.checks import check_graphs
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -56,29 +56,29 @@ def test_packed_graphs(tmp_path):
     assert graphs[1].edge_index.shape == (2, 0)
     split = graphs.published_split()
     assert [p.tolist() for p in (split.train, split.val, split.test)] == [[0], [2], [1]]
-    with pytest.raises(IndexError, match="graph 3 is not one of 3"):
+    with pytest.raises(IndexError, match="graph index 3 is out of range for 3"):
         graphs[3]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"x": np.zeros((4, 1))}, "x has 4 entries, but 5 are needed"),
-        ({"y": np.zeros(2)}, "y has 2 entries, but 3 are needed"),
-        ({"edge_index": np.array([[0, 0, 3], [1, 1, 1]])}, "node number outside of its graph"),
+        ({"x": np.zeros((4, 1))}, "x must have 5 entries, got 4"),
+        ({"y": np.zeros(2)}, "y must have 3 entries, got 2"),
+        ({"edge_index": np.array([[0, 0, 3], [1, 1, 1]])}, "node index outside of its graph"),
         ({"edge_index": np.zeros((3, 3))}, r"edge_index must have shape \[2, E\]"),
-        ({"num_nodes": np.array([2, -1, 3])}, "num_nodes must be a list of numbers that are not negative"),
-        ({"y": np.array(["a", "b", "c"])}, "arrays must hold numbers"),
-        ({"y": np.array(1)}, "arrays must hold numbers"),
+        ({"num_nodes": np.array([2, -1, 3])}, "num_nodes must be a one-dimensional array of non-negative integers"),
+        ({"y": np.array(["a", "b", "c"])}, "must contain numbers"),
+        ({"y": np.array(1)}, "must contain numbers"),
         ({"num_edges": None}, "need the array 'num_edges'"),
-        ({"num_nodes": np.array([2.7, 0, 3])}, r"num_nodes must hold whole numbers, got float64: \[2.7"),
-        ({"edge_index": np.array([[0.4, 0, 2], [1, 1, 1]])}, "edge_index must hold whole numbers"),
-        ({"split": np.array([0, 1])}, "split has 2 entries, but 3 are needed"),
-        ({"split": np.array([0, 1, 1.5])}, "split must hold whole numbers"),
-        ({"pos_scale": np.array([1, 2])}, "pos_scale must be one number"),
-        ({"edge_weight": np.ones(2)}, "edge_weight has 2 entries, but 3 are needed"),
-        ({"graph_id": np.array([1, 2])}, "graph_id has 2 entries, but 3 are needed"),
-        ({"graph_id": np.array('["a", "b", 3]')}, "graph_id must hold words"),
+        ({"num_nodes": np.array([2.7, 0, 3])}, r"num_nodes must contain integers, got float64: \[2.7"),
+        ({"edge_index": np.array([[0.4, 0, 2], [1, 1, 1]])}, "edge_index must contain integers"),
+        ({"split": np.array([0, 1])}, "split must have 3 entries, got 2"),
+        ({"split": np.array([0, 1, 1.5])}, "split must contain integers"),
+        ({"pos_scale": np.array([1, 2])}, "pos_scale must be a single number"),
+        ({"edge_weight": np.ones(2)}, "edge_weight must have 3 entries, got 2"),
+        ({"graph_id": np.array([1, 2])}, "graph_id must have 3 entries, got 2"),
+        ({"graph_id": np.array('["a", "b", 3]')}, "graph_id must contain strings"),
         ({"encoding": np.array("[]")}, "encoding must be a dictionary, got \\[\\]"),
         ({"smiles": np.array("C")}, "smiles is not JSON"),
     ],
@@ -150,7 +150,7 @@ def test_a_batch_counts_from_the_end_as_a_list_does(number):
 
 @pytest.mark.parametrize("number", [-4, 3])
 def test_a_batch_of_graphs_that_are_not_there(number):
-    with pytest.raises(IndexError, match=f"graph {number} is not one of 3"):
+    with pytest.raises(IndexError, match=f"graph index {number} is out of range for 3"):
         GraphDataset(ARRAYS).batch(torch.tensor([0, number]))
 
 
@@ -159,7 +159,7 @@ def test_graphs_without_targets():
     assert graphs.y is None
     assert graphs[0].y is None
     assert graphs.batch(torch.tensor([0, 2])).y is None
-    assert describe(graphs, "", "").outputs == 0
+    assert infer_dataset_info(graphs, "", "").outputs == 0
     assert "missing-label" not in [finding.code for finding in check_graphs(graphs)]
 
 
@@ -170,7 +170,7 @@ def test_weights_stay_where_features_of_edges_go():
     assert slim.edge_attr is None
     assert slim.edge_weight.dtype == torch.float32
     heavy = GraphDataset(ARRAYS | {"edge_weight": np.array([1, 0, 2])})
-    assert [(f.code, f.places) for f in check_graphs(heavy) if f.level == "error"] == [("weight-outside", (2,))]
+    assert [(f.code, f.locations) for f in check_graphs(heavy) if f.level == "error"] == [("weight-outside", (2,))]
 
 
 # ---- written and read again ------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_all_that_is_known_of_graphs_is_written(tmp_path, ids):
     assert again.graph_id.tolist() == ids
     assert (again.encoding, again.smiles, again.test_folds) == (encoding, graphs.smiles, graphs.test_folds)
     assert torch.equal(again.edge_weight, graphs.edge_weight)
-    assert describe(again, "", "").differs == "made here"
+    assert infer_dataset_info(again, "", "").differs == "made here"
     assert content_hash(again) == content_hash(graphs) != content_hash(GraphDataset(ARRAYS))
 
 
@@ -266,7 +266,7 @@ def test_a_changed_file_is_refused_before_it_is_read(tmp_path, monkeypatch):
         read_planetoid(tmp_path, "tiny")
     assert not (tmp_path / "poisoned").exists()
     (tmp_path / "ind.tiny.allx").unlink()
-    with pytest.raises(FileNotFoundError, match="ind.tiny.allx is missing; tiny needs"):
+    with pytest.raises(FileNotFoundError, match="ind.tiny.allx does not exist; tiny needs"):
         read_planetoid(tmp_path, "tiny")
 
 

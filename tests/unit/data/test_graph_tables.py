@@ -14,7 +14,7 @@ import torch
 from tgnn.data.convert import write as write_converted
 from tgnn.data.load import load
 from tgnn.data.tables.multiple_graphs import read_graph_tables
-from tgnn.data.validation.report import DataError, Report
+from tgnn.data.validation.report import DataError, ValidationReport
 from tgnn.training.config import make_config
 from tgnn.training.predict import predict
 from tgnn.training.prepare import seal
@@ -33,7 +33,7 @@ def write(folder: Path, **changes: str) -> Path:
     return folder
 
 
-def error(folder: Path) -> Report:
+def error(folder: Path) -> ValidationReport:
     with pytest.raises(DataError) as caught:
         read_graph_tables(folder)
     return caught.value.report

@@ -36,7 +36,7 @@ def node_files(folder, features=True) -> None:
 
 def test_node_set(tmp_path):
     node_files(tmp_path)
-    data = read_ogb_node(tmp_path, "time", inverse=False)
+    data = read_ogb_node(tmp_path, "time", add_reverse_edges=False)
     assert data.edge_index.tolist() == [[0, 1, 3], [1, 2, 0]]
     assert data.x.dtype == torch.float32
     assert data.x[0].tolist() == [0.5, -1.25]
@@ -46,12 +46,15 @@ def test_node_set(tmp_path):
 
 def test_each_edge_is_followed_by_its_reverse(tmp_path):
     node_files(tmp_path)
-    assert read_ogb_node(tmp_path, "time", inverse=True).edge_index.tolist() == [[0, 1, 1, 2, 3, 0], [1, 0, 2, 1, 0, 3]]
+    assert read_ogb_node(tmp_path, "time", add_reverse_edges=True).edge_index.tolist() == [
+        [0, 1, 1, 2, 3, 0],
+        [1, 0, 2, 1, 0, 3],
+    ]
 
 
 def test_nodes_without_features_take_the_mean_of_their_edges(tmp_path):
     node_files(tmp_path, features=False)
-    data = read_ogb_node(tmp_path, "time", inverse=True)
+    data = read_ogb_node(tmp_path, "time", add_reverse_edges=True)
     assert data.edge_attr.tolist() == [[0.5, 0.25]] * 2 + [[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2
     assert data.x.tolist() == [[0.25, 0.625], [0.75, 0.125], [1.0, 0.0], [0.0, 1.0]]
     assert data.y.tolist() == [[0, 1], [1, 1], [0, 0], [1, 0]]
@@ -80,15 +83,15 @@ def test_graph_set(tmp_path):
 def test_missing_and_damaged_files_are_named(tmp_path):
     node_files(tmp_path)
     (tmp_path / "raw/node-label.csv.gz").unlink()
-    with pytest.raises(FileNotFoundError, match=r"node-label\.csv\.gz is missing"):
-        read_ogb_node(tmp_path, "time", inverse=False)
+    with pytest.raises(FileNotFoundError, match=r"node-label\.csv\.gz does not exist"):
+        read_ogb_node(tmp_path, "time", add_reverse_edges=False)
     write(tmp_path / "raw/node-label.csv.gz", ["a", "b"])
-    with pytest.raises(ValueError, match=r"node-label\.csv\.gz has something other than numbers"):
-        read_ogb_node(tmp_path, "time", inverse=False)
+    with pytest.raises(ValueError, match=r"node-label\.csv\.gz must contain numbers only"):
+        read_ogb_node(tmp_path, "time", add_reverse_edges=False)
     whole = (tmp_path / "raw/edge.csv.gz").read_bytes()
     (tmp_path / "raw/edge.csv.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"edge\.csv\.gz cannot be read"):
-        read_ogb_node(tmp_path, "time", inverse=False)
+        read_ogb_node(tmp_path, "time", add_reverse_edges=False)
 
 
 def superpixel_file(path) -> None:

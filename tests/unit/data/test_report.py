@@ -10,25 +10,26 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from tgnn.data import DatasetInfo, TaskType, validate
 from tgnn.data.build.embedded import digits, digits_graphs, karate
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.validation.checks import check_graph, check_graphs
-from tgnn.data.validation.report import DataError, Finding, Places, Report
-from tgnn.data.validation.value_checks import check_features
+from tgnn.data.validation.report import DataError, Finding, Locations, ValidationReport
+from tgnn.data.validation.value_checks import check_feature_values
 
 
 def test_a_finding_lists_ten_places_and_counts_them_all():
-    lines = Places("edges.csv", "line", lambda rows: rows + 2)
+    lines = Locations("edges.csv", "line", lambda rows: rows + 2)
     finding = lines.finding("error", "dangling-id", "names no node", np.arange(1200))
-    assert finding.places == tuple(range(2, 12))
+    assert finding.locations == tuple(range(2, 12))
     assert finding.count == 1200
-    assert str(finding) == "edges.csv, lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... (1,200 in all): names no node"
+    assert str(finding) == "edges.csv, lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... (1,200 in total): names no node"
     assert str(lines.finding("note", "odd", "is odd")) == "edges.csv: is odd"
     assert str(lines.finding("note", "odd", "is odd", np.array([3]))) == "edges.csv, line 5: is odd"
 
 
 def test_a_report_raises_all_errors_at_once_and_is_plain_as_json():
-    report = Report("mine", "table", {"nodes": 1200, "sparse": False})
+    report = ValidationReport("mine", "table", {"nodes": 1200, "sparse": False})
     report.raise_for_errors()
     report.add(Finding("note", "a", "first"), Finding("error", "b", "second"), Finding("error", "c", "third"))
     assert not report.ok
@@ -75,25 +76,25 @@ def test_check_graph_finds_everything():
         "missing-label": ("note", (3,)),
         "single-member": ("warning", ()),
     }
-    assert {code: (finding.level, finding.places) for code, finding in found.items()} == expected
-    assert "must be from 0" in found["weight-outside"].text
-    assert "the feature 2 is the same everywhere" in found["constant-feature"].text
+    assert {code: (finding.level, finding.locations) for code, finding in found.items()} == expected
+    assert "must lie between 0" in found["weight-outside"].message
+    assert "the feature 2 is constant" in found["constant-feature"].message
 
 
 def test_check_graph_on_sparse_features():
     data = odd_graph()
     data.x = data.x.to_sparse_csr()
-    assert [f.places for f in check_graph(data) if f.code in ("missing-feature", "infinite-feature")] == [(1,), (2,)]
+    assert [f.locations for f in check_graph(data) if f.code in ("missing-feature", "infinite-feature")] == [(1,), (2,)]
     data.x = torch.tensor([[0.0, 1.0, 5.0], [0.0, 0.0, 5.0]]).to_sparse_csr()
     data = Data(x=data.x, edge_index=torch.tensor([[0], [1]]))
-    assert [f.text for f in check_graph(data)] == [
-        "the features 0, 2 are the same everywhere: tells none from another",
+    assert [f.message for f in check_graph(data)] == [
+        "the features 0, 2 are constant, so that a model cannot use them",
     ]
 
 
 def test_check_graph_on_edges_to_nowhere():
     data = Data(x=torch.rand(2, 1), edge_index=torch.tensor([[0, 5], [1, 0]]))
-    assert [(f.code, f.places) for f in check_graph(data)] == [("dangling-id", (1,))]
+    assert [(f.code, f.locations) for f in check_graph(data)] == [("dangling-id", (1,))]
 
 
 @pytest.mark.parametrize(
@@ -127,17 +128,46 @@ def test_check_graphs_names_graphs():
         "x": [[1.0], [2.0], [float("nan")], [1.0], [2.0], [3.0]],
         "y": [0, 1, 1, 0],
     }
-    found = {f.code: (f.unit, f.places) for f in check_graphs(GraphDataset(arrays | {"directed": True}))}
+    found = {f.code: (f.unit, f.locations) for f in check_graphs(GraphDataset(arrays | {"directed": True}))}
     expected = {"empty-graph": (1,), "self-loop": (2,), "duplicate-edge": (2,), "isolated-node": (2, 3)}
     assert found == {code: ("graph", places) for code, places in (expected | {"missing-feature": (2,)}).items()}
-    both = {f.code: f.places for f in check_graphs(GraphDataset(arrays | {"directed": False}))}
+    both = {f.code: f.locations for f in check_graphs(GraphDataset(arrays | {"directed": False}))}
     assert both["duplicate-edge"] == (0, 2)  # there an edge and its reverse are one
 
 
 def test_large_features_are_told():
     x = torch.tensor([[1.0, 25000.0, -300.0], [2.0, 30000.0, 5.0]])
-    (found,) = check_features(x, Places(), ["age", "income", "debt"])
+    (found,) = check_feature_values(x, Locations(), ["age", "income", "debt"])
     assert (found.level, found.code) == ("warning", "large-feature")
-    assert "the features 'income', 'debt' are as large as 30000: divide them" in found.text
-    assert check_features(x[:, :1], Places()) == []
-    assert check_features(torch.tensor([[7], [2000]]), Places()) == []  # categories
+    assert "the features 'income', 'debt' have values up to 30000; scale them" in found.message
+    assert check_feature_values(x[:, :1], Locations()) == []
+    assert check_feature_values(torch.tensor([[7], [2000]]), Locations()) == []  # categories
+
+
+def test_validate_reports_file_row_and_value(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target,weight\na,b,0.5\nb,c,7\n")
+    report = validate(tmp_path)
+    assert (report.ok, report.format) == (False, "table")
+    (error,) = [finding for finding in report.findings if finding.level == "error"]
+    assert (error.file, error.unit, error.locations, error.values) == ("edges.csv", "line", (3,), ("7.0",))
+    stored = next(finding for finding in report.to_dict()["findings"] if finding["level"] == "error")
+    assert (stored["locations"], stored["values"]) == ([3], ["7.0"])
+
+
+def test_validate_refuses_what_is_no_data(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        validate(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("level", "target", "outputs", "name"),
+    [
+        ("node", "classes", 7, "node classification"),
+        ("graph", "labels", 1, "binary graph classification"),
+        ("node", "labels", 39, "multi-label node classification"),
+        ("graph", "number", 1, "graph regression"),
+    ],
+)
+def test_task_names(level, target, outputs, name):
+    info = DatasetInfo("a", level, target, "accuracy", outputs, "")
+    assert (info.task, info.task_type) == (name, TaskType(target))

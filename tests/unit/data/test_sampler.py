@@ -423,14 +423,14 @@ PTR, COL = torch.tensor([0, 1, 2, 3]), torch.tensor([2, 0, 1])
         (EDGES, [5], {"replace": True, "fill_up": True}, ValueError, "leave fill_up or replace away"),
         (EDGES, [5], {"num_nodes": 2}, ValueError, r"contains 2, but must lie in \[0, num_.* - 1\] = \[0, 1\]"),
         (EDGES - 1, [5], {}, ValueError, "contains -1"),
-        (EDGES.float(), [5], {}, TypeError, "int64 or int32 in main memory, got torch.float32"),
+        (EDGES.float(), [5], {}, TypeError, "int64 or int32 on the CPU, got torch.float32"),
         (EDGES.t(), [5], {}, TypeError, r"got a tensor \[3, 2\]"),
-        (Data(edge_index=EDGES), [5], {}, TypeError, "got Data; pass data.edge_index, and num_nodes=data.num_nodes"),
-        ((PTR, COL), [5], {"num_nodes": 4}, ValueError, "rowptr has 4 entries.* one more than there are 4 nodes"),
+        (Data(edge_index=EDGES), [5], {}, TypeError, "got Data; pass data.edge_index and num_nodes=data.num_nodes"),
+        ((PTR, COL), [5], {"num_nodes": 4}, ValueError, "rowptr has 4 entries.* one more than 4 nodes"),
         ((PTR[:0], COL), [5], {}, ValueError, "rowptr has 0 entries"),
-        ((PTR[:3], COL), [5], {}, ValueError, "runs from 0 to 2, but must run from 0 to the length of col, 3"),
+        ((PTR[:3], COL), [5], {}, ValueError, "goes from 0 to 2, but must go from 0 to the length of col, 3"),
         ((PTR + 1, COL), [5], {}, ValueError, "runs from 1 to 4"),
-        ((torch.tensor([0, 2, 1, 3]), COL), [5], {}, ValueError, "falls from 2 to 1 at node 1"),
+        ((torch.tensor([0, 2, 1, 3]), COL), [5], {}, ValueError, "goes from 2 to 1 at node 1"),
         ((PTR.float(), COL), [5], {}, TypeError, "rowptr must be int64 or int32.* torch.float32"),
         ((PTR, COL.numpy().astype(np.uint32)), [5], {}, TypeError, r"col must be int64 or int32.* uint32 array \[3\]"),
         ((PTR, torch.arange(6)[::2]), [5], {}, TypeError, "col must be contiguous.*copy it first"),
@@ -470,7 +470,7 @@ def test_what_is_wrong_in_a_file_is_named_when_it_is_met(code):
 
 def test_types_and_times_are_refused():
     sampler, seeds = NeighborSampler(EDGES, [2]), torch.tensor([0])
-    with pytest.raises(ValueError, match="'paper'.* one type"):
+    with pytest.raises(ValueError, match="'paper'.* homogeneous"):
         sampler.sample_from_nodes(NodeSamplerInput(None, seeds, input_type="paper"))
     with pytest.raises(ValueError, match="input_time"):
         sampler.sample_from_nodes(NodeSamplerInput(None, seeds, time=seeds))

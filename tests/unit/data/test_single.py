@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from tgnn.data.dataset_info import content_hash, describe
+from tgnn.data.dataset_info import content_hash, infer_dataset_info
 from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.readers.detect import read_path
-from tgnn.data.readers.single import read_graph, write_graph
-from tgnn.data.readers.word_ids import keep_ids
+from tgnn.data.readers.graph_npz import read_graph, write_graph
+from tgnn.data.readers.string_ids import keep_ids
 
 
 def example(sparse: bool) -> Data:
@@ -48,9 +48,9 @@ def test_round_trip(tmp_path, sparse):
 def test_masks_that_overlap(tmp_path):
     data = example(False)
     data.test_mask = data.train_mask
-    with pytest.raises(ValueError, match="the parts must not overlap"):
+    with pytest.raises(ValueError, match="the three sets must be disjoint"):
         write_graph(data, tmp_path / "g.npz")
-    with pytest.raises(ValueError, match="the parts must not overlap"):
+    with pytest.raises(ValueError, match="the three sets must be disjoint"):
         write_disk(data, tmp_path / "g", leave_out=True)
     assert not list(tmp_path.iterdir())
 
@@ -66,7 +66,7 @@ def test_all_that_is_known_of_a_graph_is_written(tmp_path, sparse, ids):
     assert again.node_id.tolist() == ids
     assert type(again.node_id) is type(data.node_id)
     assert again.encoding == data.encoding
-    assert describe(again, "", "").differs == "of the test"
+    assert infer_dataset_info(again, "", "").differs == "of the test"
     assert content_hash(again) == content_hash(data)
     again.edge_weight[0] = 1
     assert content_hash(again) != content_hash(data)
@@ -102,18 +102,18 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"edge_index": None}, "it has no 'edge_index'"),
-        ({"edge_index": np.array([[0], [9]])}, "names node 9, but there are 3"),
-        ({"y": np.zeros(2)}, "y has 2 rows, but 3 are needed"),
-        ({"x": np.array([object()])}, "is not a file of one graph"),
-        ({"x": np.array(["a", "b", "c"])}, "arrays must hold numbers"),
-        ({"edge_index": np.array([[0.5], [1]])}, "edge_index must hold whole numbers"),
-        ({"edge_index": np.array([[-1], [1]])}, "names node -1, but there are 3"),
-        ({"num_nodes": 2.7}, "num_nodes must hold whole numbers"),
-        ({"num_nodes": np.array([[3]])}, "num_nodes must be a single number"),
+        ({"edge_index": None}, "it has no array 'edge_index'"),
+        ({"edge_index": np.array([[0], [9]])}, "contains node 9, but the graph has 3"),
+        ({"y": np.zeros(2)}, "y must have 3 rows, got 2"),
+        ({"x": np.array([object()])}, "is not a file of a single graph"),
+        ({"x": np.array(["a", "b", "c"])}, "must contain numbers"),
+        ({"edge_index": np.array([[0.5], [1]])}, "edge_index must contain integers"),
+        ({"edge_index": np.array([[-1], [1]])}, "contains node -1, but the graph has 3"),
+        ({"num_nodes": 2.7}, "num_nodes must contain integers"),
+        ({"num_nodes": np.array([[3]])}, "num_nodes must be a single non-negative integer"),
         ({"split": np.array([0, 1])}, r"split has shape \[2\], but \[3\] is needed"),
-        ({"node_id": np.array([1, 2])}, "node_id has 2 entries, but 3 are needed"),
-        ({"x.ptr": np.array([0, 0, 0, 0])}, "it has no 'x.columns'"),
+        ({"node_id": np.array([1, 2])}, "node_id must have 3 entries, got 2"),
+        ({"x.ptr": np.array([0, 0, 0, 0])}, "it has no array 'x.columns'"),
     ],
 )
 def test_wrong_files_are_named(tmp_path, change, message):

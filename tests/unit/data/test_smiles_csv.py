@@ -45,14 +45,14 @@ def test_molecules_with_ids_targets_and_a_split(tmp_path):
 
 def test_unreadable_molecules(tmp_path):
     path = write(tmp_path, "smiles,y\nCO,1.5\nnonsense,2.5\n,3.5\nC,4.5\n")
-    with pytest.raises(DataError, match="molecules.csv, lines 3, 4: RDKit cannot read the molecule 'nonsense'"):
+    with pytest.raises(DataError, match="molecules.csv, lines 3, 4: RDKit cannot parse the molecule 'nonsense'"):
         read_smiles_csv(path)
     graphs, report = read_smiles_csv(path, skip_unreadable=True)
     assert graphs.y.tolist() == [1.5, 4.5]
     assert graphs.graph_id.tolist() == [0, 3]
     assert graphs.smiles == ["CO", "C"]
     assert [graph.num_nodes for graph in graphs] == [2, 1]
-    assert [(f.level, f.places) for f in report.findings if f.code == "unreadable-molecule"] == [("warning", (3, 4))]
+    assert [(f.level, f.locations) for f in report.findings if f.code == "unreadable-molecule"] == [("warning", (3, 4))]
 
 
 def test_several_targets_keep_what_is_missing(tmp_path):
@@ -62,7 +62,7 @@ def test_several_targets_keep_what_is_missing(tmp_path):
     assert graphs.y.shape == (12, 2)
     assert bool(graphs.y[3, 1].isnan())
     assert graphs.encoding["target"]["task"] == "multi-label"
-    assert [f.text for f in report.findings if f.code == "ignored-column"] == ["not used: 'cid', 'code'"]
+    assert [f.message for f in report.findings if f.code == "ignored-column"] == ["columns not used: 'cid', 'code'"]
     chosen, _ = read_smiles_csv(tmp_path / "molecules.csv", targets=["SR"], ids="code", smiles="mol", task="regression")
     assert chosen.y.shape == (12,)
     assert chosen.graph_id[3] == "T3"
@@ -81,7 +81,7 @@ def test_new_molecules(tmp_path):
     assert labeled.y.tolist() == [1, -1]
     with pytest.raises(ValueError, match="has no column 'smiles'"):
         read_smiles_csv(write(tmp_path, "label\nb\n"), encoding=encoding)
-    with pytest.raises(ValueError, match="the encoding is one for table"):
+    with pytest.raises(ValueError, match="the encoding is for 'table' data"):
         read_smiles_csv(write(tmp_path, "smiles\nC\n"), encoding={"version": 1, "kind": "table"})
 
 
@@ -94,11 +94,11 @@ def test_new_molecules_are_predicted_without_targets(tmp_path):
 
 
 def test_ids_that_are_missing_or_there_twice(tmp_path):
-    with pytest.raises(DataError, match="line 3: a molecule without an id"):
+    with pytest.raises(DataError, match="line 3: the molecule has no id"):
         read_smiles_csv(write(tmp_path, "id,smiles,y\n9007199254740993,CO,1.5\n,C,2.5\n12,CC,3.5\n"))
     graphs, report = read_smiles_csv(write(tmp_path, "id,smiles,y\nx,CO,1.5\nx,C,2.5\n"))
     assert graphs.graph_id.tolist() == ["x", "x"]
-    assert [f.text for f in report.findings if f.code == "duplicate-id"] == ["an id that was there before: 'x'"]
+    assert [f.message for f in report.findings if f.code == "duplicate-id"] == ["duplicate id: 'x'"]
 
 
 def test_dates_are_no_targets(tmp_path):
@@ -117,10 +117,10 @@ def test_ids_that_are_lists(tmp_path):
 
 
 def test_files_without_molecules_and_molecules_twice(tmp_path):
-    with pytest.raises(DataError, match="none of the columns 'who', 'size' has molecules in it"):
+    with pytest.raises(DataError, match="none of the columns 'who', 'size' contains SMILES"):
         read_smiles_csv(write(tmp_path, "who,size\nann lee,1\nbob,2\n"))
     _, report = read_smiles_csv(write(tmp_path, "smiles,y\nCO,1.5\nCO,2.5\n"))
-    assert [f.places for f in report.findings if f.code == "duplicate-molecule"] == [(3,)]
+    assert [f.locations for f in report.findings if f.code == "duplicate-molecule"] == [(3,)]
 
 
 def test_the_real_molecules_of_hiv(tmp_path):

@@ -87,9 +87,9 @@ def test_the_hash_does_not_depend_on_the_order_of_the_indices():
 
 def test_wrong_input_is_named():
     a, b = torch.tensor([0, 1]), torch.tensor([1])
-    with pytest.raises(ValueError, match="example 1 is in the split twice"):
+    with pytest.raises(ValueError, match="example 1 occurs twice"):
         Split("x", None, 3, a, b, b[:0])
-    with pytest.raises(ValueError, match="test has an index outside of 0 to 2"):
+    with pytest.raises(ValueError, match="test contains an index outside of 0 to 2"):
         Split("x", None, 3, a, b[:0], torch.tensor([3]))
     with pytest.raises(TypeError, match="train must be a one-dimensional int64 tensor"):
         Split("x", None, 3, a.float(), b, b)
@@ -99,7 +99,7 @@ def test_wrong_input_is_named():
         stratified(Y, seed=0, train=0.9, val=0.2)
     with pytest.raises(ValueError, match="fold 10 is not one of 0 to 9"):
         fold(Y, 10)
-    with pytest.raises(ValueError, match="row 1 of the split column says 'exam'"):
+    with pytest.raises(ValueError, match="row 1 of the split column is 'exam'"):
         from_column(["train", "exam"])
 
 

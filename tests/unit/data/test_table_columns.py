@@ -13,7 +13,7 @@ import pytest
 import torch
 from tests.unit.data.tables import codes, errors, finding, nodes_of, write
 
-from tgnn.data.dataset_info import describe
+from tgnn.data.dataset_info import infer_dataset_info
 from tgnn.data.tables.multiple_graphs import read_graph_tables
 from tgnn.data.tables.single_graph import read_table
 from tgnn.data.tables.standardize import Moments
@@ -102,7 +102,7 @@ def test_which_columns_are_standardized_is_said_by_the_schema(tmp_path):
     nodes = "id,age,pay,same\na,20,1000,7\nb,40,3000,7\n"
     data, report = nodes_of(tmp_path, nodes, standardize=False)
     assert data.x.tolist() == [[20, 1000, 7], [40, 3000, 7]]
-    assert "as large as 3000" in finding(report, "large-feature")
+    assert "values up to 3000" in finding(report, "large-feature")
     data, report = nodes_of(tmp_path, nodes, standardize=True)
     assert data.x.tolist() == [[-1, -1, 0], [1, 1, 0]]
     assert [one.level for one in report.findings if one.code == "standardized"] == ["note"]
@@ -173,7 +173,7 @@ def test_too_many_categories_name_the_way_out(tmp_path):
 
 def test_constant_and_empty_columns(tmp_path):
     _, report = nodes_of(tmp_path, "id,a,b,c\na,1,,x\nb,1,,x\n")
-    assert finding(report, "constant-feature").startswith("nodes.csv: the features 'a', 'c=x' are the same everywhere")
+    assert finding(report, "constant-feature").startswith("nodes.csv: the features 'a', 'c=x' are constant")
     assert finding(report, "empty-column") == "nodes.csv: column 'b' is empty and ignored"
 
 
@@ -320,7 +320,7 @@ def test_labels_that_differ_in_case_only(tmp_path):
 def test_a_schema_that_names_columns_that_are_not_there(tmp_path):
     write(tmp_path, schema_yaml="nodes: {id: ID, label: lable, features: {twon: ignore}}\nedges: {weight: source}")
     report = errors(tmp_path)
-    assert [f.text for f in report.findings if f.level == "error"] == [
+    assert [f.message for f in report.findings if f.level == "error"] == [
         "there is no column 'twon' for nodes.features; did you mean 'town'?",
         "there is no column 'ID' for nodes.id; did you mean 'id'?",
         "there is no column 'lable' for nodes.label; did you mean 'label'?",
@@ -443,7 +443,7 @@ def test_new_nodes_are_encoded_like_the_training_data(tmp_path):
     assert data.edge_attr.tolist() == [[0, 0], [0, 0]]
     assert data.edge_index.size(1) == 2
     assert data.y is None
-    assert [f.text for f in report.findings if f.code == "unknown-category"] == [
+    assert [f.message for f in report.findings if f.code == "unknown-category"] == [
         "column 'kind' has unknown categories, not in the training data: 'z'; encoded as zeros",
         "column 'town' has unknown categories, not in the training data: 'Paris'; encoded as zeros",
     ]
@@ -560,6 +560,6 @@ def test_the_task_that_is_said_is_the_task(tmp_path):
     columns = {"label": ["y1", "y2"]}
     for task, target in (("regression", "number"), ("multi-label", "labels")):
         data, _ = nodes_of(tmp_path, nodes, nodes=columns, task=task)
-        assert (describe(data, "", "").target, describe(data, "", "").outputs) == (target, 2)
+        assert (infer_dataset_info(data, "", "").target, infer_dataset_info(data, "", "").outputs) == (target, 2)
     data, _ = nodes_of(tmp_path, "id,a,label\na,1,red\nb,2,\n")
-    assert (describe(data, "", "").target, describe(data, "", "").outputs) == ("classes", 1)
+    assert (infer_dataset_info(data, "", "").target, infer_dataset_info(data, "", "").outputs) == ("classes", 1)

@@ -14,13 +14,13 @@ import pytest
 
 from tgnn.data import tables as table
 from tgnn.data.tables.scan import scan
-from tgnn.data.validation.report import DataError, Report
+from tgnn.data.validation.report import DataError, ValidationReport
 
 CELLS = st.text(st.sampled_from('ab1 ,;"\né'), max_size=6)
 
 
-def layout_of(content: bytes, chunk: int = 1 << 18) -> tuple[table.scan.TextLayout, Report]:
-    report = Report("", "")
+def layout_of(content: bytes, chunk: int = 1 << 18) -> tuple[table.scan.TextLayout, ValidationReport]:
+    report = ValidationReport("", "")
     with patch.object(table.scan, "_CHUNK", chunk):
         return scan(np.frombuffer(content, dtype=np.uint8), "file.csv", report), report
 
@@ -63,26 +63,26 @@ def test_every_row_with_another_number_of_fields_is_found(counts, wanted, chunk)
     with pytest.raises(DataError) as caught:
         layout_of(content, chunk)
     (finding,) = caught.value.report.findings
-    assert (list(finding.places), finding.count) == (wrong[:10], len(wrong))
+    assert (list(finding.locations), finding.count) == (wrong[:10], len(wrong))
 
 
 @pytest.mark.parametrize("chunk", [9, 10, 11, 1 << 18])
 def test_empty_lines(chunk):
     layout, report = layout_of(b"a,b\n\n1,2\r\n\r\n\n3,4\n\n\n", chunk)
     assert layout.blank.tolist() == [1, 3, 4, 6, 7]
-    assert report.findings[0].places == (2, 4, 5)  # those at the end are no news
+    assert report.findings[0].locations == (2, 4, 5)  # those at the end are no news
     assert layout.places("file.csv").numbers(np.array([0, 1])).tolist() == [3, 6]
 
 
 @pytest.mark.parametrize("chunk", [5, 6, 7, 8])
 def test_a_character_that_two_chunks_share(chunk, monkeypatch):
     monkeypatch.setattr(table.header, "_CHUNK", chunk)
-    here = table.scan.Places("file.csv", "line", lambda lines: lines + 1)
+    here = table.scan.Locations("file.csv", "line", lambda lines: lines + 1)
     good = np.frombuffer("ab\ncdé日本é\n".encode(), dtype=np.uint8)
-    table.header.check_bytes(good, here, Report("", ""))
+    table.header.check_bytes(good, here, ValidationReport("", ""))
     bad = np.frombuffer("ab\ncdé日本".encode() + b"\n\xe9\n", dtype=np.uint8)
     with pytest.raises(DataError, match="line 3: the byte 0xE9 is not UTF-8"):
-        table.header.check_bytes(bad, here, Report("", ""))
+        table.header.check_bytes(bad, here, ValidationReport("", ""))
 
 
 @hypothesis.given(

@@ -51,9 +51,9 @@ def test_new_files_are_numbered_as_the_old(tmp_path):
     assert new.y.tolist() == [1, -1]
     assert new.encoding["nodes"] == known["nodes"]
     write(tmp_path, node_labels="4\n5\n6\n5\n4\n")
-    with pytest.raises(ValueError, match="TOY_node_labels.txt has the label 6, which was not learned from: 3 to 5"):
+    with pytest.raises(ValueError, match="TOY_node_labels.txt has the label 6, but the training data had 3 to 5"):
         read_tu(tmp_path, "TOY", encoding=known)
-    with pytest.raises(ValueError, match="the encoding is one for table"):
+    with pytest.raises(ValueError, match="the encoding is for 'table' data"):
         read_tu(tmp_path, "TOY", encoding={"kind": "table"})
 
 
@@ -63,7 +63,7 @@ def test_published_folds_count_in_the_order_of_their_files(tmp_path, name, folds
     for part, text in FILES.items():
         (tmp_path / f"{name}_{part}.txt").write_text(text)
     (tmp_path / "10fold_test_idx.json").write_text("[[0], [1]]")
-    assert CATALOG[name.lower()].forms[0].read(tmp_path).test_folds == folds
+    assert CATALOG[name.lower()].layouts[0].read(tmp_path).test_folds == folds
 
 
 def test_files_that_are_not_used_are_told(tmp_path):
@@ -78,17 +78,17 @@ def test_files_that_are_not_used_are_told(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"graph_labels": None}, FileNotFoundError, "TOY_graph_labels.txt is missing"),
-        ({"A": "1, 9\n"}, ValueError, "names node 9, but there are nodes 1 to 5"),
-        ({"A": "1, 3\n"}, ValueError, "has an edge between two graphs"),
+        ({"graph_labels": None}, FileNotFoundError, "TOY_graph_labels.txt does not exist"),
+        ({"A": "1, 9\n"}, ValueError, "contains node 9, but there are 5 nodes"),
+        ({"A": "1, 3\n"}, ValueError, "has an edge between nodes of two graphs"),
         ({"A": "1, x\n"}, ValueError, "TOY_A.txt cannot be read"),
-        ({"graph_indicator": "1\n2\n1\n2\n2\n"}, ValueError, "does not list the nodes graph by graph"),
-        ({"graph_labels": "0\n"}, ValueError, "has nodes of 2 graphs, but labels of 1"),
-        ({"A": "1, 1.5\n"}, ValueError, "TOY_A.txt must hold whole numbers"),
-        ({"A": "1\n"}, ValueError, "TOY_A.txt has 1 columns, but 2 are needed"),
-        ({"graph_indicator": "0\n0\n1\n1\n1\n"}, ValueError, "must count graphs from 1, got 0"),
-        ({"edge_labels": "0\n"}, ValueError, "TOY_edge_labels.txt has 1 rows, but 6 are needed"),
-        ({"node_labels": "0\n"}, ValueError, "TOY_node_labels.txt has 1 rows, but 5 are needed"),
+        ({"graph_indicator": "1\n2\n1\n2\n2\n"}, ValueError, "must list the nodes graph by graph"),
+        ({"graph_labels": "0\n"}, ValueError, "has nodes of 2 graphs but 1 graph labels"),
+        ({"A": "1, 1.5\n"}, ValueError, "TOY_A.txt must contain integers"),
+        ({"A": "1\n"}, ValueError, "TOY_A.txt must have 2 columns, got 1"),
+        ({"graph_indicator": "0\n0\n1\n1\n1\n"}, ValueError, "must number graphs from 1, got 0"),
+        ({"edge_labels": "0\n"}, ValueError, "TOY_edge_labels.txt must have 6 rows, got 1"),
+        ({"node_labels": "0\n"}, ValueError, "TOY_node_labels.txt must have 5 rows, got 1"),
     ],
 )
 def test_files_that_do_not_fit_together(tmp_path, changes, error, message):

@@ -85,7 +85,7 @@ def test_nodes_of_different_width():
 
 def test_weights_that_the_layer_refuses(club):
     club.edge_weight = torch.full((club.num_edges,), 3.0)
-    with pytest.raises(ValueError, match="a weight is 3, but must be from 0"):
+    with pytest.raises(ValueError, match="an edge weight is 3, but must lie between 0"):
         NodeClassifier(**QUICK).fit(club)
 
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from tgnn import TGNN
-from tgnn.data.feature_scaling import scale_rows
 from tgnn.data.load import load
+from tgnn.data.transforms import scale_rows
 from tgnn.models import ModelError, build_model
 from tgnn.models.data_shape import DataShape
 from tgnn.training.checkpoint import (

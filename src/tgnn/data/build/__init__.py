@@ -1,1 +1,1 @@
-"""Builders: raw material (molecules, images, text files) to graphs, for machines that cannot reach ready ones."""
+"""Builders of graphs from molecules, images and text files, for machines that cannot download the official graphs."""

@@ -1,4 +1,4 @@
-"""BlogCatalog (Tang & Liu 2009): 10,312 bloggers, who follows whom, and which of 39 groups each is in; no features."""
+"""BlogCatalog (Tang and Liu 2009): a friendship graph of 10,312 bloggers with 39 groups as labels and no features."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torch_geometric.data import Data
 
 
 def read_blogcatalog_csv(folder: Path | str) -> Data:
-    """The graph out of its text files, in which bloggers and groups count from 1.
+    """Read the graph from its text files, in which bloggers and groups are numbered from 1.
 
     Args:
-        folder: Where ``nodes.csv``, ``groups.csv``, ``edges.csv`` and ``group-edges.csv`` are.
+        folder: Folder of ``nodes.csv``, ``groups.csv``, ``edges.csv`` and ``group-edges.csv``.
 
     Shapes:
-        - ``edge_index`` ``[2, 2 * edges]``, both ways; ``y`` ``[N, groups]``, 0 or 1
+        - ``edge_index`` ``[2, 2 * edges]``, both directions; ``y`` ``[N, groups]``, 0 or 1
     """
     tables = {}
     for name in ("nodes", "groups", "edges", "group-edges"):
         path = Path(folder) / f"{name}.csv"
         if not path.exists():
-            raise FileNotFoundError(f"{path} is missing: BlogCatalog needs it")
+            raise FileNotFoundError(f"{path} does not exist; BlogCatalog needs it")
         try:
             tables[name] = np.loadtxt(path, delimiter=",", dtype=np.int64, ndmin=2)
         except ValueError as error:
@@ -34,14 +34,14 @@ def read_blogcatalog_csv(folder: Path | str) -> Data:
 
 
 def read_blogcatalog(path: Path | str) -> Data:
-    """The same graph out of one ``.npz``; nothing in it is unpickled.
+    """Read the graph from a single ``.npz`` file. Nothing in it is unpickled.
 
     Args:
-        path: The file: ``edge`` ``[edges, 2]``, ``member`` (blogger, group) ``[memberships, 2]``, ``num_nodes``,
-            ``num_labels``.
+        path: Path of a file with ``edge`` ``[edges, 2]``, ``member`` (blogger, group) ``[memberships, 2]``,
+            ``num_nodes`` and ``num_labels``.
 
     Shapes:
-        - ``edge_index`` ``[2, 2 * edges]``, both ways; ``y`` ``[N, groups]``, 0 or 1
+        - ``edge_index`` ``[2, 2 * edges]``, both directions; ``y`` ``[N, groups]``, 0 or 1
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -52,11 +52,11 @@ def read_blogcatalog(path: Path | str) -> Data:
 
 
 def _assemble(edge: np.ndarray, member: np.ndarray, n: int, labels: int, where: str) -> Data:
-    for pairs, most in ((edge, (n, n)), (member, (n, labels))):
+    for pairs, limits in ((edge, (n, n)), (member, (n, labels))):
         if pairs.ndim != 2 or pairs.shape[1] != 2:
-            raise ValueError(f"{where}: edges and members must be pairs, got {list(pairs.shape)}")
-        if (pairs < 0).any() or (pairs >= most).any():
-            raise ValueError(f"{where}: a number is outside of {n} bloggers and {labels} groups")
+            raise ValueError(f"{where}: edges and memberships must have shape [*, 2], got {list(pairs.shape)}")
+        if (pairs < 0).any() or (pairs >= limits).any():
+            raise ValueError(f"{where}: an index is outside of the {n} bloggers and {labels} groups")
     forward = torch.from_numpy(edge).t()
     y = torch.zeros(n, labels)
     y[tuple(torch.from_numpy(member).t())] = 1

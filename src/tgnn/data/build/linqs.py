@@ -1,9 +1,9 @@
-"""Cora as LINQS publishes it (Sen et al. 2008), made equal to Planetoid's: ``cora.content`` and ``cora.cites``.
+"""Cora from the LINQS files ``cora.content`` and ``cora.cites`` (Sen et al. 2008), identical to Planetoid's Cora.
 
-Planetoid (Yang et al. 2016) took the same papers, words and citations, and shuffled the papers. ``cora_order.npz``
-undoes that: entry i is the rank, among all paper numbers, of the paper that is node i there. It was found by comparing
-the words, the label and the neighbours of every paper; 25 papers have a twin in all three, so that their order does not
-matter. With it, features, labels, edges and the public split are Planetoid's, bit by bit.
+Planetoid (Yang et al. 2016) uses the same papers, words and citations in another order. ``cora_order.npz`` holds this
+order: entry i is the rank, among all paper ids, of the paper that is node i in Planetoid. The order was found by
+comparing the words, the label and the neighbors of every paper. 25 papers have a twin that agrees in all three, and
+their order does not matter. Features, labels, edges and the public split are bit for bit those of Planetoid.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from tgnn.data.readers.sparse import torch_csr
 
-CLASSES = (  # in the order of Planetoid's numbers
+CLASSES = (  # in the order of Planetoid's class indices
     "Theory",
     "Reinforcement_Learning",
     "Genetic_Algorithms",
@@ -31,10 +31,10 @@ CLASSES = (  # in the order of Planetoid's numbers
 
 
 def read_linqs_cora(folder: Path | str) -> Data:
-    """Cora with Planetoid's order of nodes and its public split as masks, as :func:`read_planetoid` gives it.
+    """Read Cora with Planetoid's node order and its public split as masks, as :func:`read_planetoid` does.
 
     Args:
-        folder: Where ``cora.content`` and ``cora.cites`` are.
+        folder: Folder of ``cora.content`` and ``cora.cites``.
 
     Shapes:
         - ``x`` ``[2708, 1433]`` sparse CSR; ``edge_index`` ``[2, 10556]``; ``y`` ``[2708]``
@@ -47,41 +47,41 @@ def read_linqs_cora(folder: Path | str) -> Data:
     edge_index, _ = remove_self_loops(torch.from_numpy(cited))
     n = len(papers)
     edge_index = coalesce(to_undirected(edge_index, num_nodes=n), num_nodes=n, sort_by_row=False)
-    place = torch.arange(n)
+    node = torch.arange(n)
     return Data(
         x=torch_csr(features[order]),
         edge_index=edge_index,
         y=torch.from_numpy(labels[order]),
-        train_mask=place < 140,  # 20 of each class
-        val_mask=(place >= 140) & (place < 640),
-        test_mask=place >= n - 1000,
+        train_mask=node < 140,  # 20 of each class
+        val_mask=(node >= 140) & (node < 640),
+        test_mask=node >= n - 1000,
         num_nodes=n,
     )
 
 
 def _content(path: Path) -> tuple[np.ndarray, scipy.sparse.csr_matrix, np.ndarray]:
-    """Number, words and class of each paper."""
+    """Read the id, words and class of each paper."""
     rows = [line.split("\t", 1) for line in path.read_text().splitlines()]
     columns = sum(len(entry.split("\t")) for entry in rows[0]) if rows else 0
     if len(rows) != 2708 or columns != 1435:
-        raise ValueError(f"{path} has {len(rows)} rows, the first of {columns} entries; Cora has 2708 of 1435")
+        raise ValueError(f"{path} must have 2708 rows of 1435 columns, got {len(rows)} rows of {columns}")
     words, names = zip(*(row[-1].rsplit("\t", 1) for row in rows))
     unknown = set(names) - set(CLASSES)
     if unknown:
-        raise ValueError(f"{path} has the class {min(unknown)!r}, which is none of Cora's")
-    bits = np.frombuffer("\t".join(words).encode(), np.uint8)[::2] - ord("0")  # single digits, a tab after each
+        raise ValueError(f"{path} has the class {min(unknown)!r}, but the classes are {', '.join(CLASSES)}")
+    bits = np.frombuffer("\t".join(words).encode(), np.uint8)[::2] - ord("0")  # single digits separated by tabs
     if len(bits) != 2708 * 1433 or bits.max() > 1:
-        raise ValueError(f"{path} must say 0 or 1 for each of 1433 words in every row")
+        raise ValueError(f"{path} must have 0 or 1 for each of the 1433 words in every row")
     papers = np.array([int(row[0]) for row in rows])
     features = scipy.sparse.csr_matrix(bits.reshape(2708, 1433).astype(np.float32))
     return papers, features, np.array([CLASSES.index(name) for name in names])
 
 
 def _cites(path: Path, papers: np.ndarray) -> np.ndarray:
-    """Citations between places in a list of papers, ``[2, citations]``."""
+    """Read citations as pairs of positions in ``papers``, ``[2, citations]``."""
     pairs = np.loadtxt(path, dtype=np.int64, ndmin=2).T
     unknown = np.setdiff1d(pairs, papers)
     if len(unknown):
-        raise ValueError(f"{path} names paper {unknown[0]}, which is not in cora.content")
+        raise ValueError(f"{path} contains paper {unknown[0]}, which is not in cora.content")
     ranks = np.argsort(papers)
     return ranks[np.searchsorted(papers, pairs, sorter=ranks)]

@@ -1,7 +1,7 @@
-r"""Edges between superpixels as Dwivedi et al. (2020) choose them: from every node to its most similar others.
+r"""Edges between superpixels, as in Dwivedi et al. (2020): from every node to the most similar nodes.
 
-With :math:`d^p_{ij}` and :math:`d^c_{ij}` the distances of two nodes in position and in colour, and :math:`\sigma_i`
-the mean of node i's k smallest ones of each kind, the similarity is
+With :math:`d^p_{ij}` and :math:`d^c_{ij}` the distances of two nodes in position and in color, and :math:`\sigma_i`
+the mean of the k smallest distances of node i (of each of the two), the similarity is
 
 .. math:: w_{ij} = (a_{ij} + a_{ji}) / 2, \qquad
     a_{ij} = \exp(-(d^p_{ij} / \sigma^p_i)^2 - (d^c_{ij} / \sigma^c_i)^2)
@@ -15,26 +15,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tgnn.data.build.compact import smallest
+from tgnn.data.readers.npz import shrink_dtype
 
-_PAIRS = 1 << 20  # of nodes that are compared at a time: a few MB, which stay in the cache
+_PAIRS = 1 << 20  # pairs of nodes that are compared at a time; a few MB stay in the CPU cache
 
 
 def superpixel_edges(
     arrays: Mapping[str, np.ndarray], k: int = 8, tick: Callable[[int], None] | None = None
 ) -> dict[str, np.ndarray]:
-    """Packed graphs with edges from each node to its ``k`` most similar ones, the most similar first.
+    """Add edges from each node to its ``k`` most similar nodes, the most similar first.
 
-    Of equally similar ones, the node of the lower number comes first. A graph of no more than ``k`` nodes has all its
-    edges. Graphs of the same size are worked on together, so that nothing loops over graphs.
+    Ties go to the node with the lower index. A graph with at most ``k`` nodes is complete. Graphs of the same size are
+    processed together, so that there is no loop over graphs.
 
     Args:
-        arrays: Packed graphs with ``x`` and ``pos``, and ``x_scale`` and ``pos_scale`` where these are not 1.
-        k: Edges from each node.
-        tick: _Messages every now and then how many more graphs are done.
+        arrays: Packed graphs with ``x`` and ``pos``, and with ``x_scale`` and ``pos_scale`` unless these are 1.
+        k: Number of edges from each node.
+        tick: Callback that receives the number of graphs processed since its last call.
 
     Shapes:
-        - ``x`` ``[nodes, colours + 2]``, colour then position; ``edge_index`` ``[2, k * nodes]``; ``edge_attr``
+        - ``x`` ``[nodes, colors + 2]``, color then position; ``edge_index`` ``[2, k * nodes]``; ``edge_attr``
           ``[k * nodes, 1]``, the similarity
 
     Example:
@@ -43,7 +43,7 @@ def superpixel_edges(
         [[0, 1, 2], [1, 0, 1]]
     """
     count = torch.from_numpy(np.asarray(arrays["num_nodes"]).astype(np.int64))
-    position, colour = (_scaled(arrays, name) for name in ("pos", "x"))
+    position, color = (_unscaled(arrays, name) for name in ("pos", "x"))
     degree = (count - 1).clamp(min=0, max=k)
     first_node, first_edge = count.cumsum(0) - count, (count * degree).cumsum(0) - count * degree
     target = torch.empty(int((count * degree).sum()), dtype=torch.int32)
@@ -51,9 +51,9 @@ def superpixel_edges(
     for size in torch.unique(count[count > 1]).tolist():
         for graphs in (count == size).nonzero().squeeze(1).split(max(1, _PAIRS // size**2)):
             nodes = first_node[graphs][:, None] + torch.arange(size)
-            near, value = _most_similar(position[0][nodes], position[1], colour[0][nodes], colour[1], min(k, size - 1))
-            edges = first_edge[graphs][:, None] + torch.arange(near[0].numel())
-            target[edges] = near.flatten(1).int()
+            nearest, value = _most_similar(position[0][nodes], position[1], color[0][nodes], color[1], min(k, size - 1))
+            edges = first_edge[graphs][:, None] + torch.arange(nearest[0].numel())
+            target[edges] = nearest.flatten(1).int()
             weight[edges, 0] = value.flatten(1)
             if tick is not None:
                 tick(len(graphs))
@@ -63,44 +63,44 @@ def superpixel_edges(
     return {
         **others,
         "num_edges": (count * degree).numpy(),
-        "edge_index": smallest(ends.numpy()),
+        "edge_index": shrink_dtype(ends.numpy()),
         "edge_attr": weight.numpy(),
         "directed": np.array(True),
-        "x": torch.cat([values * scale for values, scale in (colour, position)], dim=1).numpy(),
+        "x": torch.cat([values * scale for values, scale in (color, position)], dim=1).numpy(),
     }
 
 
-def _scaled(arrays: Mapping[str, np.ndarray], name: str) -> tuple[Tensor, float]:
-    """Features as they are stored, and their scale: distances of whole numbers are exact, and so are their ties."""
+def _unscaled(arrays: Mapping[str, np.ndarray], name: str) -> tuple[Tensor, float]:
+    """Return the stored features and their scale. Distances of integers are exact, and so are their ties."""
     scale = arrays.get(f"{name}_scale")
     return torch.from_numpy(np.asarray(arrays[name]).astype(np.float32)), 1.0 if scale is None else float(scale)
 
 
 def _most_similar(
-    position: Tensor, position_scale: float, colour: Tensor, colour_scale: float, k: int
+    position: Tensor, position_scale: float, color: Tensor, color_scale: float, k: int
 ) -> tuple[Tensor, Tensor]:
-    """The ``k`` most similar nodes of each, and how similar they are, ``[graphs, nodes, k]``.
+    """Find the ``k`` most similar nodes of each node and their similarity, both ``[graphs, nodes, k]``.
 
     Args:
-        position: Of the nodes of graphs of one size, ``[graphs, nodes, 2]``.
-        position_scale: What to multiply it by.
-        colour: ``[graphs, nodes, colours]``.
-        colour_scale: What to multiply it by.
-        k: How many; fewer than there are nodes.
+        position: Positions of the nodes in graphs of the same size, ``[graphs, nodes, 2]``.
+        position_scale: Scale of the positions.
+        color: Colors of the nodes, ``[graphs, nodes, colors]``.
+        color_scale: Scale of the colors.
+        k: Number of neighbors, less than the number of nodes.
     """
-    exponent = _relative(position, position_scale, k) + _relative(colour, colour_scale, k)
-    one_way = exponent.neg_().exp_()
-    twice = one_way + one_way.transpose(1, 2)
+    exponent = _relative(position, position_scale, k) + _relative(color, color_scale, k)
+    one_sided = exponent.neg_().exp_()
+    twice = one_sided + one_sided.transpose(1, 2)
     twice.diagonal(dim1=1, dim2=2).fill_(-1)
-    # What is not negative is ordered as its bits are; below these the number of the node settles ties.
+    # Non-negative floats have the order of their bits. The node index in the lower bits breaks ties.
     last = 0xFFFF
     key = (twice.view(torch.int32).long() << 16).add_(last - torch.arange(twice.size(2)))
-    near = last - (key.topk(k, dim=2).values & last)
-    return near, twice.gather(2, near) / 2
+    nearest = last - (key.topk(k, dim=2).values & last)
+    return nearest, twice.gather(2, nearest) / 2
 
 
 def _relative(values: Tensor, scale: float, k: int) -> Tensor:
-    """Squared distances of all pairs, in units of each node's own width."""
+    """Return the squared distances of all pairs, relative to the mean distance of each node's ``k`` nearest nodes."""
     columns = values.unbind(2)
     squares = (columns[0][:, :, None] - columns[0][:, None, :]).square_()
     for column in columns[1:]:

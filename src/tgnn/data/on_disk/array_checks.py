@@ -19,9 +19,13 @@ def wrong_info(info: Mapping[str, Any]) -> str:
     Args:
         info: The fields of :class:`~tgnn.data.dataset_info.DatasetInfo`.
     """
-    from tgnn.data.dataset_info import METRIC_OF  # dataset_info imports this package
+    from tgnn.data.dataset_info import DEFAULT_METRICS  # dataset_info imports this package
 
-    for name, allowed in (("level", ["node"]), ("target", list(METRIC_OF)), ("metric", list(METRIC_OF.values()))):
+    for name, allowed in (
+        ("level", ["node"]),
+        ("target", list(DEFAULT_METRICS)),
+        ("metric", list(DEFAULT_METRICS.values())),
+    ):
         if info.get(name) not in allowed:
             return f"has {name} {info.get(name)!r}, but must have one of {', '.join(allowed)}"
     outputs = info.get("outputs")

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.feature_scaling import WAYS, scale_columns, scale_rows
 from tgnn.data.on_disk import array_checks, layout
 from tgnn.data.on_disk.string_ids import MappedStringIds
-from tgnn.data.readers.word_ids import WordIds
+from tgnn.data.readers.string_ids import StringIds
 from tgnn.data.splits import Split
+from tgnn.data.transforms import FEATURE_SCALINGS, scale_columns, scale_rows
 from tgnn.ops.graph import Grouping
 from tgnn.utils.memory_map import advise_random_access, as_tensor, open_memmap
 
@@ -124,8 +124,8 @@ class DiskGraph:
 
     @features.setter
     def features(self, how: str) -> None:
-        if how not in WAYS:
-            raise ValueError(f"features is {how!r}, but must be one of {', '.join(WAYS)}.")
+        if how not in FEATURE_SCALINGS:
+            raise ValueError(f"features is {how!r}, but must be one of {', '.join(FEATURE_SCALINGS)}.")
         if how != "stored" and (self.x is None or not self.x.is_floating_point()):
             raise ValueError(f"features={how} needs a graph with numeric features.")
         self._features = how
@@ -161,7 +161,7 @@ class DiskGraph:
     # ---- other data ------------------------------------------------------------------------------------------------
 
     @property
-    def node_id(self) -> Tensor | WordIds | None:
+    def node_id(self) -> Tensor | StringIds | None:
         """Node ids of the user: memory-mapped integers, or strings that are read when they are accessed."""
         ids, ends = self._array(layout.IDS), self._array(layout.ENDS)
         if ids is None or ends is None:

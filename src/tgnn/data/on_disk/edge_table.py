@@ -14,11 +14,11 @@ from tgnn.data.tables.edges import self_loops_to_drop
 from tgnn.data.tables.folder_reader import TableWithRoles
 from tgnn.data.tables.ids import Lookup, to_common_type
 from tgnn.data.tables.schema import Schema
-from tgnn.data.validation.report import Places, Report
+from tgnn.data.validation.report import Locations, ValidationReport
 from tgnn.utils.progress import bar
 
 
-def collect_ids(edges: TableWithRoles, report: Report, block: int | None = None) -> pl.Series:
+def collect_ids(edges: TableWithRoles, report: ValidationReport, block: int | None = None) -> pl.Series:
     """Collect the sorted node ids of an edge table: integers if all of them are integers, else strings.
 
     Args:
@@ -41,7 +41,7 @@ def add_edges(
     nodes: TableWithRoles | None,
     ids: pl.Series,
     schema: Schema,
-    report: Report,
+    report: ValidationReport,
     block: int | None = None,
 ) -> tuple[bool, int]:
     """Write all edges. Return whether some ids are strings, and the number of rows that were written.
@@ -81,7 +81,9 @@ def add_edges(
     return has_strings, rows
 
 
-def report_edge_rows(edges: TableWithRoles, rows: int, num_edges: int, schema: Schema, report: Report) -> None:
+def report_edge_rows(
+    edges: TableWithRoles, rows: int, num_edges: int, schema: Schema, report: ValidationReport
+) -> None:
     """Report the number of duplicate edges and whether the graph is directed.
 
     The rows of duplicate edges are not listed because that would need all edges in memory.
@@ -93,7 +95,7 @@ def report_edge_rows(edges: TableWithRoles, rows: int, num_edges: int, schema: S
         schema: Whether the graph is undirected.
         report: Collects warnings and notes.
     """
-    here = Places(edges.source.name)
+    here = Locations(edges.source.name)
     if not count_rows(edges.source):
         report.add(here.finding("warning", "no-rows", "the table has no rows"))
     duplicates = rows - num_edges
@@ -108,7 +110,7 @@ def report_edge_rows(edges: TableWithRoles, rows: int, num_edges: int, schema: S
     report.add(here.finding("note", "undirected" if schema.undirected else "directed", text))
 
 
-def _parts(edges: TableWithRoles, report: Report, block: int | None, what: str) -> Iterator[TableWithRoles]:
+def _parts(edges: TableWithRoles, report: ValidationReport, block: int | None, what: str) -> Iterator[TableWithRoles]:
     """Yield the edge table in blocks. Missing ids are errors."""
     columns = [edges.roles.by_role["source"], edges.roles.by_role["target"]]
     with bar(f"{edges.source.name}: reading {what}", count_rows(edges.source)) as tick:

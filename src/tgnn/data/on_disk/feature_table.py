@@ -14,8 +14,8 @@ from tgnn.data.tables.features import SPARSE, WIDE, Features, apply
 from tgnn.data.tables.folder_reader import TableWithRoles
 from tgnn.data.tables.schema import ColumnType, Schema
 from tgnn.data.tables.standardize import Moments, standardization_findings
-from tgnn.data.validation.report import Finding, Report, named
-from tgnn.data.validation.value_checks import check_features, constant_features, large_features
+from tgnn.data.validation.report import Finding, ValidationReport, quoted
+from tgnn.data.validation.value_checks import check_feature_values, constant_features, large_features
 from tgnn.utils.progress import bar
 
 
@@ -69,7 +69,9 @@ class _ColumnStatistics:
             self.counts, self.last = is_row_counter(whole), numbers[-1:]
 
 
-def find_features(nodes: TableWithRoles, schema: Schema, report: Report, block: int | None = None) -> list[Encoding]:
+def find_features(
+    nodes: TableWithRoles, schema: Schema, report: ValidationReport, block: int | None = None
+) -> list[Encoding]:
     """Scan all feature columns and return their encodings. Columns that are not numeric are an error.
 
     Args:
@@ -94,7 +96,7 @@ def find_features(nodes: TableWithRoles, schema: Schema, report: Report, block: 
     if not_numeric:
         plural = len(not_numeric) > 1
         text = (
-            f"column{'s' * plural} {named(not_numeric)} {'are' if plural else 'is'} not numeric, but tables larger "
+            f"column{'s' * plural} {quoted(not_numeric)} {'are' if plural else 'is'} not numeric, but tables larger "
             "than memory can have numeric features only; ignore such columns (schema.yaml: nodes: features: "
             f"{not_numeric[0]}: ignore), or convert the tables to a .npz file in memory and that file to a folder"
         )
@@ -130,7 +132,7 @@ def add_features(
     nodes: TableWithRoles,
     encodings: list[Encoding],
     schema: Schema,
-    report: Report,
+    report: ValidationReport,
     block: int | None = None,
 ) -> bool:
     """Write the features and add fill values to the encodings. Return whether the feature matrix is sparse.
@@ -153,7 +155,7 @@ def add_features(
             report.raise_for_errors()
             matrix = features.matrix()
             assert matrix is not None
-            odd = check_features(matrix, table.places, features.names())
+            odd = check_feature_values(matrix, table.places, features.names())
             report.add(*(finding for finding in odd if finding.level == "error"))
             report.raise_for_errors()
             x = matrix.numpy()

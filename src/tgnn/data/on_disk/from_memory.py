@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.on_disk.writer import GraphWriter
-from tgnn.data.splits import from_masks, parts_of
+from tgnn.data.splits import from_masks, split_codes
 
 _NODES_AT_ONCE = 2**16
 _UNSUPPORTED = {"edge_attr": "edge features", "edge_weight": "edge weights", "pos": "node positions"}
@@ -64,7 +64,7 @@ def _part(data: Data) -> np.ndarray | None:
     masks = [data.get(name) for name in _MASKS]
     if any(mask is None for mask in masks):
         return None
-    parts: np.ndarray = parts_of(from_masks("masks", *masks)) + 1
+    parts: np.ndarray = split_codes(from_masks("masks", *masks)) + 1
     return parts.astype(np.uint8)
 
 

@@ -19,8 +19,8 @@ from torch import Tensor
 from tgnn.data.on_disk.edge_table import add_edges, collect_ids, report_edge_rows
 from tgnn.data.on_disk.feature_table import add_features, find_features
 from tgnn.data.on_disk.writer import GraphWriter
-from tgnn.data.split_protocols import labelled
-from tgnn.data.splits import parts_of
+from tgnn.data.split_protocols import labeled_mask
+from tgnn.data.splits import split_codes
 from tgnn.data.tables.blocks import count_rows, read_blocks
 from tgnn.data.tables.columns import ColumnRoles
 from tgnn.data.tables.edge_endpoints import NO_NODE_ID, check_duplicate_ids, check_header, check_missing_ids
@@ -30,7 +30,7 @@ from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
 from tgnn.data.tables.split_column import read_split
 from tgnn.data.tables.table_file import TableData, TableFile, find
-from tgnn.data.validation.report import Finding, Places, Report
+from tgnn.data.validation.report import Finding, Locations, ValidationReport
 from tgnn.data.validation.value_checks import check_labels
 from tgnn.utils.progress import bar
 
@@ -42,7 +42,7 @@ def stream_tables(
     leave_out: bool = False,
     overwrite: bool = False,
     block: int | None = None,
-) -> Report:
+) -> ValidationReport:
     r"""Convert tables of nodes and edges (CSV, TSV, also gzipped, or Parquet) to a graph on disk.
 
     Features must be numeric. Categories, tokens and ``duplicates: keep`` are errors.
@@ -130,7 +130,7 @@ class _Nodes:
     target: dict[str, Any] | None = None
 
     @classmethod
-    def without_table(cls, edges: TableWithRoles, report: Report, block: int | None) -> _Nodes:
+    def without_table(cls, edges: TableWithRoles, report: ValidationReport, block: int | None) -> _Nodes:
         ids = collect_ids(edges, report, block)
         check_header(edges, ids, report)
         report.raise_for_errors()
@@ -149,15 +149,15 @@ class _Nodes:
         if roles.labels:
             known.y, known.target = read_labels(nodes.table, roles.labels, reading.schema, report)
             report.add(*check_labels(known.y, nodes.places, known.target.get("classes")))
-            has_label = labelled(known.y)
+            has_label = labeled_mask(known.y)
         if "split" in roles.by_role:
             split = read_split(nodes.table, roles.by_role["split"], has_label, report)
-            known.part = None if split is None else (parts_of(split) + 1).astype(np.uint8)
+            known.part = None if split is None else (split_codes(split) + 1).astype(np.uint8)
         report.raise_for_errors()
         return known
 
 
-def _read_keys(source: TableFile, roles: ColumnRoles, report: Report, block: int | None) -> TableData:
+def _read_keys(source: TableFile, roles: ColumnRoles, report: ValidationReport, block: int | None) -> TableData:
     """Read the id, label and split columns of all nodes."""
     columns = [*roles.by_role.values(), *roles.labels]
     with bar(f"{source.name}: reading ids and labels", count_rows(source)) as tick:
@@ -181,7 +181,7 @@ def _open_edges(reading: FolderReader, scratch: Path, leave_out: bool) -> TableW
         )
     empty = pl.DataFrame(schema=dict.fromkeys(kept.values(), pl.String))
     return TableWithRoles(
-        source, replace(roles, by_role=kept, features={}), TableData(source.name, empty, Places(source.name))
+        source, replace(roles, by_role=kept, features={}), TableData(source.name, empty, Locations(source.name))
     )
 
 
@@ -204,17 +204,17 @@ def merge_findings(findings: Iterable[Finding]) -> list[Finding]:
     Notes, and findings without line numbers, are merged only if their texts are equal.
 
     Example:
-        >>> found = Finding("warning", "self-loop", "a loop", "edges.csv", places=(3,), count=1)
-        >>> merge_findings([found, replace(found, places=(9,))])[0]
-        Finding(level='warning', code='self-loop', text='a loop', file='edges.csv', unit='line', places=(3, 9), count=2)
+        >>> found = Finding("warning", "self-loop", "a loop", "edges.csv", locations=(3,), count=1)
+        >>> merge_findings([found, replace(found, locations=(9,))])[0]
+        Finding(level='warning', code='self-loop', message='a loop', ..., locations=(3, 9), count=2, values=())
     """
     found: dict[tuple[str, str, str, str], Finding] = {}
     for finding in findings:
-        text = "" if finding.count and finding.level != "note" else finding.text
+        text = "" if finding.count and finding.level != "note" else finding.message
         key = (finding.level, finding.code, finding.file, text)
         if key in found and finding.count:
             before = found[key]
-            places = (*before.places, *finding.places)[:10]
-            finding = replace(before, places=places, count=before.count + finding.count)
+            places = (*before.locations, *finding.locations)[:10]
+            finding = replace(before, locations=places, count=before.count + finding.count)
         found[key] = finding
     return list(found.values())

@@ -13,15 +13,15 @@ from tgnn.data.dataset_info import statistics
 from tgnn.data.download.checksum import sha256_of
 from tgnn.data.on_disk import array_checks, layout
 from tgnn.data.on_disk.disk_graph import DiskGraph
-from tgnn.data.validation.report import Finding, Places, Report
-from tgnn.data.validation.value_checks import check_labels, constant_features, large_features, repeated
+from tgnn.data.validation.report import Finding, Locations, ValidationReport
+from tgnn.data.validation.value_checks import check_labels, constant_features, duplicate_mask, large_features
 from tgnn.utils.progress import bar
 
 _EDGES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**16
 
 
-def check_disk(folder: Path | str) -> Report:
+def check_disk(folder: Path | str) -> ValidationReport:
     """Verify the checksums of all files and validate the content of the graph.
 
     Args:
@@ -36,7 +36,7 @@ def check_disk(folder: Path | str) -> Report:
         True
     """
     graph = DiskGraph(folder, check=False)
-    report = Report(str(folder), "graph on disk", statistics(graph))
+    report = ValidationReport(str(folder), "graph on disk", statistics(graph))
     _check_files(graph, report)
     if report.ok:  # the content of damaged files is not checked
         _check_edges(graph, report)
@@ -47,7 +47,7 @@ def check_disk(folder: Path | str) -> Report:
     return report
 
 
-def _check_files(graph: DiskGraph, report: Report) -> None:
+def _check_files(graph: DiskGraph, report: ValidationReport) -> None:
     manifest = layout.read_manifest(graph.folder)
     size = sum(file["bytes"] for file in manifest["files"].values())
     with bar(f"{graph.folder.name}: verifying checksums of {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
@@ -66,8 +66,8 @@ def _check_files(graph: DiskGraph, report: Report) -> None:
         )
 
 
-def _check_edges(graph: DiskGraph, report: Report) -> None:
-    nodes = Places(unit="node")
+def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
+    nodes = Locations(unit="node")
     loops = duplicates = 0
     linked = np.zeros(graph.num_nodes, dtype=bool)
     ptr = graph.in_edges.ptr.numpy()
@@ -101,7 +101,7 @@ def _check_edges(graph: DiskGraph, report: Report) -> None:
         text = f"{duplicates:,} duplicate edge{'s' * (duplicates > 1)}; a source is counted once per edge"
         report.add(Finding("warning", "duplicate-edge", text))
     if not linked.all():
-        text = "the node has no edges; its prediction depends on its own features only"
+        text = "isolated node; its prediction depends on its own features only"
         report.add(nodes.finding("note", "isolated-node", text, ~linked))
 
 
@@ -117,11 +117,11 @@ def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         begin += len(some) - 1
 
 
-def _check_rows(graph: DiskGraph, report: Report) -> None:
+def _check_rows(graph: DiskGraph, report: ValidationReport) -> None:
     if graph.x is None:
         report.add(Finding("note", "no-features", "the nodes have no features"))
         return
-    nodes = Places(unit="node")
+    nodes = Locations(unit="node")
     width = graph.x.size(1)
     least, most = np.full(width, np.inf), np.full(width, -np.inf)
     with bar(f"{graph.folder.name}: checking the features of {graph.num_nodes:,} nodes", graph.num_nodes) as tick:
@@ -137,33 +137,33 @@ def _check_rows(graph: DiskGraph, report: Report) -> None:
     report.add(*large_features(least, most), *(constant_features(least, most) if graph.num_nodes > 1 else ()))
 
 
-def _check_targets(graph: DiskGraph, report: Report) -> None:
+def _check_targets(graph: DiskGraph, report: ValidationReport) -> None:
     if graph.y is not None:
         wrong = array_checks.wrong_labels(graph.y.numpy(), graph.info.target, graph.info.outputs)
         if wrong:
             report.add(Finding("error", "wrong-labels", f"the array {wrong}", layout.Y))
             return
-        report.add(*check_labels(graph.y, Places(unit="node")))
+        report.add(*check_labels(graph.y, Locations(unit="node")))
     part = layout.open_array(graph.folder, layout.PART, layout.read_manifest(graph.folder))
     if part is not None and (wrong := array_checks.wrong_split(part)):
         report.add(Finding("error", "wrong-part", f"the array {wrong}", layout.PART))
 
 
-def _check_ids(graph: DiskGraph, report: Report) -> None:
+def _check_ids(graph: DiskGraph, report: ValidationReport) -> None:
     """Report duplicate ids. Strings are compared by a hash of 8 bytes."""
     try:
         ids = graph.node_id
         if ids is None:
             return
         if isinstance(ids, Tensor):
-            duplicate = repeated(ids.numpy())
+            duplicate = duplicate_mask(ids.numpy())
         else:
             blocks = (ids[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(ids), _ROWS_AT_ONCE))
             hashes = [pl.Series(block.tolist(), dtype=pl.String).hash().to_numpy() for block in blocks]
-            duplicate = repeated(np.concatenate(hashes)) if hashes else None
+            duplicate = duplicate_mask(np.concatenate(hashes)) if hashes else None
     except ValueError as error:  # invalid offsets or invalid UTF-8
         report.add(Finding("error", "wrong-ids", str(error), layout.IDS))
         return
     if duplicate is not None:
         text = "duplicate node id; predictions of these nodes cannot be distinguished"
-        report.add(Places(unit="node").finding("error", "duplicate-id", text, duplicate))
+        report.add(Locations(unit="node").finding("error", "duplicate-id", text, duplicate))

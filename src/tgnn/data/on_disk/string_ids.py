@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tgnn.data.readers.word_ids import WordIds
+from tgnn.data.readers.string_ids import StringIds
 
 
-class MappedStringIds(WordIds):
+class MappedStringIds(StringIds):
     """One string per node, read from disk when it is accessed.
 
     Args:
@@ -45,7 +45,7 @@ class MappedStringIds(WordIds):
                 return self._string(range(len(self))[int(indices)])
             if indices.dtype == bool:
                 indices = np.flatnonzero(indices)
-        return WordIds(np.array([self._string(range(len(self))[int(one)]) for one in indices], dtype=object))
+        return StringIds(np.array([self._string(range(len(self))[int(one)]) for one in indices], dtype=object))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Convert to a numpy array of Python strings."""

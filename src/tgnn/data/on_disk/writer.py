@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from tgnn.data.on_disk import array_checks, layout
 from tgnn.data.on_disk.buckets import EdgeBuckets
 from tgnn.data.on_disk.string_ids import to_byte_arrays
-from tgnn.data.readers.word_ids import WordIds
+from tgnn.data.readers.string_ids import StringIds
 from tgnn.ops.graph import Grouping
 from tgnn.utils.memory_map import allocate, as_tensor, check_disk_space, open_memmap, shorten
 from tgnn.utils.progress import bar
@@ -112,7 +112,7 @@ class GraphWriter:
             if values is not None:
                 self._append(name, _as_stored(name, values))
 
-    def set_ids(self, ids: Tensor | np.ndarray | WordIds | pl.Series) -> None:
+    def set_ids(self, ids: Tensor | np.ndarray | StringIds | pl.Series) -> None:
         """Set the ids of all nodes: integers or strings.
 
         Ids must be unique. ``tgnn data check`` reports duplicate ids; the writer does not look for them.
@@ -228,13 +228,13 @@ class GraphWriter:
         shutil.rmtree(self.part, ignore_errors=True)
 
     def _manifest(self) -> dict[str, Any]:
-        from tgnn.data.dataset_info import describe  # dataset_info imports this package
+        from tgnn.data.dataset_info import infer_dataset_info  # dataset_info imports this package
 
         x, y = (open_memmap(self.part / name) if name in self._columns else None for name in (layout.X, layout.Y))
         info = self.info
         if info is None:
             data = Data(y=None if y is None else as_tensor(y), encoding=self.encoding)
-            info = describe(data, self.folder.name, "")
+            info = infer_dataset_info(data, self.folder.name, "")
         fields = {key: value for key, value in asdict(info).items() if key != "source"}
         if wrong := array_checks.wrong_info(fields):
             raise ValueError(f"info {wrong}.")
@@ -292,9 +292,9 @@ def _count(value: int, name: str) -> int:
     return count
 
 
-def _as_series(ids: Tensor | np.ndarray | WordIds | pl.Series) -> pl.Series:
+def _as_series(ids: Tensor | np.ndarray | StringIds | pl.Series) -> pl.Series:
     """Convert ids to int64 or strings."""
-    if isinstance(ids, WordIds):
+    if isinstance(ids, StringIds):
         return pl.Series(ids.tolist(), dtype=pl.String)
     series = ids if isinstance(ids, pl.Series) else pl.Series(np.asarray(ids))
     if series.dtype.is_integer():

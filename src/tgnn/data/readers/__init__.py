@@ -1,1 +1,1 @@
-"""Readers: one file format each, to PyG's ``Data``."""
+"""Readers of file formats, one module per format."""

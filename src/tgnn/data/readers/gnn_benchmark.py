@@ -1,4 +1,4 @@
-"""The ``.npz`` of the gnn-benchmark collection (Shchur et al. 2018): one graph, as sparse matrices."""
+"""Reader of the gnn-benchmark collection (Shchur et al. 2018): a graph as sparse matrices in a ``.npz`` file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops, to_undirected
 
-from tgnn.data.readers.npz import as_tensor, open_npz, whole
+from tgnn.data.readers.npz import as_int64, as_tensor, open_npz
 from tgnn.data.readers.sparse import torch_csr
 
 _WHAT = "a file of the gnn-benchmark collection"
@@ -20,57 +20,57 @@ _PARTS = ("data", "indices", "indptr", "shape")
 
 
 def read_gnn_benchmark(path: Path | str, undirected: bool = True) -> Data:
-    """One graph, its features as stored: sparse where sparse, binary as PyG has them.
+    """Read a graph. Bag-of-words features become binary, as in PyG, and stay sparse.
 
     Args:
-        path: The ``.npz``; nothing in it is unpickled.
+        path: Path of the ``.npz`` file. Nothing in it is unpickled.
         undirected: Whether to add the reverse of every edge, as PyG does.
 
     Shapes:
         - ``x`` ``[N, F]`` sparse CSR or dense; ``edge_index`` ``[2, E]``; ``y`` ``[N]``
     """
     with open_npz(path, _WHAT) as file:
-        names = {name: file[name] for name in file.files if not name.endswith("_names")}
+        arrays = {name: file[name] for name in file.files if not name.endswith("_names")}
     try:
-        return _graph(names, undirected)
+        return _to_data(arrays, undirected)
     except ValueError as error:
         raise ValueError(f"{path} is not {_WHAT}: {error}") from error
 
 
-def _graph(names: Mapping[str, np.ndarray], undirected: bool) -> Data:
-    adjacency = _matrix(names, "adj").tocoo()
+def _to_data(arrays: Mapping[str, np.ndarray], undirected: bool) -> Data:
+    adjacency = _matrix(arrays, "adj").tocoo()
     if adjacency.shape[0] != adjacency.shape[1]:
-        raise ValueError(f"adj has the shape {adjacency.shape}, which is not square")
+        raise ValueError(f"adj must be a square matrix, got shape {adjacency.shape}")
     edge_index, _ = remove_self_loops(torch.from_numpy(np.stack([adjacency.row, adjacency.col]).astype(np.int64)))
     n = adjacency.shape[0]
     if undirected:
         edge_index = to_undirected(edge_index, num_nodes=n)
-    if "labels" not in names:
-        raise ValueError("it has no 'labels'")
-    labels, x = whole(names["labels"], "labels"), _features(names)
+    if "labels" not in arrays:
+        raise ValueError("it has no array 'labels'")
+    labels, x = as_int64(arrays["labels"], "labels"), _features(arrays)
     if labels.shape != (n,):
-        raise ValueError(f"it has {n} nodes, but {labels.numel()} labels")
+        raise ValueError(f"it has {n} nodes but {labels.numel()} labels")
     if x is not None and x.size(0) != n:
-        raise ValueError(f"it has {n} nodes, but features of {x.size(0)}")
+        raise ValueError(f"it has {n} nodes but {x.size(0)} rows of features")
     return Data(x=x, edge_index=edge_index, y=labels, num_nodes=n)
 
 
 def _matrix(arrays: Mapping[str, np.ndarray], name: str) -> scipy.sparse.csr_matrix:
     missing = [part for part in _PARTS if f"{name}_{part}" not in arrays]
     if missing:
-        raise ValueError(f"it has no {f'{name}_{missing[0]}'!r}")
-    values, *places = (arrays[f"{name}_{part}"] for part in _PARTS)
-    columns, ptr, shape = (whole(array, f"{name}_{part}").numpy() for part, array in zip(_PARTS[1:], places))
+        raise ValueError(f"it has no array {f'{name}_{missing[0]}'!r}")
+    values, *indices = (arrays[f"{name}_{part}"] for part in _PARTS)
+    columns, ptr, shape = (as_int64(array, f"{name}_{part}").numpy() for part, array in zip(_PARTS[1:], indices))
     try:
         matrix = scipy.sparse.csr_matrix((as_tensor(values, name).numpy(), columns, ptr), shape=tuple(shape.ravel()))
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, IndexError) as error:
-        raise ValueError(f"the parts of {name} do not fit together: {error}") from error
+        raise ValueError(f"the arrays of the sparse matrix {name} are inconsistent: {error}") from error
     return matrix
 
 
 def _features(arrays: Mapping[str, np.ndarray]) -> Tensor | None:
-    """Words that occur, as 0 and 1."""
+    """Read the features. Word counts become 0 and 1."""
     if "attr_data" in arrays:
         matrix = _matrix(arrays, "attr").astype(np.float32)
         matrix.data[matrix.data > 0] = 1

@@ -1,4 +1,4 @@
-"""A user's own set of graphs: packed graphs that know their ids and how they were encoded."""
+"""Graph data sets of a user, with graph ids and the encoding of features and labels."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.readers.word_ids import WordIds
+from tgnn.data.readers.string_ids import StringIds
 from tgnn.data.splits import PARTS
 from tgnn.data.tables.labels import target_statistics
 
 
 class NamedGraphs(GraphDataset):
-    """Packed graphs with ids.
+    """A :class:`~tgnn.data.graph_dataset.GraphDataset` with graph ids.
 
     Args:
-        arrays: As :class:`~tgnn.data.graph_dataset.GraphDataset` takes them.
-        graph_id: Id of each graph, as the user has it.
-        encoding: How features and labels were encoded, in plain values.
-        smiles: Of each molecule, if they are molecules.
+        arrays: Packed arrays, as :class:`~tgnn.data.graph_dataset.GraphDataset` takes them.
+        graph_id: The user's id of each graph.
+        encoding: Encoding of features and labels, as built-in types.
+        smiles: SMILES of each graph, if the graphs are molecules.
 
     Example:
         >>> arrays = {"num_nodes": [2], "num_edges": [1], "edge_index": [[0], [1]], "y": [0], "edge_weight": [0.5]}
@@ -33,7 +33,7 @@ class NamedGraphs(GraphDataset):
     def __init__(
         self,
         arrays: Mapping[str, object],
-        graph_id: Tensor | WordIds,
+        graph_id: Tensor | StringIds,
         encoding: dict[str, Any],
         smiles: Sequence[str] | None = None,
     ) -> None:
@@ -43,19 +43,19 @@ class NamedGraphs(GraphDataset):
         self._check("graph_id", len(graph_id), len(self))
 
 
-def statistics_of(arrays: Mapping[str, Any], target: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a report says of packed arrays.
+def packed_statistics(arrays: Mapping[str, Any], target: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Count graphs, nodes, edges, features and targets for a validation report.
 
     Args:
-        arrays: As above.
-        target: What is predicted.
+        arrays: Packed arrays, as :class:`NamedGraphs` takes them.
+        target: Encoding of the target. ``None`` without a target.
     """
-    found = {"graphs": len(arrays["num_nodes"])}
-    found |= {name: int(arrays[f"num_{name}"].sum()) for name in ("nodes", "edges")}
+    counts = {"graphs": len(arrays["num_nodes"])}
+    counts |= {name: int(arrays[f"num_{name}"].sum()) for name in ("nodes", "edges")}
     for name, array in (("features", "x"), ("edge features", "edge_attr")):
         if array in arrays:
-            found[name] = arrays[array].shape[1]
-    found |= target_statistics(target, torch.from_numpy(arrays["y"]) if "y" in arrays else None)
+            counts[name] = arrays[array].shape[1]
+    counts |= target_statistics(target, torch.from_numpy(arrays["y"]) if "y" in arrays else None)
     if "split" in arrays:
-        found |= {part: int((arrays["split"] == number).sum()) for number, part in enumerate(PARTS)}
-    return found
+        counts |= {part: int((arrays["split"] == code).sum()) for code, part in enumerate(PARTS)}
+    return counts

@@ -1,4 +1,4 @@
-"""Cora, Citeseer and Pubmed as Planetoid published them: pickles, read by an unpickler that makes only arrays."""
+"""Reader of Planetoid's files of Cora, Citeseer and Pubmed, with an unpickler that only creates arrays."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from torch_geometric.utils import coalesce, remove_self_loops
 from tgnn.data.readers.sparse import torch_csr
 from tgnn.data.readers.unpickle import read_arrays
 
-PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+FILE_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 
 def read_planetoid(folder: Path | str, name: str, checksums: Mapping[str, str] | None = None) -> Data:
-    """A citation graph, its features sparse, with Planetoid's public split as masks.
+    """Read a citation network with sparse features and Planetoid's public split as masks.
 
     Args:
-        folder: Where ``ind.<name>.x`` and the others are.
+        folder: Folder of ``ind.<name>.x`` and the other files.
         name: ``"cora"``, ``"citeseer"`` or ``"pubmed"``.
-        checksums: SHA-256 of each file by its name. A file with another is refused before it is read.
+        checksums: SHA-256 of each file. A file with another checksum is not read.
     """
     parts: dict[str, Any] = {}
-    for part in PARTS:
+    for part in FILE_PARTS:
         path = Path(folder) / f"ind.{name}.{part}"
         if not path.exists():
-            raise FileNotFoundError(f"{path} is missing; {name} needs ind.{name}.{{{','.join(PARTS)}}}")
+            raise FileNotFoundError(f"{path} does not exist; {name} needs ind.{name}.{{{','.join(FILE_PARTS)}}}")
         content = path.read_bytes()
-        found = hashlib.sha256(content).hexdigest()
-        if checksums is not None and checksums.get(path.name) != found:
-            wanted = checksums.get(path.name, "none known")
-            raise ValueError(f"{path} is not the published file: its SHA-256 is {found}, expected {wanted}")
+        digest = hashlib.sha256(content).hexdigest()
+        if checksums is not None and checksums.get(path.name) != digest:
+            expected = checksums.get(path.name, "none known")
+            raise ValueError(f"{path} is not the published file: its SHA-256 is {digest}, expected {expected}")
         parts[part] = np.loadtxt(io.BytesIO(content), dtype=np.int64) if part == "test.index" else None
         if part != "test.index":
             parts[part] = read_arrays(content, str(path))
@@ -48,19 +48,19 @@ def _assemble(parts: Mapping[str, Any]) -> Data:
     test = parts["test.index"]
     first, count = int(test.min()), int(test.max()) - int(test.min()) + 1
     tx, ty = scipy.sparse.csr_matrix(parts["tx"]), np.asarray(parts["ty"])
-    # The rows of tx are in the order of the test file. Citeseer has nodes that are in no file: they get zeros.
+    # The rows of tx are in the order of test.index. Citeseer has nodes that are in no file; their features are 0.
     order = scipy.sparse.csr_matrix(
         (np.ones(len(test)), (test - first, np.arange(len(test)))), shape=(count, len(test))
     )
     features = scipy.sparse.vstack([parts["allx"], order @ tx]).tocsr()
     labels = np.vstack([parts["ally"], order @ ty]).argmax(1)
     n = features.shape[0]
-    edges = [(u, v) for u, near in parts["graph"].items() for v in near]
+    edges = [(u, v) for u, neighbors in parts["graph"].items() for v in neighbors]
     edge_index, _ = remove_self_loops(torch.tensor(edges, dtype=torch.int64).t().contiguous())
-    known = len(parts["y"])
+    num_train = len(parts["y"])
     masks = [torch.zeros(n, dtype=torch.bool) for _ in range(3)]
-    masks[0][:known] = True
-    masks[1][known : known + 500] = True
+    masks[0][:num_train] = True
+    masks[1][num_train : num_train + 500] = True
     masks[2][torch.from_numpy(test)] = True
     return Data(
         x=torch_csr(features),

@@ -1,4 +1,4 @@
-"""Which column of a file holds molecules, and which are to be predicted."""
+"""Find the columns of SMILES, targets, ids and split in a table of molecules."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tgnn.data.build.molecules import featurize
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.schema import suggestion
 from tgnn.data.tables.table_file import TableData
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 _SMILES = ("smiles", "canonical_smiles", "smi")
 _IDS = ("id", "mol_id", "name")
 _TARGET = ("label", "y", "target", "class")
 _TRIED = 20
-"""So many molecules of a column are tried."""
+"""Number of values of a column that RDKit tries to parse."""
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The columns of a file of molecules."""
+class SmilesColumns:
+    """The columns of a table of molecules."""
 
     smiles: str
     targets: list[str]
@@ -31,53 +31,59 @@ class Columns:
     split: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the columns as built-in types for JSON."""
         return asdict(self)
 
 
 def find_columns(
-    table: TableData, report: Report, smiles: str | None, targets: Sequence[str], ids: str | None, split: str | None
-) -> Columns:
-    """What is given, and what can be told for the rest; no molecules at all are an error.
+    table: TableData,
+    report: ValidationReport,
+    smiles: str | None,
+    targets: Sequence[str],
+    ids: str | None,
+    split: str | None,
+) -> SmilesColumns:
+    """Infer the columns that are not given. A table without molecules is an error.
 
     Args:
-        table: All columns as text, or with the types of a Parquet file.
-        report: Takes what is odd.
-        smiles: What the user says.
-        targets: What the user says.
-        ids: What the user says.
-        split: What the user says.
+        table: The table. CSV columns are text, Parquet columns have their own types.
+        report: Report to which problems are added.
+        smiles: Column of SMILES, if given.
+        targets: SmilesColumns to predict, if given.
+        ids: Column of ids, if given.
+        split: Column of the split, if given.
     """
     columns = table.frame.columns
-    said = [name for name in (smiles, *targets, ids, split) if name is not None]
-    for name in said:
+    given = [name for name in (smiles, *targets, ids, split) if name is not None]
+    for name in given:
         if name not in columns:
-            report.add(table.places.finding("error", "columns", f"no column {name!r}; {suggestion(name, columns)}"))
-    left = [name for name in columns if name not in said]
-    smiles = smiles or _called(left, _SMILES) or _readable(table, left)
+            message = f"there is no column {name!r}; {suggestion(name, columns)}"
+            report.add(table.places.finding("error", "columns", message))
+    left = [name for name in columns if name not in given]
+    smiles = smiles or _find_by_name(left, _SMILES) or _find_parseable(table, left)
     if smiles is None:
-        text = f"none of the columns {named(columns)} has molecules in it: call the one with SMILES 'smiles'"
+        text = f"none of the columns {quoted(columns)} contains SMILES; name the column of SMILES 'smiles'"
         report.fail(table.places.finding("error", "columns", text))
     left = [name for name in left if name != smiles]
-    ids = ids or _called(left, _IDS)
-    split = split or _called(left, ("split",))
+    ids = ids or _find_by_name(left, _IDS)
+    split = split or _find_by_name(left, ("split",))
     left = [name for name in left if name not in (ids, split)]
-    found = list(targets) or _targets(table, left)
+    selected = list(targets) or _targets(table, left)
     if not targets:
-        text = f"to be predicted: {named(found)}" if found else "there is no column of numbers to predict"
-        report.add(table.places.finding("note" if found else "warning", "targets", text))
-    unused = [name for name in left if name not in found]
+        text = f"targets: {quoted(selected)}" if selected else "there is no numeric column to predict"
+        report.add(table.places.finding("note" if selected else "warning", "targets", text))
+    unused = [name for name in left if name not in selected]
     if unused:
-        report.add(table.places.finding("note", "ignored-column", f"not used: {named(unused)}"))
-    return Columns(smiles, found, ids, split)
+        report.add(table.places.finding("note", "ignored-column", f"columns not used: {quoted(unused)}"))
+    return SmilesColumns(smiles, selected, ids, split)
 
 
-def _called(columns: list[str], names: tuple[str, ...]) -> str | None:
+def _find_by_name(columns: list[str], names: tuple[str, ...]) -> str | None:
     return next((column for name in names for column in columns if column.lower() == name), None)
 
 
-def _readable(table: TableData, columns: list[str]) -> str | None:
-    """The column whose first words all are molecules; of several, that with the longest: CI and N are words as well."""
+def _find_parseable(table: TableData, columns: list[str]) -> str | None:
+    """Find the column whose first values RDKit can parse. The longest wins, because CI and N are also molecules."""
     lengths: dict[str, int] = {}
     for column in columns:
         values = table.frame[column].drop_nulls().head(_TRIED)
@@ -87,14 +93,14 @@ def _readable(table: TableData, columns: list[str]) -> str | None:
 
 
 def _targets(table: TableData, columns: list[str]) -> list[str]:
-    """One that is called so; else all with numbers, but for whole numbers that are all different: those are ids."""
-    called = _called(columns, _TARGET)
-    if called is not None:
-        return [called]
-    return [column for column in columns if _has_numbers(table.frame[column])]
+    """Find a column with the name of a target, else all numeric columns except distinct integers, which are ids."""
+    target = _find_by_name(columns, _TARGET)
+    if target is not None:
+        return [target]
+    return [column for column in columns if _is_numeric(table.frame[column])]
 
 
-def _has_numbers(values: pl.Series) -> bool:
+def _is_numeric(values: pl.Series) -> bool:
     if values.dtype.is_nested() or values.dtype.is_temporal():
         return False
     numbers = values.cast(pl.Float64, strict=False)

@@ -1,4 +1,4 @@
-"""Sparse features as torch has them."""
+"""Sparse CSR tensors."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from torch import Tensor
 
 
 def csr(ptr: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...], check: bool = False) -> Tensor:
-    """A sparse matrix by rows, without torch's remark, once a process, that such tensors are in beta.
+    """Create a sparse CSR tensor without torch's warning that such tensors are in beta.
 
     Args:
-        ptr: Where each row begins, and where the last ends.
-        columns: Of each entry.
-        values: Of each entry.
-        shape: Of the matrix.
-        check: Whether the parts come from a file, and may not fit together.
+        ptr: Row pointer.
+        columns: Column of each entry.
+        values: Value of each entry.
+        shape: Shape of the matrix.
+        check: Whether to validate the parts, e.g. because they come from a file.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         try:
             return torch.sparse_csr_tensor(ptr, columns.long(), values, shape, check_invariants=check)
         except RuntimeError as error:
-            raise ValueError(f"the parts of a sparse matrix do not fit together: {error}") from error
+            raise ValueError(f"the arrays of a sparse matrix are inconsistent: {error}") from error
 
 
 def torch_csr(matrix: scipy.sparse.csr_matrix) -> Tensor:
-    """The same matrix as a torch CSR tensor of float32.
+    """Convert a SciPy matrix to a sparse CSR tensor of float32.
 
     Example:
         >>> torch_csr(scipy.sparse.csr_matrix([[0, 2], [1, 0]])).to_dense().tolist()

@@ -1,4 +1,4 @@
-"""Old pickles of published data, read by unpicklers that can make arrays or tensors and nothing else."""
+"""Restricted unpicklers for old published data. They can create arrays or tensors and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALLOWED = {
     ("numpy", "dtype"),
     ("scipy.sparse", "csr_matrix"),
 }
-_MOVED = {  # what old files call a module, and where it is now
+_MOVED = {  # module names in old files and their current names
     "__builtin__": "builtins",
     "numpy.core.multiarray": "numpy._core.multiarray",
     "scipy.sparse.csr": "scipy.sparse",
@@ -30,30 +30,30 @@ _MOVED = {  # what old files call a module, and where it is now
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """A pickle is a program; this one can only name what holds numbers."""
+    """Unpickler that only allows arrays, sparse matrices and built-in containers."""
 
     def find_class(self, module: str, name: str) -> Any:
         module = _MOVED.get(module, module)
         if (module, name) == ("numpy._core.multiarray", "_reconstruct"):
             return np.ndarray.__reduce__(np.empty(0))[0]
         if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, and only arrays are allowed")
+            raise pickle.UnpicklingError(f"it contains {module}.{name}, but only arrays are allowed")
         return super().find_class(module, name)
 
 
 def read_arrays(content: bytes, what: str) -> Any:
-    """Arrays, sparse matrices, lists and dictionaries out of a pickle; anything else is refused.
+    """Unpickle arrays, sparse matrices, lists and dictionaries. Anything else is an error.
 
     Args:
-        content: The pickle.
-        what: What to call it in an error.
+        content: Content of the pickle.
+        what: Name of the pickle in error messages.
     """
     return _read(_ArraysOnly(io.BytesIO(content), encoding="latin1"), what)
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor of a pickle, still as bytes: of many only those that are wanted need to be made."""
+    """A pickled tensor that is loaded only when needed."""
 
     content: bytes
     offset: int
@@ -61,52 +61,54 @@ class StoredTensor:
     stride: tuple[int, ...]
 
     def load(self) -> Tensor:
-        """The tensor; its bytes are read by torch with ``weights_only``."""
+        """Load the tensor with torch and ``weights_only=True``."""
         try:
             storage = torch.load(io.BytesIO(self.content), weights_only=True)
-            numbers = torch.empty(0, dtype=storage.dtype).set_(storage._untyped_storage)
-            return numbers.as_strided(self.size, self.stride, self.offset)  # refuses to reach beyond the numbers
+            flat = torch.empty(0, dtype=storage.dtype).set_(storage._untyped_storage)
+            return flat.as_strided(self.size, self.stride, self.offset)  # checks the bounds
         except Exception as error:
             raise ValueError(f"a tensor of size {self.size} cannot be read: {error}") from error
 
 
-def _rebuild(content: bytes, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> StoredTensor:
+def _rebuild_tensor(
+    content: bytes, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any
+) -> StoredTensor:
     return StoredTensor(content, offset, tuple(size), tuple(stride))
 
 
-def _keep(content: bytes) -> bytes:
+def _keep_bytes(content: bytes) -> bytes:
     return content
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    if encoding != "latin1":  # the one in which old protocols write bytes
-        raise pickle.UnpicklingError(f"bytes are written as {encoding}, expected latin1")
+    if encoding != "latin1":  # old pickle protocols write bytes as latin1
+        raise pickle.UnpicklingError(f"bytes are encoded as {encoding}, expected latin1")
     return text.encode(encoding)
 
 
 _REPLACED = {
-    ("torch._utils", "_rebuild_tensor_v2"): _rebuild,
-    ("torch.storage", "_load_from_bytes"): _keep,
+    ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
+    ("torch.storage", "_load_from_bytes"): _keep_bytes,
     ("_codecs", "encode"): _encode,
     ("collections", "OrderedDict"): OrderedDict,
 }
 
 
 class _TensorsOnly(pickle.Unpickler):
-    """Of what a pickled tensor names, torch's functions are replaced by ones that only keep what they are given."""
+    """Unpickler that only allows tensors. It replaces torch's functions by ones that store their arguments."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _REPLACED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, and only tensors are allowed")
+            raise pickle.UnpicklingError(f"it contains {module}.{name}, but only tensors are allowed")
         return _REPLACED[module, name]
 
 
 def read_tensors(content: bytes, what: str) -> Any:
-    """Tensors (:class:`StoredTensor`), numbers, lists and dictionaries out of a pickle; anything else is refused.
+    """Unpickle tensors (as :class:`StoredTensor`), numbers, lists and dictionaries. Anything else is an error.
 
     Args:
-        content: The pickle.
-        what: What to call it in an error.
+        content: Content of the pickle.
+        what: Name of the pickle in error messages.
 
     Example:
         >>> stored = read_tensors(pickle.dumps({"a": torch.arange(3)}), "the file")

@@ -11,7 +11,7 @@ import polars as pl
 
 from tgnn.data.tables.scan import TextLayout
 from tgnn.data.tables.table_file import SAMPLE, TableData, TableFile, all_numbers, empty_to_null
-from tgnn.data.validation.report import Places, Report
+from tgnn.data.validation.report import Locations, ValidationReport
 from tgnn.utils.progress import Tick, no_tick
 
 BLOCK = 1 << 25
@@ -25,7 +25,7 @@ def read_blocks(
     source: TableFile,
     columns: Sequence[str],
     text: Collection[str],
-    report: Report,
+    report: ValidationReport,
     tick: Tick = no_tick,
     block: int | None = None,
 ) -> Iterator[TableData]:
@@ -41,7 +41,7 @@ def read_blocks(
     """
     if source.layout is None:
         frames = _parquet(source.path, columns, report, block or ROWS)
-        places = Places(source.name, "row", lambda rows: rows + 1)
+        places = Locations(source.name, "row", lambda rows: rows + 1)
     else:
         frames = _text(source, source.layout, columns, text, report, block or BLOCK)
         places = source.layout.places(source.name)
@@ -61,11 +61,11 @@ def count_rows(source: TableFile) -> int:
     return source.layout.rows - 1 - len(source.layout.blank)
 
 
-def _shifted(places: Places, before: int) -> Places:
-    return Places(places.file, places.unit, lambda rows: places.numbers(rows + before))
+def _shifted(places: Locations, before: int) -> Locations:
+    return Locations(places.file, places.unit, lambda rows: places.numbers(rows + before))
 
 
-def _parquet(path: Path, columns: Sequence[str], report: Report, rows: int) -> Iterator[pl.DataFrame]:
+def _parquet(path: Path, columns: Sequence[str], report: ValidationReport, rows: int) -> Iterator[pl.DataFrame]:
     table = pl.scan_parquet(path, glob=False).select(columns)
     if any(kind.is_nested() for kind in table.collect_schema().values()):
         rows = max(1, rows // 8)
@@ -74,11 +74,16 @@ def _parquet(path: Path, columns: Sequence[str], report: Report, rows: int) -> I
             frame = table.slice(begin, rows).collect()
             yield empty_to_null(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
     except pl.exceptions.PolarsError as error:
-        report.fail(Places(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
+        report.fail(Locations(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
 
 
 def _text(
-    source: TableFile, layout: TextLayout, columns: Sequence[str], text: Collection[str], report: Report, block: int
+    source: TableFile,
+    layout: TextLayout,
+    columns: Sequence[str],
+    text: Collection[str],
+    report: ValidationReport,
+    block: int,
 ) -> Iterator[pl.DataFrame]:
     assert isinstance(source.content, Path)
     content = np.memmap(source.content, dtype=np.uint8, mode="r")
@@ -111,7 +116,7 @@ def _parse(
     columns: Sequence[str],
     numbers: Collection[str],
     layout: TextLayout,
-    report: Report,
+    report: ValidationReport,
     name: str,
 ) -> pl.DataFrame:
     for wanted in (numbers, ()):  # a block with an invalid number is read as strings; the encoder reports it
@@ -130,9 +135,9 @@ def _parse(
     _fail_for_quotes(name, report)
 
 
-def _fail_for_quotes(name: str, report: Report) -> NoReturn:
+def _fail_for_quotes(name: str, report: ValidationReport) -> NoReturn:
     text = 'unbalanced quotation mark ("); run tgnn data check to see its line'
-    report.fail(Places(name).finding("error", "wrong-quotes", text))
+    report.fail(Locations(name).finding("error", "wrong-quotes", text))
 
 
 def _without(piece: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:

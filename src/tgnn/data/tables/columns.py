@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tgnn.data.tables.header import INDEX
 from tgnn.data.tables.schema import ColumnType, EdgeColumns, GraphColumns, NodeColumns, suggestion
 from tgnn.data.tables.table_file import TableFile
-from tgnn.data.validation.report import Places, Report, named
+from tgnn.data.validation.report import Locations, ValidationReport, quoted
 
 _NAMES = {
     "nodes": {"id": ("id", "node", "node_id"), "split": ("split",)},
@@ -52,7 +52,7 @@ def find_roles(
     source: TableFile,
     part: str,
     given: NodeColumns | EdgeColumns | GraphColumns,
-    report: Report,
+    report: ValidationReport,
     labels: bool = False,
     guess: bool = True,
 ) -> ColumnRoles:
@@ -87,7 +87,7 @@ def find_roles(
         if getattr(given, role) is None and column is not None:
             assignment.assign(column, role)
     if part == "nodes of graphs" and "graph" not in assignment.by_role:
-        assignment.fail(f"there is no column 'graph' with the graph id of each node, only {named(source.columns)}")
+        assignment.fail(f"there is no column 'graph' with the graph id of each node, only {quoted(source.columns)}")
     by_position = [role for role in _ROLES_BY_POSITION if role in _NAMES[part] and role not in assignment.by_role]
     for role in by_position:
         assignment.assign_first_free(role)
@@ -99,9 +99,9 @@ class _RoleAssignment:
     """Columns of one table that get at most one role each."""
 
     def __init__(
-        self, source: TableFile, part: str, given: NodeColumns | EdgeColumns | GraphColumns, report: Report
+        self, source: TableFile, part: str, given: NodeColumns | EdgeColumns | GraphColumns, report: ValidationReport
     ) -> None:
-        self.columns, self.here, self.report, self.given = source.columns, Places(source.name), report, given
+        self.columns, self.here, self.report, self.given = source.columns, Locations(source.name), report, given
         self.part = part.split()[0]
         self.types: Mapping[str, ColumnType] = getattr(given, "features", {})
         self.by_role: dict[str, str] = {}
@@ -117,7 +117,7 @@ class _RoleAssignment:
             reason = "is only for data sets of many graphs, but there is no graph table (graphs.csv)"
             if role != "graph":
                 reason = f"is only for a single graph; for a data set of many graphs set graphs.{role}"
-            self.fail(f"{self.part}.{role} ({named([column])}) {reason}")
+            self.fail(f"{self.part}.{role} ({quoted([column])}) {reason}")
 
     def assign(self, column: str, role: str) -> None:
         if column in self.used:
@@ -135,7 +135,7 @@ class _RoleAssignment:
         candidates = [column for name in _LABEL_NAMES for column in self._free() if column.lower() == name]
         if len(candidates) > 1:
             self.fail(
-                f"columns {named(candidates)} could each be the label; choose one in schema.yaml ({self.part}: label: "
+                f"columns {quoted(candidates)} could each be the label; choose one in schema.yaml ({self.part}: label: "
                 f"{candidates[0]}) and set the type of the other ({self.part}: features: {candidates[1]}: ignore)"
             )
         for column in candidates:
@@ -145,7 +145,7 @@ class _RoleAssignment:
     def assign_first_free(self, role: str) -> None:
         free = self._free()
         if not free:
-            self.fail(f"there is no column for the {role}, only {named(self.columns)}")
+            self.fail(f"there is no column for the {role}, only {quoted(self.columns)}")
             return
         if free[0] != INDEX:
             text = f"no column is named {role!r}; column {free[0]!r} is used as {role}"

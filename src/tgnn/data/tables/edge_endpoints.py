@@ -8,14 +8,14 @@ import polars as pl
 from tgnn.data.tables.folder_reader import TableWithRoles
 from tgnn.data.tables.ids import positions, to_common_type
 from tgnn.data.tables.schema import Schema
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 NO_NODE_ID = "the node id is missing"
 NO_ENDPOINT = "the source or the target is missing"
 
 
 def resolve_endpoints(
-    nodes: TableWithRoles | None, edges: TableWithRoles, schema: Schema, report: Report
+    nodes: TableWithRoles | None, edges: TableWithRoles, schema: Schema, report: ValidationReport
 ) -> tuple[pl.Series, np.ndarray]:
     """Return the node ids of one graph and the source and target index of each edge row (-1 if unknown).
 
@@ -49,7 +49,7 @@ def resolve_endpoints_of_graphs(
     nodes: TableWithRoles,
     edges: TableWithRoles,
     schema: Schema,
-    report: Report,
+    report: ValidationReport,
 ) -> np.ndarray:
     """Return the rows of the node table that are source and target of each edge (-1 if unknown).
 
@@ -85,18 +85,18 @@ def resolve_endpoints_of_graphs(
     return ends
 
 
-def graph_of_rows(part: TableWithRoles, graph_ids: pl.Series, report: Report) -> np.ndarray:
+def graph_of_rows(part: TableWithRoles, graph_ids: pl.Series, report: ValidationReport) -> np.ndarray:
     """Return the index of the graph of each row."""
     row_ids, known_ids = to_common_type(part.column("graph"), graph_ids)
     graph = positions(row_ids, known_ids)
     if (graph < 0).any():
-        unknown = named(row_ids.filter(pl.Series(graph < 0)).unique(maintain_order=True))
+        unknown = quoted(row_ids.filter(pl.Series(graph < 0)).unique(maintain_order=True))
         text = f"unknown graph id {unknown}; add it to the graph table or remove the row"
         report.add(part.places.finding("error", "dangling-graph", text, graph < 0))
     return graph
 
 
-def check_missing_ids(part: TableWithRoles, columns: list[pl.Series], text: str, report: Report) -> None:
+def check_missing_ids(part: TableWithRoles, columns: list[pl.Series], text: str, report: ValidationReport) -> None:
     """Report rows whose id is empty or NaN, as pandas writes a missing number."""
     columns = [column.fill_nan(None) if column.dtype.is_float() else column for column in columns]
     missing = np.any([column.is_null().to_numpy() for column in columns], axis=0)
@@ -104,12 +104,12 @@ def check_missing_ids(part: TableWithRoles, columns: list[pl.Series], text: str,
         report.add(part.places.finding("error", "missing-id", text, missing))
 
 
-def check_duplicate_ids(part: TableWithRoles, ids: pl.Series, text: str, report: Report) -> None:
+def check_duplicate_ids(part: TableWithRoles, ids: pl.Series, text: str, report: ValidationReport) -> None:
     """Report rows whose id occurs in an earlier row."""
     duplicate = (~ids.is_first_distinct() & ids.is_not_null()).to_numpy()
     if duplicate.any():
         duplicate_ids = part.column("id").filter(pl.Series(duplicate)).unique(maintain_order=True)
-        report.add(part.places.finding("error", "duplicate-id", f"{text}: {named(duplicate_ids)}", duplicate))
+        report.add(part.places.finding("error", "duplicate-id", f"{text}: {quoted(duplicate_ids)}", duplicate))
 
 
 def check_dangling_edges(
@@ -119,7 +119,7 @@ def check_dangling_edges(
     ids: pl.Series,
     where: str,
     schema: Schema,
-    report: Report,
+    report: ValidationReport,
 ) -> None:
     """Report edges whose source or target is unknown: an error, or a warning with ``dangling: drop``."""
     rows = np.flatnonzero((ends < 0).any(0))
@@ -127,7 +127,7 @@ def check_dangling_edges(
     unknown_ids = _concat(unknown).drop_nulls().unique(maintain_order=True)
     if not len(unknown_ids):  # missing ids are reported elsewhere
         return
-    text = f"unknown node{'s' * (len(unknown_ids) > 1)} {named(unknown_ids)}, not in {where}"
+    text = f"unknown node{'s' * (len(unknown_ids) > 1)} {quoted(unknown_ids)}, not in {where}"
     nowhere = unknown_ids.filter(
         ~unknown_ids.cast(pl.String).is_in(ids.cast(pl.String).to_list())
     )  # not in another graph either
@@ -140,12 +140,12 @@ def check_dangling_edges(
         report.add(edges.places.finding("error", "dangling-id", f"{text}; {solution}", rows))
 
 
-def check_header(part: TableWithRoles, ids: pl.Series, report: Report) -> None:
+def check_header(part: TableWithRoles, ids: pl.Series, report: ValidationReport) -> None:
     """Report a file without a header: a column name that is also a node id is probably a row."""
     ids_in_header = [name for name in part.roles.guessed if bool((ids.cast(pl.String) == name).any())]
     if ids_in_header:
         text = (
-            f"the header is missing: {named(ids_in_header)} in the first line is a node id; add a line of column names"
+            f"the header is missing: {quoted(ids_in_header)} in the first line is a node id; add a line of column names"
         )
         report.add(part.places.finding("error", "no-header", text))
 

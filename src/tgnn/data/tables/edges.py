@@ -9,12 +9,12 @@ import polars as pl
 
 from tgnn.data.tables.schema import Schema
 from tgnn.data.tables.table_file import TableData
-from tgnn.data.validation.report import Report
-from tgnn.data.validation.value_checks import repeated
+from tgnn.data.validation.report import ValidationReport
+from tgnn.data.validation.value_checks import duplicate_mask
 
 
 def make_edges(
-    ends: np.ndarray, num_nodes: int, schema: Schema, table: TableData, details: Sequence[str], report: Report
+    ends: np.ndarray, num_nodes: int, schema: Schema, table: TableData, details: Sequence[str], report: ValidationReport
 ) -> tuple[np.ndarray, np.ndarray]:
     """Build ``edge_index``, sorted by target and then by source, and the table row of each edge.
 
@@ -31,7 +31,7 @@ def make_edges(
     rows = _drop(rows, self_loops_to_drop(ends, schema, table, report))
     source, target = ends[:, rows] if len(rows) < ends.shape[1] else ends
     keys = target * num_nodes + source
-    if (duplicate := repeated(keys)) is not None:
+    if (duplicate := duplicate_mask(keys)) is not None:
         _report_duplicates(rows, keys, duplicate, schema, table, details, report)
         if schema.duplicates == "merge":
             rows, keys = rows[~duplicate], keys[~duplicate]
@@ -58,7 +58,7 @@ def _drop(rows: np.ndarray, dropped: np.ndarray) -> np.ndarray:
     return rows[~dropped[rows]] if dropped.any() else rows
 
 
-def self_loops_to_drop(ends: np.ndarray, schema: Schema, table: TableData, report: Report) -> np.ndarray:
+def self_loops_to_drop(ends: np.ndarray, schema: Schema, table: TableData, report: ValidationReport) -> np.ndarray:
     """Report self-loops and return a mask of the rows to drop."""
     loops: np.ndarray = (ends[0] == ends[1]) & (ends[0] >= 0)
     if loops.any():
@@ -76,7 +76,7 @@ def _report_duplicates(
     schema: Schema,
     table: TableData,
     details: Sequence[str],
-    report: Report,
+    report: ValidationReport,
 ) -> None:
     kept = schema.duplicates == "keep"
     text = "duplicate edge " + ("kept; its source is counted more than once" if kept else "dropped")

@@ -12,7 +12,7 @@ import scipy.sparse
 from tgnn.data.tables.ids import positions
 from tgnn.data.tables.schema import ColumnType, Schema
 from tgnn.data.tables.table_file import TableData
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 Encoding = dict[str, Any]
 """JSON values. All columns have ``column`` and ``kind``. Numeric columns have ``width`` and may have ``fill``, ``mean``
@@ -25,7 +25,7 @@ MISSING = ("na", "n/a", "nan", "null", "none", "?")
 
 
 def infer_encoding(
-    table: TableData, column: str, kind: ColumnType | None, schema: Schema, part: str, report: Report
+    table: TableData, column: str, kind: ColumnType | None, schema: Schema, part: str, report: ValidationReport
 ) -> Encoding | None:
     """Infer the type of a column and its vocabulary. ``None``: the column is not used.
 
@@ -64,7 +64,7 @@ def infer_encoding(
     return _category_encoding(table, strings, column, schema, part, report)
 
 
-def check_column_types(table: TableData, encodings: Sequence[Encoding], report: Report) -> None:
+def check_column_types(table: TableData, encodings: Sequence[Encoding], report: ValidationReport) -> None:
     """Raise an error if new data cannot be encoded as before, for example a list instead of a string.
 
     Args:
@@ -79,7 +79,7 @@ def check_column_types(table: TableData, encodings: Sequence[Encoding], report: 
             report.fail(table.places.finding("error", "unknown-kind", text))
 
 
-def numbers(table: TableData, values: pl.Series, encoding: Encoding, part: str, report: Report) -> np.ndarray:
+def numbers(table: TableData, values: pl.Series, encoding: Encoding, part: str, report: ValidationReport) -> np.ndarray:
     """Convert a numeric column to float64 ``[N, width]``. Missing numbers are NaN."""
     column, width = encoding["column"], encoding["width"]
     if _is_list(values) or width > 1:
@@ -87,7 +87,7 @@ def numbers(table: TableData, values: pl.Series, encoding: Encoding, part: str, 
     parsed = _as_numbers(values)
     invalid = (parsed.is_null() & ~is_missing(values)).to_numpy()
     if invalid.any():
-        words = named(values.filter(pl.Series(invalid)).unique(maintain_order=True))
+        words = quoted(values.filter(pl.Series(invalid)).unique(maintain_order=True))
         solution = _schema_hint(part, column, "categorical")
         text = f"column {column!r} is numeric, but contains {words}; correct the values, or {solution}"
         report.add(table.places.finding("error", "not-a-number", text, invalid))
@@ -95,13 +95,13 @@ def numbers(table: TableData, values: pl.Series, encoding: Encoding, part: str, 
     return parsed.to_numpy().reshape(-1, 1)
 
 
-def one_hot(table: TableData, values: pl.Series, encoding: Encoding, report: Report) -> Any:
+def one_hot(table: TableData, values: pl.Series, encoding: Encoding, report: ValidationReport) -> Any:
     """Encode a categorical column as a sparse matrix ``[N, vocabulary]``. Missing and unknown values are zero rows."""
     values = values.cast(pl.String)
     index = positions(values, pl.Series(encoding["vocabulary"], dtype=pl.String))
     unknown = (index < 0) & values.is_not_null().to_numpy()
     if unknown.any():
-        words = named(values.filter(pl.Series(unknown)).unique(maintain_order=True))
+        words = quoted(values.filter(pl.Series(unknown)).unique(maintain_order=True))
         text = (
             f"column {encoding['column']!r} has unknown categories, not in the training data: {words}; encoded as zeros"
         )
@@ -113,13 +113,13 @@ def one_hot(table: TableData, values: pl.Series, encoding: Encoding, report: Rep
     return _ones(rows, index[rows], (len(values), len(encoding["vocabulary"])))
 
 
-def token_matrix(table: TableData, values: pl.Series, encoding: Encoding, report: Report) -> Any:
+def token_matrix(table: TableData, values: pl.Series, encoding: Encoding, report: ValidationReport) -> Any:
     """Encode a column of tokens as a sparse matrix ``[N, vocabulary]`` with 1 for each token that occurs."""
     pairs = split_words(values, encoding["separator"])
     index = positions(pairs["word"], pl.Series(encoding["vocabulary"], dtype=pl.String))
     unknown = index < 0
     if unknown.any():
-        words = named(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
+        words = quoted(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
         text = f"column {encoding['column']!r} has unknown tokens, not in the training data: {words}; ignored"
         rows = np.unique(pairs["row"].to_numpy()[unknown])
         report.add(table.places.finding("note", "unknown-token", text, rows))
@@ -147,7 +147,7 @@ def split_words(values: pl.Series, separator: str) -> pl.DataFrame:
     return frame.with_columns(pl.col("word").cast(pl.String).str.strip_chars()).filter(pl.col("word") != "")
 
 
-def _report_unsupported(table: TableData, column: str, part: str, report: Report) -> None:
+def _report_unsupported(table: TableData, column: str, part: str, report: ValidationReport) -> None:
     dtype = table.frame.schema[column]
     solution = _schema_hint(part, column, "ignore")
     text = f"column {column!r} has the type {dtype}, which cannot be a feature; convert it, or {solution}"
@@ -165,7 +165,7 @@ def _token_encoding(values: pl.Series, column: str, schema: Schema) -> Encoding:
 
 
 def _category_encoding(
-    table: TableData, values: pl.Series, column: str, schema: Schema, part: str, report: Report
+    table: TableData, values: pl.Series, column: str, schema: Schema, part: str, report: ValidationReport
 ) -> Encoding | None:
     words = values.drop_nulls().unique().sort()
     if len(words) > schema.max_categories:
@@ -234,7 +234,7 @@ def width_of(values: pl.Series) -> int:
     return int(lengths.filter(lengths > 0).head(1).sum())
 
 
-def _list_matrix(table: TableData, values: pl.Series, column: str, width: int, report: Report) -> np.ndarray:
+def _list_matrix(table: TableData, values: pl.Series, column: str, width: int, report: ValidationReport) -> np.ndarray:
     """Convert a column of lists of equal length, such as embeddings, to ``[N, width]``."""
     block = np.full((len(values), width), np.nan)
     if not _is_list(values):

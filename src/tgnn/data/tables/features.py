@@ -16,7 +16,7 @@ from tgnn.data.tables.encoders import Encoding, check_column_types, infer_encodi
 from tgnn.data.tables.schema import ColumnType, Schema, Standardize
 from tgnn.data.tables.standardize import column_moments, standardized
 from tgnn.data.tables.table_file import TableData
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 SPARSE, WIDE = 0.1, 32
 """A matrix is stored sparse if at most this fraction of its entries is not 0 and it has at least this many columns."""
@@ -88,7 +88,7 @@ class Features:
 
 
 def encode(
-    table: TableData, kinds: Mapping[str, ColumnType | None], schema: Schema, part: str, report: Report
+    table: TableData, kinds: Mapping[str, ColumnType | None], schema: Schema, part: str, report: ValidationReport
 ) -> Features:
     """Infer the type of each column and encode it.
 
@@ -110,7 +110,7 @@ def encode(
 def apply(
     table: TableData,
     encodings: Sequence[Encoding],
-    report: Report,
+    report: ValidationReport,
     fill: float | str | None = None,
     part: str = "nodes",
     standardize: Standardize = False,
@@ -130,7 +130,7 @@ def apply(
     absent = [encoding["column"] for encoding in encodings if encoding["column"] not in table.frame.columns]
     if absent:
         plural = len(absent) > 1
-        text = f"column{'s' * plural} {named(absent, 20)} of the training data {'are' if plural else 'is'} missing"
+        text = f"column{'s' * plural} {quoted(absent, 20)} of the training data {'are' if plural else 'is'} missing"
         report.fail(table.places.finding("error", "missing-column", text))
     check_column_types(table, encodings, report)
     features = Features(table.frame.height)
@@ -158,7 +158,7 @@ def apply(
     if missing:
         plural = len(missing) > 1
         text = (
-            f"column{'s' * plural} {named(missing)} {'have' if plural else 'has'} a missing number; add it, {solution}"
+            f"column{'s' * plural} {quoted(missing)} {'have' if plural else 'has'} a missing number; add it, {solution}"
         )
         report.add(table.places.finding("error", "missing-feature", text, np.any(list(missing.values()), axis=0)))
     return features

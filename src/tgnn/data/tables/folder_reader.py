@@ -17,8 +17,8 @@ from tgnn.data.tables.features import Features, apply, encode
 from tgnn.data.tables.schema import FILE, make_schema, read_schema
 from tgnn.data.tables.standardize import standardization_findings
 from tgnn.data.tables.table_file import SUFFIXES, TableData, TableFile, decompress, find, open_table_file
-from tgnn.data.validation.report import Places, Report, named
-from tgnn.data.validation.value_checks import check_features, check_weights
+from tgnn.data.validation.report import Locations, ValidationReport, quoted
+from tgnn.data.validation.value_checks import check_edge_weights, check_feature_values
 
 STEMS = ("nodes", "edges", "graphs")
 VERSION = 1
@@ -38,7 +38,7 @@ class TableWithRoles:
         return self.table.frame
 
     @property
-    def places(self) -> Places:
+    def places(self) -> Locations:
         return self.table.places
 
     def column(self, role: str) -> pl.Series:
@@ -70,12 +70,12 @@ class FolderReader:
     ) -> None:
         self.folder, self.known = Path(folder), encoding
         self.largest = 1.0 if encoding is None else float(encoding.get("largest_weight", 1))
-        self.report = Report(str(folder), kind)
+        self.report = ValidationReport(str(folder), kind)
         if encoding is None:
             try:
                 self.schema = read_schema(self.folder) if schema is None else make_schema(schema)
             except ValueError as error:
-                self.report.fail(Places(FILE).finding("error", "schema", str(error)))
+                self.report.fail(Locations(FILE).finding("error", "schema", str(error)))
             self._check_sections()
             return
         if encoding.get("version") != VERSION or encoding.get("kind") != kind:
@@ -86,15 +86,15 @@ class FolderReader:
         self.schema = make_schema(encoding["schema"])
         if (self.folder / FILE).exists():
             text = "the file is ignored because new data has the columns of the training data"
-            self.report.add(Places(FILE).finding("note", "schema-unused", text))
+            self.report.add(Locations(FILE).finding("note", "schema-unused", text))
 
     def _check_sections(self) -> None:
         """Report sections of the schema for tables that do not exist, which would have no effect."""
         there = [stem for stem in STEMS if find(self.folder, stem) is not None]
         for stem in STEMS:
             if stem not in there and getattr(self.schema, stem).model_dump(exclude_defaults=True):
-                text = f"the section {stem!r} has no table {stem}.csv; the folder has {named(there)}"
-                self.report.add(Places(FILE).finding("error", "schema", text))
+                text = f"the section {stem!r} has no table {stem}.csv; the folder has {quoted(there)}"
+                self.report.add(Locations(FILE).finding("error", "schema", text))
         self.report.raise_for_errors()
 
     def locate(
@@ -164,7 +164,7 @@ class FolderReader:
             as_feature = f"read the column as an edge feature (edges: {{features: {{{column}: numeric}}}})"
             rescale = f"set scale_weights: true in schema.yaml, or {as_feature}"
             remove = f"remove the edge, or {as_feature}"
-            self.report.add(*check_weights(weight, part.places, rescale, remove))
+            self.report.add(*check_edge_weights(weight, part.places, rescale, remove))
             found["edge_weight"] = torch.from_numpy(weight[rows])
         features = self.features(part, "edges")
         if (matrix := features.matrix()) is not None:
@@ -177,7 +177,7 @@ class FolderReader:
         if matrix is None:
             self.report.add(part.places.finding("warning", "no-features", "the nodes have no features"))
             return
-        found = check_features(matrix, part.places, features.names(), what)
+        found = check_feature_values(matrix, part.places, features.names(), what)
         self.report.add(*(finding for finding in found if self.known is None or finding.level == "error"))
 
     def _weights(self, part: TableWithRoles) -> np.ndarray:
@@ -185,7 +185,7 @@ class FolderReader:
         numbers = values.cast(pl.Float32, strict=False)
         wrong = numbers.is_null() & values.is_not_null()
         if bool(wrong.any()):
-            text = f"the edge weight must be a number, got {named(values.filter(wrong).unique(maintain_order=True))}"
+            text = f"the edge weight must be a number, got {quoted(values.filter(wrong).unique(maintain_order=True))}"
             self.report.add(part.places.finding("error", "not-a-number", text, wrong.to_numpy()))
         if numbers.null_count() > int(wrong.sum()):
             text = "the edge weight is missing"
@@ -219,7 +219,7 @@ class FolderReader:
         columns = {stem: part.roles.to_schema() for stem, part in parts.items()}
         return {
             "version": VERSION,
-            "kind": self.report.kind,
+            "kind": self.report.format,
             "schema": self.schema.model_dump(mode="json", exclude=set(STEMS)) | columns,
             "nodes": [] if nodes is None else nodes.encodings,
             "edges": edges.encodings,

@@ -7,7 +7,7 @@ import csv
 
 import numpy as np
 
-from tgnn.data.validation.report import Places, Report, named
+from tgnn.data.validation.report import Locations, ValidationReport, quoted
 
 INDEX = "(index)"
 """Name given to a first column without a name, as pandas writes its index."""
@@ -15,7 +15,7 @@ _CHUNK = 1 << 22
 _END, _RETURN = b"\n\r"
 
 
-def check_bytes(content: np.ndarray, here: Places, report: Report) -> None:
+def check_bytes(content: np.ndarray, here: Locations, report: ValidationReport) -> None:
     """Raise an error if the file is not UTF-8 text with LF or CRLF line ends.
 
     Args:
@@ -38,7 +38,7 @@ def check_bytes(content: np.ndarray, here: Places, report: Report) -> None:
         _check_utf8(content, here, report)
 
 
-def _check_utf8(content: np.ndarray, here: Places, report: Report) -> None:
+def _check_utf8(content: np.ndarray, here: Locations, report: ValidationReport) -> None:
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start in range(0, len(content), _CHUNK):
         end = min(start + _CHUNK, len(content))
@@ -52,7 +52,7 @@ def _check_utf8(content: np.ndarray, here: Places, report: Report) -> None:
             report.fail(here.finding("error", "not-utf-8", text, line))
 
 
-def read_header(content: np.ndarray, here: Places, report: Report) -> tuple[list[str], str]:
+def read_header(content: np.ndarray, here: Locations, report: ValidationReport) -> tuple[list[str], str]:
     """Read the column names and detect the separator: the most frequent of comma, semicolon and tab.
 
     Args:
@@ -61,7 +61,7 @@ def read_header(content: np.ndarray, here: Places, report: Report) -> tuple[list
         report: Collects errors and notes.
 
     Example:
-        >>> read_header(np.frombuffer(b"id; age", dtype=np.uint8), Places(), Report("", ""))
+        >>> read_header(np.frombuffer(b"id; age", dtype=np.uint8), Locations(), ValidationReport("", ""))
         (['id', 'age'], ';')
     """
     line = content[:_CHUNK].tobytes().partition(b"\n")[0].decode("utf-8-sig").rstrip("\r")
@@ -80,13 +80,13 @@ def read_header(content: np.ndarray, here: Places, report: Report) -> tuple[list
         text = f"column {columns.index('', 1) + 1} has no name"
         report.fail(here.finding("error", "no-header", text, first))
     if columns != raw:
-        spaced = named(a for a, b in zip(raw, columns) if a != b)
+        spaced = quoted(a for a, b in zip(raw, columns) if a != b)
         text = f"spaces around column names are removed: {spaced}"
         report.add(here.finding("note", "header-spaces", text, first))
     columns[0] = columns[0] or INDEX
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
-        report.fail(here.finding("error", "duplicate-column", f"duplicate column name {named(twice)}", first))
+        report.fail(here.finding("error", "duplicate-column", f"duplicate column name {quoted(twice)}", first))
     return columns, separator
 
 

@@ -10,12 +10,12 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from tgnn.data.split_protocols import labelled
+from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.tables.encoders import MISSING, separator_of, split_words
 from tgnn.data.tables.ids import as_ids, positions
 from tgnn.data.tables.schema import Schema
 from tgnn.data.tables.table_file import TableData
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 _FEW_CLASSES = 10  # more distinct integers than this may be a regression target
 
@@ -24,7 +24,7 @@ Target = dict[str, Any]
 
 
 def read_labels(
-    table: TableData, columns: list[str], schema: Schema, report: Report, known: Target | None = None
+    table: TableData, columns: list[str], schema: Schema, report: ValidationReport, known: Target | None = None
 ) -> tuple[Tensor, Target]:
     """Read the target of each row and its description.
 
@@ -57,10 +57,10 @@ def target_statistics(target: Mapping[str, Any] | None, y: Tensor | None) -> dic
         return {}
     counted = "classes" if "classes" in target else "targets"
     count = len(target.get("classes", target["columns"]))
-    return {"task": target["task"], counted: count, "labeled": int(labelled(y).sum())}
+    return {"task": target["task"], counted: count, "labeled": int(labeled_mask(y).sum())}
 
 
-def _check_label_types(table: TableData, columns: list[str], task: str | None, report: Report) -> None:
+def _check_label_types(table: TableData, columns: list[str], task: str | None, report: ValidationReport) -> None:
     """Raise an error for unsupported column types. Lists are allowed for multi-label targets only."""
     for column in columns:
         dtype = table.frame.schema[column]
@@ -71,7 +71,7 @@ def _check_label_types(table: TableData, columns: list[str], task: str | None, r
             report.fail(table.places.finding("error", "unknown-kind", text))
 
 
-def _infer_task(table: TableData, columns: list[str], values: list[pl.Series], report: Report) -> str:
+def _infer_task(table: TableData, columns: list[str], values: list[pl.Series], report: ValidationReport) -> str:
     """Infer the task type: integers and strings are classes, several columns of 0 and 1 are multiple labels."""
     if len(values) > 1:
         binary = all(bool(_is_binary(one).all()) for one in values)
@@ -106,7 +106,7 @@ def _number_format(values: pl.Series) -> str:
 
 
 def _read_classes(
-    table: TableData, column: str, values: pl.Series, report: Report, known: Target | None
+    table: TableData, column: str, values: pl.Series, report: ValidationReport, known: Target | None
 ) -> tuple[Tensor, Target]:
     form = _number_format(values)
     if form == "floats":
@@ -116,21 +116,21 @@ def _read_classes(
     classes = names.to_list()
     if known is None and (empty := [name for name in classes if str(name).lower() in MISSING]):
         count = int(values.cast(pl.String).is_in(empty).sum())
-        text = f"column {column!r} has the class {named(empty)} ({count:,} rows); leave cells empty for no label"
+        text = f"column {column!r} has the class {quoted(empty)} ({count:,} rows); leave cells empty for no label"
         report.add(table.places.finding("warning", "class-like-missing", text))
     if values.dtype != names.dtype:
         values, names = values.cast(pl.String), names.cast(pl.String)
     y = positions(values, names)
     unknown = (y < 0) & values.is_not_null().to_numpy()
     if unknown.any():
-        words = named(values.filter(pl.Series(unknown)).unique(maintain_order=True))
+        words = quoted(values.filter(pl.Series(unknown)).unique(maintain_order=True))
         text = f"column {column!r} has unknown classes, not in the training data: {words}; read as missing labels"
         report.add(table.places.finding("warning", "unknown-class", text, unknown))
     return torch.from_numpy(y), {"task": "classes", "columns": [column], "classes": classes}
 
 
 def _read_label_lists(
-    table: TableData, column: str, values: pl.Series, schema: Schema, report: Report, known: Target | None
+    table: TableData, column: str, values: pl.Series, schema: Schema, report: ValidationReport, known: Target | None
 ) -> tuple[Tensor, Target]:
     """Read a column with a list of labels in each cell."""
     separator = known["separator"] if known is not None else separator_of(values, schema)
@@ -139,7 +139,7 @@ def _read_label_lists(
     index = positions(pairs["word"], pl.Series(names, dtype=pl.String))
     row, unknown = pairs["row"].to_numpy(), index < 0
     if unknown.any():
-        words = named(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
+        words = quoted(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
         text = f"column {column!r} has unknown labels, not in the training data: {words}; ignored"
         report.add(table.places.finding("warning", "unknown-class", text, np.unique(row[unknown])))
     y = torch.zeros(len(values), len(names))
@@ -149,7 +149,7 @@ def _read_label_lists(
 
 
 def _read_numbers(
-    table: TableData, columns: list[str], values: list[pl.Series], task: str, report: Report
+    table: TableData, columns: list[str], values: list[pl.Series], task: str, report: ValidationReport
 ) -> tuple[Tensor, Target]:
     parts = []
     for column, value in zip(columns, values):
@@ -159,12 +159,12 @@ def _read_numbers(
         if task == "multi-label":
             invalid, expected = ~_is_binary(value) & value.is_not_null(), "0 or 1"
         if bool(invalid.any()):
-            words = named(value.filter(invalid).unique(maintain_order=True))
+            words = quoted(value.filter(invalid).unique(maintain_order=True))
             text = f"column {column!r} contains {words}, but {task} labels must be {expected}"
             report.add(table.places.finding("error", "not-a-number", text, invalid.to_numpy()))
         parts.append(number.fill_null(float("nan")).to_numpy())
     if task == "classes":
-        text = f"task: classes needs one label column, but there are {len(columns)}: {named(columns)}"
+        text = f"task: classes needs one label column, but there are {len(columns)}: {quoted(columns)}"
         report.add(table.places.finding("error", "columns", text))
     y = torch.from_numpy(np.stack(parts, axis=1).astype(np.float32))
     target: Target = {"task": task, "columns": columns}

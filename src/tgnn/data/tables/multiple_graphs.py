@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from tgnn.data.readers.named_graphs import NamedGraphs, statistics_of
-from tgnn.data.readers.word_ids import keep_ids
-from tgnn.data.split_protocols import labelled
-from tgnn.data.splits import parts_of
+from tgnn.data.readers.named_graphs import NamedGraphs, packed_statistics
+from tgnn.data.readers.string_ids import keep_ids
+from tgnn.data.split_protocols import labeled_mask
+from tgnn.data.splits import split_codes
 from tgnn.data.tables.edge_endpoints import (
     check_duplicate_ids,
     check_missing_ids,
@@ -24,14 +24,14 @@ from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
 from tgnn.data.tables.split_column import read_split
-from tgnn.data.validation.checks import isolated
-from tgnn.data.validation.report import Places, Report, named
+from tgnn.data.validation.checks import check_isolated_nodes
+from tgnn.data.validation.report import Locations, ValidationReport, quoted
 from tgnn.data.validation.value_checks import check_labels
 
 
 def read_graph_tables(
     folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
-) -> tuple[NamedGraphs, Report]:
+) -> tuple[NamedGraphs, ValidationReport]:
     r"""Read a data set of many graphs from ``graphs.csv``, ``nodes.csv`` and ``edges.csv`` (or TSV or Parquet).
 
     Node ids must be unique within a graph. If the edge table has no column ``graph``, node ids must be unique in the
@@ -60,7 +60,7 @@ def read_graph_tables(
     }
     graphs, nodes, edges = parts.values()
     if unused := [name for name, kind in graphs.roles.features.items() if kind != "ignore"]:
-        text = f"column{'s' * (len(unused) > 1)} {named(unused)} ignored; only nodes and edges have features"
+        text = f"column{'s' * (len(unused) > 1)} {quoted(unused)} ignored; only nodes and edges have features"
         report.add(graphs.places.finding("warning", "ignored-column", text))
     ids = as_ids(graphs.column("id"))
     check_missing_ids(graphs, [ids], "the graph id is missing", report)
@@ -74,8 +74,8 @@ def read_graph_tables(
     number = np.empty(len(order) + 1, dtype=np.int64)
     number[order], number[-1] = np.arange(len(order)), -1
     edge_index, rows = make_edges(number[ends], len(order), reading.schema, edges.table, edges.details(), report)
-    in_order = Places(nodes.places.file, nodes.places.unit, lambda places: nodes.places.numbers(order[places]))
-    report.add(*isolated(edge_index, len(order), in_order))
+    in_order = Locations(nodes.places.file, nodes.places.unit, lambda places: nodes.places.numbers(order[places]))
+    report.add(*check_isolated_nodes(edge_index, len(order), in_order))
     details, edge_features = reading.edge_details(edges, rows)
     features = reading.features(nodes, "nodes")
     y, target, split = _read_target(graphs, reading)
@@ -98,7 +98,7 @@ def read_graph_tables(
         arrays["x"] = x.numpy()[order]
     if split is not None:
         arrays["split"] = split
-    report.statistics = statistics_of(arrays, target)
+    report.statistics = packed_statistics(arrays, target)
     report.raise_for_errors()
     made = reading.encoding(features, edge_features, target, parts) | {"sparse": False}
     return NamedGraphs(arrays, keep_ids(ids), made), report
@@ -113,9 +113,9 @@ def _read_target(
     if graphs.roles.labels:
         y, target = read_labels(graphs.table, graphs.roles.labels, reading.schema, reading.report, known)
         reading.report.add(*check_labels(y, graphs.places, target.get("classes")))
-        has_label = labelled(y)
+        has_label = labeled_mask(y)
     if "split" in graphs.roles.by_role and reading.known is None:
         found = read_split(graphs.table, graphs.roles.by_role["split"], has_label, reading.report)
         if found is not None:
-            split = parts_of(found)
+            split = split_codes(found)
     return y, target, split

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tgnn.data.tables.header import check_bytes, read_header
-from tgnn.data.validation.report import Finding, Places, Report
+from tgnn.data.validation.report import Finding, Locations, ValidationReport
 
 _CHUNK = 1 << 18  # bytes; fits into the processor's cache
 _END, _RETURN, _SPACE, _QUOTE = b'\n\r "'
@@ -48,15 +48,15 @@ class TextLayout:
         kept[self.blank] = False
         return kept[1:]
 
-    def places(self, name: str) -> Places:
+    def places(self, name: str) -> Locations:
         """Return the line numbers of the rows below the header, without empty lines."""
         if not len(self.blank):
-            return Places(name, "line", lambda rows: self.lines(rows + 1))
+            return Locations(name, "line", lambda rows: self.lines(rows + 1))
         kept = np.flatnonzero(self.kept()) + 1
-        return Places(name, "line", lambda rows: self.lines(kept[rows]))
+        return Locations(name, "line", lambda rows: self.lines(kept[rows]))
 
 
-def scan(content: np.ndarray, name: str, report: Report) -> TextLayout:
+def scan(content: np.ndarray, name: str, report: ValidationReport) -> TextLayout:
     r"""Scan a file and raise an error if it cannot be read.
 
     Args:
@@ -65,13 +65,13 @@ def scan(content: np.ndarray, name: str, report: Report) -> TextLayout:
         report: Collects errors, warnings and notes.
 
     Example:
-        >>> report = Report("", "")
+        >>> report = ValidationReport("", "")
         >>> scan(np.frombuffer(b"id,age\na,1\n\nb,2\n", dtype=np.uint8), "nodes.csv", report).blank.tolist()
         [2]
         >>> print(report.findings[0])
         nodes.csv, line 3: empty line ignored
     """
-    here = Places(name, "line", lambda lines: lines + 1)
+    here = Locations(name, "line", lambda lines: lines + 1)
     if not (content[:_CHUNK] > _SPACE).any():
         report.fail(
             here.finding("error", "empty-file", "the file is empty; the first line must contain the column names")
@@ -81,7 +81,7 @@ def scan(content: np.ndarray, name: str, report: Report) -> TextLayout:
     layout, wrong, counts, open_quote = _walk(content, columns, separator)
     if open_quote:
         report.fail(wrong_quotes(content, separator, here))
-    of_rows = Places(name, "line", layout.lines)
+    of_rows = Locations(name, "line", layout.lines)
     if len(wrong):
         least, most = int(counts.min()), int(counts.max())
         fields = f"{least} field{'s' * (least != 1)}" if least == most else f"{least} to {most} fields"
@@ -95,7 +95,7 @@ def scan(content: np.ndarray, name: str, report: Report) -> TextLayout:
     return layout
 
 
-def wrong_quotes(content: np.ndarray, separator: str, here: Places) -> Finding:
+def wrong_quotes(content: np.ndarray, separator: str, here: Locations) -> Finding:
     """Locate unbalanced quotation marks: those within a field, else the first line with an odd number of them.
 
     Args:

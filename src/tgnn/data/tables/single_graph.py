@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from tgnn.data.readers.word_ids import keep_ids
-from tgnn.data.split_protocols import labelled
+from tgnn.data.readers.string_ids import keep_ids
+from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.splits import PARTS
 from tgnn.data.tables.edge_endpoints import resolve_endpoints
 from tgnn.data.tables.edges import make_edges
@@ -18,14 +18,14 @@ from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
 from tgnn.data.tables.labels import read_labels, target_statistics
 from tgnn.data.tables.split_column import read_split
 from tgnn.data.tables.table_file import find
-from tgnn.data.validation.checks import isolated
-from tgnn.data.validation.report import Places, Report
+from tgnn.data.validation.checks import check_isolated_nodes
+from tgnn.data.validation.report import Locations, ValidationReport
 from tgnn.data.validation.value_checks import check_labels
 
 
 def read_table(
     folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
-) -> tuple[Data, Report]:
+) -> tuple[Data, ValidationReport]:
     r"""Read one graph from ``nodes.csv`` and ``edges.csv`` (or TSV or Parquet).
 
     Without a node table, the nodes are the ids in the edge table and have no features. Invalid tables raise a
@@ -41,7 +41,7 @@ def read_table(
         - ``edge_index`` ``[2, E]``, ``edge_weight`` ``[E]``, ``edge_attr`` ``[E, D]``
         - ``y`` ``[N]`` or ``[N, T]``
         - ``train_mask``, ``val_mask``, ``test_mask`` ``[N]`` if the node table has a split column
-        - ``node_id`` ``[N]``: ids of the table, a tensor or :class:`~tgnn.data.readers.word_ids.WordIds`
+        - ``node_id`` ``[N]``: ids of the table, a tensor or :class:`~tgnn.data.readers.string_ids.WordIds`
         - ``encoding``: JSON values
 
     Example:
@@ -62,8 +62,8 @@ def read_table(
     report = reading.report
     ids, ends = resolve_endpoints(nodes, edges, reading.schema, report)
     edge_index, rows = make_edges(ends, len(ids), reading.schema, edges.table, edges.details(), report)
-    of_nodes = Places(unit="node") if nodes is None else nodes.places
-    report.add(*isolated(edge_index, len(ids), of_nodes))
+    of_nodes = Locations(unit="node") if nodes is None else nodes.places
+    report.add(*check_isolated_nodes(edge_index, len(ids), of_nodes))
     details, edge_features = reading.edge_details(edges, rows)
     data = Data(edge_index=torch.from_numpy(edge_index), num_nodes=len(ids), node_id=keep_ids(ids), **details)
     features = target = None
@@ -89,7 +89,7 @@ def _read_target(data: Data, nodes: TableWithRoles, reading: FolderReader) -> di
     if nodes.roles.labels:
         data.y, target = read_labels(nodes.table, nodes.roles.labels, reading.schema, reading.report, known)
         reading.report.add(*check_labels(data.y, nodes.places, target.get("classes")))
-        has_label = labelled(data.y)
+        has_label = labeled_mask(data.y)
     if "split" in nodes.roles.by_role and reading.known is None:
         split = read_split(nodes.table, nodes.roles.by_role["split"], has_label, reading.report)
         if split is not None:

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from tgnn.data.splits import Split, from_column
 from tgnn.data.tables.table_file import TableData
-from tgnn.data.validation.report import Report, named
+from tgnn.data.validation.report import ValidationReport, quoted
 
 
-def read_split(table: TableData, column: str, labeled: Tensor | None, report: Report) -> Split | None:
+def read_split(table: TableData, column: str, labeled: Tensor | None, report: ValidationReport) -> Split | None:
     """Read the user's own split from a column. Rows without a label are in no set.
 
     Args:
@@ -22,7 +22,7 @@ def read_split(table: TableData, column: str, labeled: Tensor | None, report: Re
     values = table.frame[column].cast(pl.String)
     unknown = [value for value in values.drop_nulls().unique(maintain_order=True) if not _is_split_name(value)]
     if unknown:
-        text = f"column {column!r} contains {named(unknown)}, but only train, val, test and empty cells are allowed"
+        text = f"column {column!r} contains {quoted(unknown)}, but only train, val, test and empty cells are allowed"
         rows = values.is_in(unknown).fill_null(False).to_numpy()
         report.add(table.places.finding("error", "unknown-part", text, rows))
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tgnn.data.tables.schema import Standardize
-from tgnn.data.validation.report import Finding, named
+from tgnn.data.validation.report import Finding, quoted
 from tgnn.data.validation.value_checks import LARGE
 
 _FAR = 10.0
@@ -168,14 +168,14 @@ def standardization_findings(
         return []
     plural = len(changed) > 1
     text = (
-        f"column{'s' * plural} {named(changed)} {'were' if plural else 'was'} standardized to mean 0 and standard "
+        f"column{'s' * plural} {quoted(changed)} {'were' if plural else 'was'} standardized to mean 0 and standard "
         "deviation 1 (set standardize: false in schema.yaml to keep the values)"
     )
     found = [Finding("note" if how is True else "warning", "standardized", text, file)]
     far = {column: float(size.max()) for column, size in changed.items() if _FAR < size.max(initial=0) < np.inf}
     if far:
         text = (
-            f"column{'s' * (len(far) > 1)} {named(far)} {'have' if len(far) > 1 else 'has'} a number "
+            f"column{'s' * (len(far) > 1)} {quoted(far)} {'have' if len(far) > 1 else 'has'} a number "
             f"{max(far.values()):.0f} standard deviations from the mean; if it means a missing value, leave the cell "
             "empty and set fill: mean in schema.yaml, else use logarithms"
         )

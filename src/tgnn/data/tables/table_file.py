@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from tgnn.data.tables.scan import TextLayout, scan, wrong_quotes
-from tgnn.data.validation.report import Places, Report
+from tgnn.data.validation.report import Locations, ValidationReport
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 SAMPLE = 1000
@@ -33,9 +33,9 @@ class TableData:
 
     name: str
     frame: pl.DataFrame
-    places: Places
+    places: Locations
 
-    def check_scalar_columns(self, columns: Mapping[str, str], report: Report) -> None:
+    def check_scalar_columns(self, columns: Mapping[str, str], report: ValidationReport) -> None:
         """Report id, split and weight columns that contain lists, which Parquet files may have.
 
         Args:
@@ -71,7 +71,7 @@ class TableFile:
         """Name of the file."""
         return self.path.name
 
-    def read(self, text: Collection[str], report: Report) -> TableData:
+    def read(self, text: Collection[str], report: ValidationReport) -> TableData:
         """Read all rows.
 
         Args:
@@ -79,14 +79,14 @@ class TableFile:
             report: Collects errors and warnings.
         """
         if self.layout is None:
-            frame, places = _read_parquet(self.path, report), Places(self.name, "row", lambda rows: rows + 1)
+            frame, places = _read_parquet(self.path, report), Locations(self.name, "row", lambda rows: rows + 1)
         else:
             frame, places = self._read_text(text, self.layout, report), self.layout.places(self.name)
         if not frame.height:
             report.add(places.finding("warning", "no-rows", "the table has no rows"))
         return TableData(self.name, frame, places)
 
-    def _read_text(self, text: Collection[str], layout: TextLayout, report: Report) -> pl.DataFrame:
+    def _read_text(self, text: Collection[str], layout: TextLayout, report: ValidationReport) -> pl.DataFrame:
         try:
             sample = self._parse([], layout, rows=SAMPLE)
             numbers = [name for name in self.columns if name not in text and all_numbers(sample[name])]
@@ -102,9 +102,9 @@ class TableFile:
             self._fail_for_quotes(layout, report)
         return empty_to_null(frame, strip=layout.spaces)
 
-    def _fail_for_quotes(self, layout: TextLayout, report: Report) -> NoReturn:
+    def _fail_for_quotes(self, layout: TextLayout, report: ValidationReport) -> NoReturn:
         raw = self.content if isinstance(self.content, bytes) else self.path.read_bytes()
-        here = Places(self.name, "line", lambda lines: lines + 1)
+        here = Locations(self.name, "line", lambda lines: lines + 1)
         report.fail(wrong_quotes(np.frombuffer(raw, dtype=np.uint8), layout.separator, here))
 
     def _parse(self, numbers: Collection[str], layout: TextLayout, rows: int | None = None) -> pl.DataFrame:
@@ -132,14 +132,14 @@ def find(folder: Path, stem: str) -> Path | None:
     return there[0] if there else None
 
 
-def open_table_file(path: Path, report: Report) -> TableFile:
+def open_table_file(path: Path, report: ValidationReport) -> TableFile:
     """Read the header of a table file and scan a text file for errors.
 
     Args:
         path: Path of the file.
         report: Collects warnings and notes. An unreadable file raises an error.
     """
-    here = Places(path.name)
+    here = Locations(path.name)
     if path.name.endswith(".parquet"):
         try:
             with path.open("rb") as file:  # polars would expand wildcards in a path
@@ -162,7 +162,7 @@ def open_table_file(path: Path, report: Report) -> TableFile:
     return TableFile(path, layout.columns, path, layout)
 
 
-def decompress(path: Path, folder: Path, report: Report) -> Path:
+def decompress(path: Path, folder: Path, report: ValidationReport) -> Path:
     """Decompress a gzipped table into a folder and return its path.
 
     Args:
@@ -175,15 +175,15 @@ def decompress(path: Path, folder: Path, report: Report) -> Path:
         with gzip.open(path) as packed, target.open("wb") as file:
             shutil.copyfileobj(packed, file, 1 << 22)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        report.fail(Places(path.name).finding("error", "unreadable", f"the file cannot be decompressed: {error}"))
+        report.fail(Locations(path.name).finding("error", "unreadable", f"the file cannot be decompressed: {error}"))
     return target
 
 
-def _read_parquet(path: Path, report: Report) -> pl.DataFrame:
+def _read_parquet(path: Path, report: ValidationReport) -> pl.DataFrame:
     try:
         frame = pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:
-        report.fail(Places(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
+        report.fail(Locations(path.name).finding("error", "unreadable", str(error).splitlines()[0]))
     return empty_to_null(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), strip=True)
 
 

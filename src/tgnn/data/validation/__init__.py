@@ -1,1 +1,1 @@
-"""Validation of data: the report that users read, and the checks behind it."""
+"""Validation of user data: the report that ``tgnn data check`` prints, and the checks behind it."""

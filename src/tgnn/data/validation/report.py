@@ -1,4 +1,4 @@
-"""What a reader found in somebody's data: how large it is, what is odd in it, and where."""
+"""Validation reports: the contents of a data set and every problem in it, with file, row and value."""
 
 from __future__ import annotations
 
@@ -9,157 +9,171 @@ from typing import Any, NoReturn
 import numpy as np
 
 LEVELS = ("error", "warning", "note")
-"""An error: the data cannot be used like that. A warning: it can, but look. A note: what was done with it."""
+"""Severity of a finding. With an error the data cannot be used, a warning may be a mistake, a note is information."""
 SHOWN = 10
-"""So many places of a finding are listed; the rest is counted."""
+"""Maximum number of locations and values that a finding lists. The others are only counted."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is odd, or that was decided for the user.
+    """A problem in the data, or a decision that the reader made for the user.
 
     Args:
         level: One of :data:`LEVELS`.
-        code: A short name that stays the same, for programs: ``"dangling-id"``.
-        text: What it is, and the way out.
-        file: In which file; empty: in the data as a whole.
-        unit: What the places are: ``"line"`` of a text file, ``"row"`` of another, ``"node"``, ``"edge"``, ``"graph"``.
-        places: The first of them, counted as a text editor counts lines: from 1, the header included. Nodes, edges and
-            graphs are counted from 0, as tensors are.
-        count: Of all places.
+        code: Stable identifier for programs, e.g. ``"dangling-id"``.
+        message: Description of the problem and how to fix it.
+        file: Name of the file. Empty if the finding concerns the data set as a whole.
+        unit: What ``locations`` count: ``"line"`` of a text file, ``"row"`` of a Parquet file, ``"node"``, ``"edge"``
+            or ``"graph"``.
+        locations: The first :data:`SHOWN` locations. Lines and rows count from 1, and the header is line 1. Nodes,
+            edges and graphs count from 0.
+        count: Total number of locations.
+        values: The values at the first locations, as text. Empty if there are none to show.
 
     Example:
-        >>> print(Finding("warning", "self-loop", "a node linked to itself", "edges.csv", places=(3, 7), count=2))
-        edges.csv, lines 3, 7: a node linked to itself
+        >>> print(Finding("warning", "self-loop", "self-loop", "edges.csv", locations=(3, 7), count=2))
+        edges.csv, lines 3, 7: self-loop
     """
 
     level: str
     code: str
-    text: str
+    message: str
     file: str = ""
     unit: str = "line"
-    places: tuple[int, ...] = ()
+    locations: tuple[int, ...] = ()
     count: int = 0
+    values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         where = [self.file] if self.file else []
-        if self.places:
-            more = f", ... ({self.count:,} in all)" if self.count > len(self.places) else ""
-            where.append(f"{self.unit}{'s' if self.count > 1 else ''} {', '.join(map(str, self.places))}{more}")
-        return ": ".join(filter(None, [", ".join(where), self.text]))
+        if self.locations:
+            more = f", ... ({self.count:,} in total)" if self.count > len(self.locations) else ""
+            where.append(f"{self.unit}{'s' if self.count > 1 else ''} {', '.join(map(str, self.locations))}{more}")
+        return ": ".join(filter(None, [", ".join(where), self.message]))
 
 
 @dataclass(frozen=True)
-class Places:
-    """What the rows of something are called in a report.
+class Locations:
+    """Maps array positions to the locations that a user knows, such as lines of a file.
 
     Args:
-        file: Where they are; empty: in memory.
-        unit: What one is called.
-        numbers: From positions, which count from 0, to the numbers that the user knows.
-        merged: Whether several rows may be one place, as the nodes of a graph are.
+        file: Name of the file. Empty for data in memory.
+        unit: Name of one location, e.g. ``"line"`` or ``"node"``.
+        numbers: Function from positions, which count from 0, to locations.
+        merged: Whether several positions can have the same location, as the nodes of a graph do.
 
     Example:
-        >>> lines = Places("nodes.csv", "line", lambda rows: rows + 2)
-        >>> print(lines.finding("error", "odd", "is odd", np.array([False, True, True])))
-        nodes.csv, lines 3, 4: is odd
+        >>> lines = Locations("nodes.csv", "line", lambda positions: positions + 2)
+        >>> print(lines.finding("error", "missing-id", "the node has no id", np.array([False, True, True])))
+        nodes.csv, lines 3, 4: the node has no id
     """
 
     file: str = ""
     unit: str = "row"
-    numbers: Callable[[np.ndarray], np.ndarray] = field(default=lambda rows: rows, repr=False)
+    numbers: Callable[[np.ndarray], np.ndarray] = field(default=lambda positions: positions, repr=False)
     merged: bool = False
 
-    def finding(self, level: str, code: str, text: str, rows: np.ndarray | None = None) -> Finding:
-        """A finding here.
+    def finding(
+        self,
+        level: str,
+        code: str,
+        message: str,
+        positions: np.ndarray | None = None,
+        values: np.ndarray | None = None,
+    ) -> Finding:
+        """Create a finding at some of the positions.
 
         Args:
             level: One of :data:`LEVELS`.
-            code: Its short name.
-            text: What it is.
-            rows: Positions, or a mask over all rows; ``None``: all of it.
+            code: Stable identifier of the problem.
+            message: Description of the problem.
+            positions: Indices, or a boolean mask over all positions. ``None`` if the finding concerns all of them.
+            values: Value at every position. Those at ``positions`` are stored in the finding.
         """
-        if rows is None:
-            return Finding(level, code, text, self.file, self.unit)
-        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-        places = np.unique(self.numbers(rows)) if self.merged else self.numbers(rows[:SHOWN])
-        first = tuple(places[:SHOWN].tolist())
-        return Finding(level, code, text, self.file, self.unit, first, len(places) if self.merged else len(rows))
+        if positions is None:
+            return Finding(level, code, message, self.file, self.unit)
+        positions = np.flatnonzero(positions) if positions.dtype == bool else positions
+        numbers = np.unique(self.numbers(positions)) if self.merged else self.numbers(positions[:SHOWN])
+        count = len(numbers) if self.merged else len(positions)
+        shown = () if values is None else tuple(f"{value}" for value in values[positions[:SHOWN]])
+        return Finding(level, code, message, self.file, self.unit, tuple(numbers[:SHOWN].tolist()), count, shown)
 
 
 class DataError(ValueError):
-    """Data that cannot be used; ``report`` has all that was found."""
+    """Data that cannot be used. ``report`` holds all findings."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ValidationReport) -> None:
         errors = [str(finding) for finding in report.findings if finding.level == "error"]
         super().__init__("\n".join([f"{report.path} cannot be used:", *(f"- {error}" for error in errors)]))
         self.report = report
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For a pickle: an error may come out of another process."""
+        """Support pickling, because the error may come from another process."""
         return type(self), (self.report,)
 
 
 @dataclass
-class Report:
-    """What there is and what is odd.
+class ValidationReport:
+    """The contents of a data set and every problem in it, as :func:`tgnn.data.validate` returns them.
 
     Args:
-        path: As the user gave it.
-        kind: What was recognised, such as ``"table"``.
-        statistics: Numbers of nodes, edges, features, classes and so on, by name.
-        findings: In the order in which they were made.
+        path: Path of the data, as the user gave it.
+        format: Detected format, e.g. ``"table"`` (see :func:`~tgnn.data.readers.detect.detect_format`).
+        statistics: Number of nodes, edges, features, classes and so on.
+        findings: Findings in the order in which they were made.
 
     Example:
-        >>> report = Report("folder", "table", {"nodes": 3})
-        >>> report.add(Finding("warning", "constant-feature", "the feature 'a' is the same everywhere"))
+        >>> report = ValidationReport("folder", "table", {"nodes": 3})
+        >>> report.add(Finding("warning", "constant-feature", "feature 'a' is constant"))
         >>> print(report)
         folder: table
           nodes: 3
-          warning: the feature 'a' is the same everywhere
+          warning: feature 'a' is constant
         0 errors, 1 warning, 0 notes
         >>> report.ok
         True
     """
 
     path: str
-    kind: str
+    format: str
     statistics: dict[str, Any] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
+        """Whether the data can be used, i.e. no finding is an error."""
         return all(finding.level != "error" for finding in self.findings)
 
     def add(self, *findings: Finding) -> None:
-        """Takes in more."""
+        """Add findings to the report."""
         self.findings.extend(findings)
 
     def raise_for_errors(self) -> None:
-        """Raises a :class:`DataError`, which is a ``ValueError``, that names all errors; does nothing without any."""
+        """Raise a :class:`DataError` that lists all errors, if there are any."""
         if not self.ok:
             raise DataError(self)
 
     def fail(self, *findings: Finding) -> NoReturn:
-        """These are errors after which there is nothing left to read."""
+        """Add errors and raise a :class:`DataError`, because the data cannot be read any further."""
         self.add(*findings)
         raise DataError(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        findings = [asdict(finding) | {"places": list(finding.places)} for finding in self.findings]
+        """Return the report as built-in types for JSON."""
         return {
             "path": self.path,
-            "kind": self.kind,
+            "format": self.format,
             "ok": self.ok,
             "statistics": self.statistics,
-            "findings": findings,
+            "findings": [
+                asdict(finding) | {"locations": list(finding.locations), "values": list(finding.values)}
+                for finding in self.findings
+            ],
         }
 
     def __str__(self) -> str:
-        lines = [f"{self.path}: {self.kind}"]
-        lines += [f"  {name}: {_plain(value)}" for name, value in self.statistics.items()]
+        lines = [f"{self.path}: {self.format}"]
+        lines += [f"  {name}: {_format_statistic(value)}" for name, value in self.statistics.items()]
         ordered = sorted(self.findings, key=lambda finding: LEVELS.index(finding.level))
         lines += [f"  {finding.level}: {finding}" for finding in ordered]
         counts = [sum(finding.level == level for finding in self.findings) for level in LEVELS]
@@ -167,11 +181,11 @@ class Report:
         return "\n".join(lines)
 
 
-def named(values: Iterable[object], limit: int = 5) -> str:
-    """The first few, quoted, and how many more.
+def quoted(values: Iterable[object], limit: int = 5) -> str:
+    """Quote the first values and count the others.
 
     Example:
-        >>> named(["a", "b", "c"], limit=2)
+        >>> quoted(["a", "b", "c"], limit=2)
         "'a', 'b' and 1 more"
     """
     values = list(values)
@@ -179,7 +193,7 @@ def named(values: Iterable[object], limit: int = 5) -> str:
     return text if len(values) <= limit else f"{text} and {len(values) - limit:,} more"
 
 
-def _plain(value: object) -> str:
+def _format_statistic(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)

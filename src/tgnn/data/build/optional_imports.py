@@ -1,0 +1,25 @@
+"""Import optional dependencies when they are used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def import_optional(module: str, extra: str) -> Any:
+    """Import a module of an optional dependency. The error names the extra to install.
+
+    Args:
+        module: Name of the module, e.g. ``"rdkit.Chem"``.
+        extra: Extra of this package that installs it.
+
+    Example:
+        >>> import_optional("math", "molecules").floor(1.5)
+        1
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{error.name} is not installed; run pip install tgnn[{extra}]", name=error.name
+        ) from error
