@@ -11,8 +11,7 @@ from tgnn.report.runs import FILES
 from tgnn.training.history import NAME as HISTORY
 from tgnn.training.repeated_runs import PLAN
 from tgnn.training.train import CONFIG, METRICS, is_running
-from tgnn.tuning.results import RECIPE
-from tgnn.tuning.results import RESULT as STUDY
+from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE
 
 _MARKS = {CONFIG, METRICS, HISTORY}
 _HEAD = 4096
@@ -42,7 +41,7 @@ class Place:
         if self.kind == "result":
             return [self.path]
         if self.kind == "study":
-            return [self.path, self.path.with_name(RECIPE)]
+            return [self.path, self.path.with_name(RECIPE_FILE)]
         return [self.path / name for name in (FILES if self.kind == "run" else (PLAN,))]
 
     @property
@@ -90,12 +89,12 @@ def _walk(top: Path) -> Iterator[Place]:
         for file in sorted(files):
             if not file.endswith(".json") or file.startswith(".") or file in FILES:
                 continue
-            if file == STUDY or _is_result(here / file):
+            if file == STUDY_FILE or _is_result(here / file):
                 yield Place(_kind(here / file), here / file, str(Path(name) / file))
 
 
 def _kind(path: Path) -> str:
-    return "study" if path.name == STUDY else "result"
+    return "study" if path.name == STUDY_FILE else "result"
 
 
 def _is_result(path: Path) -> bool:

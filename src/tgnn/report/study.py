@@ -14,7 +14,7 @@ from tgnn.report.numbers import metric, number, rate
 from tgnn.report.results import typed
 from tgnn.report.section import Section, slug
 from tgnn.report.tables import Cell, Table
-from tgnn.tuning.results import RECIPE, StudyResult, Trial, in_words, short_names
+from tgnn.tuning.results import RECIPE_FILE, StudyResult, Trial, format_value, short_names
 
 _WIDTH = 400.0
 _TONES = {"complete": "finished", "pruned": "running", "failed": "failed", "running": "running"}
@@ -26,7 +26,7 @@ def read_study(path: Path) -> tuple[StudyResult, str]:
         study = typed(StudyResult, asdict(StudyResult.read(path)), path)
     except RecursionError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
-    recipe = path.with_name(RECIPE)
+    recipe = path.with_name(RECIPE_FILE)
     return study, recipe.read_text(encoding="utf-8") if recipe.exists() else ""
 
 
@@ -35,7 +35,7 @@ def make_study(study: StudyResult, recipe: str, number_: int) -> Section:
     key = f"study-{number_}-{slug(study.name)}"
     best, shown = study.best, [trial for trial in study.trials if trial.state != "running"]
     figures = (history_figure(study, _WIDTH), _importance(study))
-    ranges = {name: ", ".join(map(in_words, values)) for name, values in study.space.items()}
+    ranges = {name: ", ".join(map(format_value, values)) for name, values in study.space.items()}
     lists = [("Ranges", ranges), ("Environment", flat(study.environment)), ("Hashes", {"data": study.data_hash})]
     over = f"{study.splits} split{'s' * (study.splits != 1)}"
     return Section(
@@ -57,21 +57,21 @@ def make_study(study: StudyResult, recipe: str, number_: int) -> Section:
 
 def _so_far(study: StudyResult) -> list[str]:
     done = study.count("complete", "pruned", "failed")
-    words = f"{done} of {study.asked} trials have ended"
+    words = f"{done} of {study.num_trials} trials have ended"
     parts = [f"{count} {state}" for state in ("pruned", "failed") if (count := study.count(state))]
     words += f" ({', '.join(parts)})" if parts else ""
     best = study.best
     if best is not None:
         words += f"; the best, trial {best.number}, has validation {study.metric} {metric(best.score)}"
-        last = next((trial for trial in study.judged if trial.number == best.number), None)
+        last = next((trial for trial in study.final_ranking if trial.number == best.number), None)
         if last is not None:
-            count, failed = len(study.judged), len(study.finals) - len(study.judged)
+            count, failed = len(study.final_ranking), len(study.finals) - len(study.final_ranking)
             there = f"{count} judged there" + (f", {failed} failed" if failed else "")
             words += f", and {metric(last.score)} on other {study.unit}s ({there})"
     running = study.count("running")
     words += f"; {running} running when this was written." if running else "."
     later = "How much each setting matters is told when the search ends."
-    return [words, later] if done < study.asked and not study.importance else [words]
+    return [words, later] if done < study.num_trials and not study.importance else [words]
 
 
 def _importance(study: StudyResult) -> Figure | None:
@@ -126,9 +126,10 @@ def _score(trial: Trial, is_best: bool) -> Cell:
 
 
 def _setting(trial: Trial, key: str) -> Cell:
-    if key not in trial.values:
+    if key not in trial.params:
         return Cell("")
-    value = trial.values[key]
+    value = trial.params[key]
     return Cell(
-        in_words(value), value if isinstance(value, float | int) and not isinstance(value, bool) else in_words(value)
+        format_value(value),
+        value if isinstance(value, float | int) and not isinstance(value, bool) else format_value(value),
     )
