@@ -284,8 +284,8 @@ def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
 MISTAKES = {
     "an unknown data set": (["kora"], "did you mean cora"),
     "an unknown model": (["karate", "--model", "tgn"], "did you mean tgnn"),
-    "an unknown setting": (["karate", "--search", "optimizer.lrr=1,2"], "did you mean optimizer.lr"),
-    "an unknown setting of the model": (["karate", "--search", "model.rnak=1,2"], "did you mean model.rank"),
+    "an unknown key": (["karate", "--search", "optimizer.lrr=1,2"], "did you mean optimizer.lr"),
+    "an unknown key of the model": (["karate", "--search", "model.rnak=1,2"], "did you mean model.rank"),
     "an unknown section": (["karate", "--search", "optimiser.lr=1,2"], "unknown option 'optimiser.lr'"),
     "a value that cannot be": (["karate", "--search", "optimizer.lr=0.1,-1"], "optimizer.lr is -1"),
     "a choice that is none": (["karate", "--search", "model.factors=plain,fancy"], "fancy"),
@@ -299,7 +299,7 @@ MISTAKES = {
         ["karate", "--search", "model.hidden_channels=16", "--search", "model.hidden_channels=24"],
         "model.hidden_channels is given twice",
     ),
-    "an unknown setting to be left alone": (
+    "an unknown key to exclude": (
         ["karate", "--search", "model.hidden_chanels="],
         "did you mean model.hidden_channels?",
     ),
@@ -318,7 +318,7 @@ MISTAKES = {
     "two data sets": (["karate", "--data", "."], "give NAME or --data, not both"),
     "no data": ([], "give a data set by name"),
     "a bad address": (["karate", "--storage", "postgres://me:secret@host/x"], "use sqlite:///FILE or postgresql://"),
-    "nobody there": (["karate", "--storage", "postgresql://me:secret@127.0.0.1:9/x"], "cannot be opened"),
+    "no server": (["karate", "--storage", "postgresql://me:secret@127.0.0.1:9/x"], "cannot be opened"),
     "depth of what is sampled": (
         ["karate", "--set", "train.num_neighbors=[5,5]", "--search", "model.num_layers=2,3"],
         "model.num_layers cannot be searched with neighbor sampling",

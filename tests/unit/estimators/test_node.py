@@ -176,7 +176,7 @@ def test_a_test_mask_alone_is_kept_to(club):
 
 
 def test_few_labels_need_no_validation():
-    """One labelled node of each class: the paper's figure, and the club's own mask."""
+    """One labeled node of each class, as in the train_mask of the karate club."""
     data = karate()
     model = NodeClassifier(validation_fraction=0, epochs=100, random_state=0).fit(data)
     assert model.history_[model.best_epoch_]["val_accuracy"] == 1.0  # of the four
@@ -230,7 +230,7 @@ def test_the_same_state_gives_the_same(club):
     assert np.array_equal(fitted(np.random.RandomState(1)), fitted(np.random.RandomState(1)))
     assert not np.array_equal(fitted(0), fitted(1))
     assert not np.array_equal(fitted(None), fitted(None))
-    assert torch.equal(before, torch.get_rng_state())  # the caller's random numbers go on as they would have
+    assert torch.equal(before, torch.get_rng_state())  # the global random state is unchanged
 
 
 def test_verbose(club, capsys):

@@ -38,7 +38,7 @@ def test_a_wrong_address(url):
 
 
 @pytest.mark.parametrize("more", ["", "?connect_timeout=1", "?no_such_option=1", "?password=secret"])
-def test_nobody_is_there(more):
+def test_no_server(more):
     with pytest.raises(StudyError, match=r"postgresql://127.0.0.1:9/name cannot be opened") as found:
         SharedStudy(f"postgresql://me:secret@127.0.0.1:9/name{more}", "study", "maximize", {})
     assert "secret" not in str(found.value)
