@@ -317,22 +317,22 @@ class _ProgressLines:
         for trial in ended:
             if trial.number not in self._printed:
                 self._printed.add(trial.number)
-                self._print(f"[{len(self._printed)}/{result.num_trials}] {_outcome(trial)}{best}")
+                self._print(f"[{len(self._printed)}/{result.num_trials}] {_outcome(trial, best)}")
         num_finals = len(result.finals) + result.finals_left
         best = _best_so_far(result.metric, result.final_ranking)
         for trial in result.finals:
             if trial.number not in self._printed_finals:
                 self._printed_finals.add(trial.number)
-                self._print(f"[final evaluation {len(self._printed_finals)}/{num_finals}] {_outcome(trial)}{best}")
+                self._print(f"[final evaluation {len(self._printed_finals)}/{num_finals}] {_outcome(trial, best)}")
 
     def _print(self, line: str) -> None:
         err.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _outcome(trial: Trial) -> str:
+def _outcome(trial: Trial, best: str) -> str:
     if trial.state == "failed":
         return f"trial {trial.number} failed: {trial.reason}"
-    return f"trial {trial.number}: {_score_or_state(trial)}"
+    return f"trial {trial.number}: {_score_or_state(trial)}{best}"
 
 
 def _score_or_state(trial: Trial) -> str:
