@@ -12,9 +12,9 @@ import pytest
 
 from tests.unit.report.make import NASTY, study, table, write_run
 from tgnn.experiments.results import CellResult, Result
-from tgnn.report.collect import Reader
+from tgnn.report.collect import ReportReader
 from tgnn.report.render import render
-from tgnn.report.serve import Server
+from tgnn.report.serve import ReportServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 PROGRAM = next(
@@ -57,20 +57,20 @@ def write_all(folder: Path) -> Path:
     result = table()
     result.write(folder / "in/table.json")
     nasty = [replace(cell, column=NASTY) if cell.column == "cora" else cell for cell in result.cells]
-    replace(result, name="nasty", title="Names " + NASTY, cells=nasty).write(folder / "in/nasty.json")
+    replace(result, name="Names " + NASTY, cells=nasty).write(folder / "in/nasty.json")
     sizes = [
         CellResult(f"{model} {size}", "cora", "accuracy", runs=result.cells[0].runs)
         for model in ("tgnn", "gcn")
         for size in (8, 16, 1024)
     ]
-    Result("rank", "Ranks", sizes, kind="rank").write(folder / "in/rank.json")
+    Result("figure-rank", sizes).write(folder / "in/rank.json")
     study(folder / "in/tune/cora-gcn")
     write_run(folder / "in/runs/digits-tgnn", data="digits", test=0.95)
     write_run(folder / "in/runs/cora-gcn", data="cora", model="gcn", test=0.81)
     write_run(folder / "in/runs/nasty", data=NASTY, test=0.5)
     (write_run(folder / "in/runs/broken") / "metrics.json").write_text("{")
     file = folder / "report.html"
-    file.write_text(render(Reader([folder / "in"]).read()), encoding="utf-8")
+    file.write_text(render(ReportReader([folder / "in"]).read()), encoding="utf-8")
     return file
 
 
@@ -116,7 +116,7 @@ def test_opening_a_run_by_mouse_and_by_keyboard(page, report):
     page.get_by_role("button", name="in/runs/digits-tgnn").click()
     assert dialog.is_visible()
     assert dialog.locator("path.curve").count() == 5
-    for words in ("Learning curves", "Weights of the branches", "model.rank", "aaa111", "0.9500"):
+    for words in ("Learning curves", "Branch weights", "model.rank", "aaa111", "0.9500"):
         assert words in dialog.inner_text()
     page.keyboard.press("Escape")
     assert not dialog.is_visible()
@@ -140,20 +140,22 @@ def test_a_curve_says_its_values(page, report):
 
 def test_a_study(page, report):
     page.goto(report)
-    section = page.locator("section", has=page.get_by_role("heading", name="Search: gcn on cora, accuracy"))
-    history, shares = section.locator("figure svg").all()
-    assert history.get_attribute("aria-label") == "Validation accuracy of 6 trials, the best 0.8300 of trial 2"
-    assert shares.get_attribute("aria-label").endswith("lr 75 %, norm 25 %")
-    assert history.bounding_box()["y"] == pytest.approx(shares.bounding_box()["y"], abs=60)  # side by side
+    section = page.locator(
+        "section", has=page.get_by_role("heading", name="Hyperparameter search: gcn on cora, accuracy")
+    )
+    history, importance = section.locator("figure svg").all()
+    assert history.get_attribute("aria-label") == "Validation accuracy of 6 trials, best 0.8300 in trial 2"
+    assert importance.get_attribute("aria-label").endswith("lr 75 %, norm 25 %")
+    assert history.bounding_box()["y"] == pytest.approx(importance.bounding_box()["y"], abs=60)  # side by side
     history.hover(position={"x": 380, "y": 100})
     assert page.locator("#readout").inner_text() == "trial  5\nbest so far  0.83"
-    section.get_by_text("All 6 trials").click()
+    section.get_by_text("Show all 6 trials").click()
     for order in (["2", "5", "0", "1", "3", "4"], ["0", "5", "2", "1", "3", "4"]):  # none is last
         section.get_by_role("button", name="accuracy").click()
         assert section.locator("tbody th").all_inner_texts() == order
 
 
-def test_the_best_settings_are_copied(page, report):
+def test_the_best_hyperparameters_are_copied(page, report):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(report)
     button = page.get_by_role("button", name="Copy")
@@ -198,9 +200,9 @@ def test_nothing_makes_the_page_scroll_sideways(page, report, width):
 
 def test_all_columns_of_costs_are_seen_on_a_laptop(page, tmp_path):
     cells = [replace(table().cells[0], row=f"tgnn {rank}", column=column) for rank in (8, 32) for column in ("3", "10")]
-    Result("table-efficiency", "Costs", cells, kind="efficiency").write(tmp_path / "x.json")
+    Result("table-efficiency", cells).write(tmp_path / "x.json")
     file = tmp_path / "report.html"
-    file.write_text(render(Reader([tmp_path]).read()), encoding="utf-8")
+    file.write_text(render(ReportReader([tmp_path]).read()), encoding="utf-8")
     page.goto(file.as_uri())
     assert page.locator("small", has_text="paper 58,128").first.is_visible()
     assert page.evaluate("(box => box.scrollWidth - box.clientWidth)(document.querySelector('.scroll'))") == 0
@@ -211,7 +213,7 @@ def test_runs_of_long_names(page, tmp_path, width):
     """No name runs under what is beside it, and on a laptop all columns are seen."""
     write_run(tmp_path / "reproduce/cells/amazon-computers-graphsage-0123456789ab", "amazon-computers", "graphsage")
     file = tmp_path / "report.html"
-    file.write_text(render(Reader([tmp_path / "reproduce"]).read()), encoding="utf-8")
+    file.write_text(render(ReportReader([tmp_path / "reproduce"]).read()), encoding="utf-8")
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(file.as_uri())
     over = "(b => b.getBoundingClientRect().right - b.parentElement.getBoundingClientRect().right)"
@@ -228,14 +230,14 @@ def test_text_of_charts_is_not_too_small(page, report):
 
 
 def test_names_stay_text(page, report):
-    said = []
-    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    dialogs = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     page.goto(report)
     assert page.get_by_role("heading", name="Names " + NASTY, exact=True).is_visible()
     page.get_by_role("button", name="in/runs/nasty").click()
     assert NASTY in page.locator("#dialog").inner_text()
     assert page.title() == "tgnn report"
-    assert said == []
+    assert dialogs == []
 
 
 def test_focus_is_seen(page, report):
@@ -248,7 +250,7 @@ def test_focus_is_seen(page, report):
 
 def test_a_served_page_refreshes_itself(page, tmp_path):
     write_run(tmp_path / "runs/one")
-    with Server([tmp_path / "runs"], 0) as server:
+    with ReportServer([tmp_path / "runs"], 0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:

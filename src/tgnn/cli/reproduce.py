@@ -1,4 +1,4 @@
-"""``tgnn reproduce``."""
+"""``tgnn reproduce``: run the experiments of the paper."""
 
 from __future__ import annotations
 
@@ -17,36 +17,46 @@ from tgnn.cli.train import check_place, key_and_value, public
 
 if TYPE_CHECKING:
     from tgnn.experiments.experiment import Experiment, Selection
-    from tgnn.experiments.run_progress import Progress
+    from tgnn.experiments.experiment_progress import ExperimentProgress
 
-_OFTEN = 15.0
-"""Seconds between two lines where there is no terminal."""
+_LINE_INTERVAL = 15.0
+"""Seconds between two progress lines if the output is not a terminal."""
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A table or figure; none: list them.")] = None,
-    models: Annotated[str | None, typer.Option(help="Only these rows, such as tgnn,gcn.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Table or figure to reproduce. Without a name, list all of them."),
+    ] = None,
+    models: Annotated[
+        str | None, typer.Option(help="Run only these rows, by model or by row name, e.g. tgnn,gcn.")
+    ] = None,
     datasets: Annotated[
-        str | None, typer.Option(help="Only these columns; any other data set by name has a column of its own.")
+        str | None,
+        typer.Option(help="Run only these columns. A data set that the table does not have is added as a column."),
     ] = None,
-    largest: Annotated[int | None, typer.Option(min=1, help="Only rows up to this rank or width.")] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each cell; by default the paper's number.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at once; by default one per core.")] = None,
+    largest: Annotated[int | None, typer.Option(min=1, help="Run only rows up to this rank or hidden size.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Number of runs per cell. Default: as in the paper.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of runs to train in parallel. Default: number of cores.")
+    ] = None,
     root: Annotated[
-        Path | None, typer.Option(envvar="TGNN_DATA", help="Folder with files, looked into before cache and network.")
+        Path | None,
+        typer.Option(envvar="TGNN_DATA", help="Folder with data files, searched before the cache and the network."),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting for all cells.")
+    offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override an option of the recipe in every cell."),
     ] = None,
-    folder: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = Path("runs/reproduce"),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and stop.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object and nothing else.")] = False,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/reproduce"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells without running them.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of text.")] = False,
 ) -> None:
-    """Make a table or figure of the paper again, with its own figures beside ours.
+    """Reproduce a table or figure of the paper and compare it with the reported values.
 
-    What was run before with the same settings, data and split is found again: stop it whenever you like and type the
-    same line again.
+    Finished runs with the same configuration, data and split are reused. You can interrupt the command at any time and
+    run it again to continue.
 
     Examples: `tgnn reproduce theorems`,
     `tgnn reproduce table-1-citation --models tgnn,gcn --datasets cora --runs 3 --jobs 2`.
@@ -60,16 +70,18 @@ def reproduce(
     experiment = _find(name)
     changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     changes = {key: value for key, value in changes.items() if value is not None}
-    changes |= dict(key_and_value(text) for text in settings or [])
-    ask = Selection(_names(models), _names(datasets), largest, runs, changes, jobs or os.cpu_count() or 1)
+    changes |= dict(key_and_value(text) for text in overrides or [])
+    selection = Selection(
+        _split_names(models), _split_names(datasets), largest, runs, changes, jobs or os.cpu_count() or 1
+    )
     if dry_run:
-        _show_cells(experiment, ask, json)
+        _show_cells(experiment, selection, json)
         return
     check_place(folder)
-    _run(experiment, ask, folder, _command(experiment, ask, settings or []), json)
+    _run(experiment, selection, folder, _command(experiment, selection, overrides or []), json)
 
 
-def _names(text: str | None) -> list[str] | None:
+def _split_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -78,9 +90,9 @@ def _find(name: str) -> Experiment:
     from tgnn.utils.suggest import closest_match
 
     if name not in EXPERIMENTS:
-        near = closest_match(name, EXPERIMENTS)
-        hint = f"did you mean {near}?" if near else f"there are {', '.join(EXPERIMENTS)}"
-        raise typer.BadParameter(f"there is no table or figure {name!r}: {hint}", param_hint="NAME")
+        similar = closest_match(name, EXPERIMENTS)
+        hint = f"did you mean {similar}?" if similar else f"choose one of {', '.join(EXPERIMENTS)}"
+        raise typer.BadParameter(f"unknown table or figure {name!r}; {hint}", param_hint="NAME")
     return EXPERIMENTS[name]
 
 
@@ -101,7 +113,7 @@ def _list(experiments: Any, json: bool) -> None:
         return
     from rich.table import Table
 
-    table = Table("name", "cells", "runs", "what", box=None, pad_edge=False)
+    table = Table("name", "cells", "runs", "title", box=None, pad_edge=False)
     for row in rows:
         table.add_row(row["name"], str(row["cells"]), str(row["runs"]), row["title"])
     out.print(table)
@@ -111,74 +123,76 @@ def _unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _show_cells(experiment: Experiment, ask: Selection, json: bool) -> None:
+def _show_cells(experiment: Experiment, selection: Selection, json: bool) -> None:
     if experiment.measure is not None:
-        rows: list[dict[str, Any]] = [{"row": row, "column": column} for row, column in experiment.measured(ask)]
+        rows: list[dict[str, Any]] = [
+            {"row": row, "column": column} for row, column in experiment.select_points(selection)
+        ]
     else:
-        cells = experiment.cells(ask)
+        cells = experiment.cells(selection)
         rows = [{"row": c.row, "column": c.column, "config": c.config.model_dump(mode="json")} for c in cells]
     for row in rows:
-        figure = experiment.figure(row["row"], row["column"])
-        row |= {"runs": ask.runs or experiment.runs, "paper": None if figure is None else figure.value}
+        figure = experiment.paper_figure(row["row"], row["column"])
+        row |= {"runs": selection.runs or experiment.runs, "paper": None if figure is None else figure.value}
     if json:
         print_json(rows)
         return
     for row in rows:
-        known = "" if row["paper"] is None else f"  (paper {row['paper']:.4g})"
-        words = f"{row['row']} on {row['column']}, {row['runs']} run{'s' if row['runs'] > 1 else ''}{known}"
-        out.print(words, markup=False, highlight=False, soft_wrap=True)
+        paper = "" if row["paper"] is None else f"  (paper {row['paper']:.4g})"
+        line = f"{row['row']} on {row['column']}, {row['runs']} run{'s' if row['runs'] > 1 else ''}{paper}"
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _run(experiment: Experiment, ask: Selection, folder: Path, command: str, json: bool) -> None:
-    from tgnn.experiments.format_json import with_summaries
-    from tgnn.experiments.format_markdown import markdown
+def _run(experiment: Experiment, selection: Selection, folder: Path, command: str, json: bool) -> None:
+    from tgnn.experiments.format_json import to_json_object
+    from tgnn.experiments.format_markdown import to_markdown
     from tgnn.experiments.runner import run_experiment
-    from tgnn.experiments.write_formats import write_texts
+    from tgnn.experiments.write_formats import write_tables
     from tgnn.training.interrupts import sigterm_as_interrupt
 
-    view = _View(json)
+    display = _ProgressDisplay(json)
     try:
-        with sigterm_as_interrupt(), view:
-            result = run_experiment(experiment, ask, folder, command, view.update)
+        with sigterm_as_interrupt(), display:
+            result = run_experiment(experiment, selection, folder, command, display.update)
     except KeyboardInterrupt:
-        err.print("stopped; type the same line again to go on")
+        err.print("interrupted; run the same command again to continue")
         raise typer.Exit(130) from None
-    texts = write_texts(result, folder)
-    asked = {(cell.row, cell.column) for cell in (experiment.cells(ask) if experiment.rows else result.cells)}
-    failed = [cell for cell in result.cells if cell.failed and (cell.row, cell.column) in asked]
+    tables = write_tables(result, folder)
+    selected = {(cell.row, cell.column) for cell in (experiment.cells(selection) if experiment.rows else result.cells)}
+    failed = [cell for cell in result.cells if cell.failed and (cell.row, cell.column) in selected]
     if json:
-        print_json(with_summaries(result))
+        print_json(to_json_object(result))
     else:
-        out.print(markdown(result), markup=False, highlight=False, soft_wrap=True)
-        paths = ", ".join(str(path) for path in [folder / f"{experiment.name}.json", *texts])
+        out.print(to_markdown(result), markup=False, highlight=False, soft_wrap=True)
+        paths = ", ".join(str(path) for path in [folder / f"{experiment.name}.json", *tables])
         if console.verbosity >= 0:
-            err.print(f"saved as {paths}\na page of it: tgnn report {folder}", soft_wrap=True)
+            err.print(f"saved {paths}\nshow them as a page: tgnn report {folder}", soft_wrap=True)
     if failed:
         raise typer.Exit(1)
 
 
-def _command(experiment: Experiment, ask: Selection, settings: list[str]) -> str:
-    """What a reader can type to have the same; without what is private to a machine."""
-    words = ["tgnn", "reproduce", experiment.name]
-    words += ["--models", ",".join(ask.models)] if ask.models else []
-    words += ["--datasets", ",".join(ask.datasets)] if ask.datasets else []
-    words += ["--largest", str(ask.largest)] if ask.largest else []
-    words += ["--runs", str(ask.runs)] if ask.runs else []
-    words += [word for text in public(settings) for word in ("--set", text)]
-    return shlex.join(words)
+def _command(experiment: Experiment, selection: Selection, overrides: list[str]) -> str:
+    """Return the command line that reproduces the result, without local paths."""
+    arguments = ["tgnn", "reproduce", experiment.name]
+    arguments += ["--models", ",".join(selection.models)] if selection.models else []
+    arguments += ["--datasets", ",".join(selection.datasets)] if selection.datasets else []
+    arguments += ["--largest", str(selection.largest)] if selection.largest else []
+    arguments += ["--runs", str(selection.runs)] if selection.runs else []
+    arguments += [argument for text in public(overrides) for argument in ("--set", text)]
+    return shlex.join(arguments)
 
 
-class _View:
-    """Cells done, running and left, and the time to go: a moving line on a terminal, a line now and then elsewhere."""
+class _ProgressDisplay:
+    """Progress of an experiment: a status line on a terminal, otherwise one line every few seconds."""
 
     def __init__(self, json: bool) -> None:
         self._quiet = json or console.verbosity < 0
-        self._said: float | None = None
+        self._last_line: float | None = None
         self._status: Any = None
 
-    def __enter__(self) -> _View:
+    def __enter__(self) -> _ProgressDisplay:
         if not self._quiet and err.is_terminal:
-            self._status = err.status("reading the data")
+            self._status = err.status("loading the data")
             self._status.start()
         return self
 
@@ -186,32 +200,32 @@ class _View:
         if self._status is not None:
             self._status.stop()
 
-    def update(self, progress: Progress) -> None:
-        words = self._words(progress)
+    def update(self, progress: ExperimentProgress) -> None:
+        line = self._line(progress)
         if self._status is not None:
-            self._status.update(words)
-        elif not self._quiet and (self._is_time(progress) or not progress.left):
-            self._said = time.monotonic()
-            err.print(words, markup=False, highlight=False, soft_wrap=True)
+            self._status.update(line)
+        elif not self._quiet and (self._is_due(progress) or not progress.left):
+            self._last_line = time.monotonic()
+            err.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _is_time(self, progress: Progress) -> bool:
-        """Once all that can run at once does, and then now and then."""
-        if self._said is None:
+    def _is_due(self, progress: ExperimentProgress) -> bool:
+        """Print the first line once all parallel runs have started, then one per interval."""
+        if self._last_line is None:
             return len(progress.running) >= min(progress.jobs, progress.left)
-        return time.monotonic() - self._said > _OFTEN
+        return time.monotonic() - self._last_line > _LINE_INTERVAL
 
-    def _words(self, progress: Progress) -> str:
+    def _line(self, progress: ExperimentProgress) -> str:
         left = progress.left
-        words = f"{progress.done} of {progress.total} runs done"
-        words += f" ({progress.found} found again)" if progress.found else ""
-        words += f", {progress.failed} failed" if progress.failed else ""
-        words += f", {left - len(progress.running)} waiting" if left > len(progress.running) else ""
-        if progress.to_go is not None:
-            words += f", about {_duration(progress.to_go)} to go"
+        line = f"{progress.done} of {progress.total} runs done"
+        line += f" ({progress.reused} reused)" if progress.reused else ""
+        line += f", {progress.failed} failed" if progress.failed else ""
+        line += f", {left - len(progress.running)} waiting" if left > len(progress.running) else ""
+        if progress.seconds_left is not None:
+            line += f", about {_duration(progress.seconds_left)} left"
         if progress.running:
-            names = ", ".join(f"{row} on {column} #{seed}" for row, column, seed in sorted(progress.running))
-            words += f"; running: {names}"
-        return words
+            names = ", ".join(f"{row} on {column} (seed {seed})" for row, column, seed in sorted(progress.running))
+            line += f"; running: {names}"
+        return line
 
 
 def _duration(seconds: float) -> str:

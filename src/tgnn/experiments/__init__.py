@@ -1,1 +1,1 @@
-"""The tables and figures of the paper, again: what to run, running it, and what comes out."""
+"""Reproduction of the paper's tables and figures: definitions, runner, result files, statistics and output formats."""

@@ -1,4 +1,4 @@
-"""Why cells failed: in short where there is little room, and once in full."""
+"""Failure messages of cells: shortened inside a table, and once in full below it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import re
 
 from tgnn.experiments.results import Result
 
-_MOST = 120
+_MAX_LENGTH = 120
 
 
-def in_short(reason: str) -> str:
-    r"""The first sentence, for a cell.
+def shorten_reason(reason: str) -> str:
+    r"""Return the first sentence of a failure message, for a table cell.
 
     Example:
-        >>> in_short("cora could not be had. Looked in:\n  here\n  there"), in_short("out of memory")
-        ('cora could not be had …', 'out of memory')
+        >>> shorten_reason("cora was not found. Looked in:\n  here\n  there"), shorten_reason("out of memory")
+        ('cora was not found …', 'out of memory')
     """
     first = re.split(r"(?<=\.)\s|\n", reason.strip(), maxsplit=1)[0]
-    if first == reason.strip() and len(first) <= _MOST:
+    if first == reason.strip() and len(first) <= _MAX_LENGTH:
         return first
-    return first[:_MOST].rstrip(" .:;") + " …"
+    return first[:_MAX_LENGTH].rstrip(" .:;") + " …"
 
 
-def in_full(result: Result) -> list[tuple[str, str]]:
-    """Reasons that were cut short, each once: whose it is, and all of it."""
-    found: dict[str, list[str]] = {}
+def long_reasons(result: Result) -> list[tuple[str, str]]:
+    """Return each failure message that was shortened once: the names of its cells and the full message."""
+    cells_by_reason: dict[str, list[str]] = {}
     for cell in result.cells:
-        if cell.failed and in_short(cell.failed) != cell.failed.strip():
-            found.setdefault(cell.failed.strip(), []).append(f"{cell.row} on {cell.column}")
-    return [(", ".join(places), reason) for reason, places in found.items()]
+        if cell.failed and shorten_reason(cell.failed) != cell.failed.strip():
+            cells_by_reason.setdefault(cell.failed.strip(), []).append(f"{cell.row} on {cell.column}")
+    return [(", ".join(cells), reason) for reason, cells in cells_by_reason.items()]

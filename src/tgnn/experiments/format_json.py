@@ -1,30 +1,39 @@
-"""A result as one JSON object for programs: what its file holds, and what follows from its runs."""
+"""JSON output of a result for other programs: the result file with captions and statistics added."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
+from tgnn.experiments.captions import data_note, result_layout, result_notes, result_title
 from tgnn.experiments.results import CellResult, Result
-from tgnn.experiments.statistics import against, differs_from_paper, summary
+from tgnn.experiments.statistics import paper_p_value, reference_p_values, summarize_scores
 from tgnn.utils.io import without_nan
 
 
-def with_summaries(result: Result) -> dict[str, Any]:
-    """Each cell with its mean, spread, interval, and p of a difference from the paper's and from the reference row."""
-    tests = {column: against(result, column) for column in result.columns}
-    cells = [asdict(cell) | _summary(cell) | {"p_rows": tests[cell.column].get(cell.row)} for cell in result.cells]
-    found: dict[str, Any] = without_nan(asdict(result) | {"cells": cells})
-    return found
+def to_json_object(result: Result) -> dict[str, Any]:
+    """Convert a result to a JSON object.
+
+    Each cell gets its mean, standard deviation, confidence interval and two p-values: ``p`` against the value of the
+    paper and ``p_rows`` against the reference row.
+    """
+    captions = {"title": result_title(result), "layout": result_layout(result), "notes": result_notes(result)}
+    p_values = {column: reference_p_values(result, column) for column in result.columns}
+    cells = [
+        asdict(cell) | {"note": data_note(cell)} | _statistics(cell) | {"p_rows": p_values[cell.column].get(cell.row)}
+        for cell in result.cells
+    ]
+    json_object: dict[str, Any] = without_nan(asdict(result) | captions | {"cells": cells})
+    return json_object
 
 
-def _summary(cell: CellResult) -> dict[str, Any]:
-    found = summary(cell.tests)
-    if found is None:
+def _statistics(cell: CellResult) -> dict[str, Any]:
+    scores = summarize_scores(cell.tests)
+    if scores is None:
         return {"mean": None, "std": None, "interval": None, "p": None}
     return {
-        "mean": found.mean,
-        "std": found.std if found.runs > 1 else None,
-        "interval": found.interval,
-        "p": differs_from_paper(cell),
+        "mean": scores.mean,
+        "std": scores.std if scores.runs > 1 else None,
+        "interval": scores.interval,
+        "p": paper_p_value(cell),
     }

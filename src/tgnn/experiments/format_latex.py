@@ -1,11 +1,18 @@
-"""A result as a LaTeX table with booktabs."""
+"""LaTeX output of a result as a booktabs table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tgnn.experiments.captions import result_layout, result_title
 from tgnn.experiments.results import CellResult, Result
-from tgnn.experiments.statistics import SIGNIFICANT, best_rows, costs, differs_from_paper, summary
+from tgnn.experiments.statistics import (
+    SIGNIFICANCE_LEVEL,
+    best_rows,
+    paper_p_value,
+    summarize_scores,
+    training_costs,
+)
 
 _ESCAPES = {
     **{ord(sign): f"\\{sign}" for sign in "&%$#_{}"},
@@ -23,26 +30,30 @@ _ESCAPES = {
 }
 
 
-def latex(result: Result) -> str:
-    """Ours beside the paper's; the best mean of a column is bold, and a star marks more than chance."""
-    if result.kind == "theorems":
+def to_latex(result: Result) -> str:
+    """Format a result as a LaTeX table with the values of the paper next to ours.
+
+    The best mean of a column is bold. A star marks a statistically significant difference from the paper.
+    """
+    layout = result_layout(result)
+    if layout == "theorems":
         return _tabular(result, "lll", [["theorem", "case", "holds"]], _theorems(result))
-    if result.kind == "efficiency":
+    if layout == "efficiency":
         head = [["", "", "parameters", "seconds", "epochs", "accuracy", "paper"]]
         return _tabular(result, "llrrrrr", head, _efficiency(result))
     papers = {column: any(c.paper is not None for c in result.cells if c.column == column) for column in result.columns}
-    wide = [2 if papers[column] else 1 for column in result.columns]
-    head = [["", *(_over(column, by) for column, by in zip(result.columns, wide))]]
+    span = [2 if papers[column] else 1 for column in result.columns]
+    head = [["", *(_column_header(column, by) for column, by in zip(result.columns, span))]]
     if any(papers.values()):
-        head.append(["", *(word for by in wide for word in ("ours", "paper")[:by])])
-    return _tabular(result, "l" + "r" * sum(wide), head, _scores(result, papers))
+        head.append(["", *(word for by in span for word in ("ours", "paper")[:by])])
+    return _tabular(result, "l" + "r" * sum(span), head, _scores(result, papers))
 
 
-def tex(text: str) -> str:
-    r"""Words that LaTeX sets as they are.
+def escape_latex(text: str) -> str:
+    r"""Escape the special characters of LaTeX.
 
     Example:
-        >>> tex("50 % of a_b")
+        >>> escape_latex("50 % of a_b")
         '50 \\% of a\\_b'
     """
     return " ".join(text.split()).translate(_ESCAPES)
@@ -52,10 +63,10 @@ def _tabular(result: Result, columns: str, head: Sequence[Sequence[str]], rows: 
     def line(cells: Sequence[str]) -> str:
         return " & ".join(cells) + " \\\\"
 
-    title = " ".join(result.title.split())
+    title = " ".join(result_title(result).split())
     return "\n".join(
         [
-            f"% {title}; needs \\usepackage{{booktabs}}",
+            f"% {title} (requires \\usepackage{{booktabs}})",
             f"\\begin{{tabular}}{{{columns}}}",
             "\\toprule",
             *map(line, head),
@@ -68,24 +79,26 @@ def _tabular(result: Result, columns: str, head: Sequence[Sequence[str]], rows: 
     )
 
 
-def _over(column: str, wide: int) -> str:
-    return tex(column) if wide == 1 else f"\\multicolumn{{{wide}}}{{c}}{{{tex(column)}}}"
+def _column_header(column: str, span: int) -> str:
+    return escape_latex(column) if span == 1 else f"\\multicolumn{{{span}}}{{c}}{{{escape_latex(column)}}}"
 
 
 def _theorems(result: Result) -> list[list[str]]:
-    return [[tex(cell.row), tex(cell.column), "no" if cell.failed else "yes"] for cell in result.cells]
+    return [
+        [escape_latex(cell.row), escape_latex(cell.column), "no" if cell.failed else "yes"] for cell in result.cells
+    ]
 
 
 def _efficiency(result: Result) -> list[list[str]]:
     best = {column: best_rows(result, column) for column in result.columns}
     rows = []
     for cell in result.cells:
-        found = costs(cell)
+        costs = training_costs(cell)
         sizes = ["", "", ""]
-        if found is not None:
-            sizes = [f"{found.parameters:,}", f"{found.seconds:.1f}", f"{found.epochs:.0f}"]
+        if costs is not None:
+            sizes = [f"{costs.parameters:,}", f"{costs.seconds:.1f}", f"{costs.epochs:.0f}"]
         ours = _ours(cell, cell.row in best[cell.column])
-        rows.append([tex(cell.row), tex(cell.column), *sizes, ours, _papers(cell)])
+        rows.append([escape_latex(cell.row), escape_latex(cell.column), *sizes, ours, _papers(cell)])
     return rows
 
 
@@ -93,7 +106,7 @@ def _scores(result: Result, papers: dict[str, bool]) -> list[list[str]]:
     best = {column: best_rows(result, column) for column in result.columns}
     rows = []
     for row in result.rows:
-        line = [tex(row)]
+        line = [escape_latex(row)]
         for column in result.columns:
             cell = result.cell(row, column)
             line.append("" if cell is None else _ours(cell, row in best[column]))
@@ -103,12 +116,12 @@ def _scores(result: Result, papers: dict[str, bool]) -> list[list[str]]:
 
 
 def _ours(cell: CellResult, best: bool) -> str:
-    found = summary(cell.tests)
-    if found is None:
+    scores = summarize_scores(cell.tests)
+    if scores is None:
         return "failed" if cell.failed else ""
-    words = f"{found.mean:.4f}" + (f" $\\pm$ {found.std:.4f}" if found.runs > 1 else "")
-    p = differs_from_paper(cell)
-    return (f"\\textbf{{{words}}}" if best else words) + ("$^{*}$" if p is not None and p < SIGNIFICANT else "")
+    score = f"{scores.mean:.4f}" + (f" $\\pm$ {scores.std:.4f}" if scores.runs > 1 else "")
+    p = paper_p_value(cell)
+    return (f"\\textbf{{{score}}}" if best else score) + ("$^{*}$" if p is not None and p < SIGNIFICANCE_LEVEL else "")
 
 
 def _papers(cell: CellResult) -> str:

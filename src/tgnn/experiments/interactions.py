@@ -1,9 +1,10 @@
-r"""Beyond the paper: when is high-order pooling worth it? A label that is an interaction of m neighbours.
+r"""Planted interactions: accuracy of pooling functions on labels that are an interaction of m neighbors.
 
-A set has eight members, each with a value :math:`v`, from 0.5 to 1.5 and of either sign; m of them, any m, are marked.
-The label is the sign of the product of the marked values: of order m, and blind to the others. Features are the mark,
-the value where there is a mark, and the value where there is none. Every contender is a pooling and an MLP of the same
-width after it; classical poolings have an MLP before it, too.
+This experiment goes beyond the paper. A set has eight members. Each member has a value :math:`v` with a magnitude from
+0.5 to 1.5 and a random sign. A random subset of m members is marked. The label is the sign of the product of the marked
+values, which is an interaction of order m. The features of a member are its mark, its value if it is marked, and its
+value if it is not marked. Every model is a pooling function followed by an MLP of the same width. The classical pooling
+functions also have an MLP before the pooling.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from torch_geometric.nn.aggr import (
 )
 from torch_geometric.nn.models import MLP
 
-from tgnn.experiments.results import CellResult, Outcome
+from tgnn.experiments.results import CellResult, RunResult
 from tgnn.nn import CPAggregation
 from tgnn.utils.io import write_json
 
@@ -38,21 +39,22 @@ WIDTHS = (8, 32)
 POOLINGS = ("cp", "sum", "mean", "max", "attention", "pna")
 _TRAIN, _VAL, _TEST, _BATCH, _EPOCHS = 8000, 2000, 4000, 250, 200
 NOTES = (
-    "Sets of 8 members, m of them marked; the label is the sign of the product of the marked values. 8,000 sets to "
-    "learn from, 2,000 to choose the epoch, accuracy on 4,000 more; 0.5 is chance.",
-    "Rows are a pooling and the width of its network; columns are the order of the interaction.",
+    "Each set has 8 members, m of which are marked. The label is the sign of the product of the marked values. The "
+    "training set has 8,000 sets, the validation set 2,000 and the test set 4,000. The epoch is selected on the "
+    "validation set. An accuracy of 0.5 is chance level.",
+    "Rows are a pooling function and the width of its network. Columns are the order m of the interaction.",
 )
 
 
 class Sets(NamedTuple):
-    """Members of many sets, ``[S, 8, 3]``, and labels, ``[S]``."""
+    """Features of the members ``[S, 8, 3]`` and labels ``[S]`` of S sets."""
 
     x: Tensor
     y: Tensor
 
 
 def draw_sets(count: int, order: int, generator: torch.Generator) -> Sets:
-    """Sets and their labels.
+    """Draw random sets and their labels.
 
     Example:
         >>> sets = draw_sets(3, 2, torch.Generator().manual_seed(0))
@@ -67,19 +69,19 @@ def draw_sets(count: int, order: int, generator: torch.Generator) -> Sets:
 
 
 class SetNetwork(torch.nn.Module):
-    """A pooling between two MLPs.
+    """Pooling function between two MLPs.
 
     Args:
-        pooling: A name of ``POOLINGS``.
-        width: Of both MLPs; for ``cp``, its rank and no MLP before.
+        pooling: Name in ``POOLINGS``.
+        width: Hidden size of both MLPs. ``"cp"`` has this rank and no MLP before the pooling.
     """
 
     def __init__(self, pooling: str, width: int) -> None:
         super().__init__()
         self.before = torch.nn.Identity() if pooling == "cp" else MLP([FEATURES, width, width], norm=None)
         self.pool = self._pooling(pooling, width)
-        into = 12 * width if pooling == "pna" else width
-        self.after = MLP([into, width, 2], norm=None)
+        in_channels = 12 * width if pooling == "pna" else width
+        self.after = MLP([in_channels, width, 2], norm=None)
 
     @staticmethod
     def _pooling(name: str, width: int) -> Aggregation:
@@ -108,26 +110,26 @@ POINTS = [(f"{pooling} {width}", str(order)) for pooling in POOLINGS for width i
 
 
 def measure_interaction(row: str, column: str, runs: int, store: Path) -> CellResult:
-    """A pooling and width at one order; what was measured before is found again in ``store``."""
+    """Measure one pooling function and width at one order. Runs stored in ``store`` are reused."""
     pooling, width = row.split()
-    found = tuple(_remembered(pooling, int(width), int(column), seed, store) for seed in range(runs))
-    return CellResult(row, column, "accuracy", runs=found)
+    results = tuple(_cached_run(pooling, int(width), int(column), seed, store) for seed in range(runs))
+    return CellResult(row, column, "accuracy", runs=results)
 
 
-def _remembered(pooling: str, width: int, order: int, seed: int, store: Path) -> Outcome:
-    settings = ["marks", pooling, width, order, seed, _TRAIN, _VAL, _TEST, _BATCH, _EPOCHS]
-    key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:12]
+def _cached_run(pooling: str, width: int, order: int, seed: int, store: Path) -> RunResult:
+    options = ["marks", pooling, width, order, seed, _TRAIN, _VAL, _TEST, _BATCH, _EPOCHS]
+    key = hashlib.sha256(json.dumps(options).encode()).hexdigest()[:12]
     path = store / f"interactions-{key}.json"
     if path.exists():
-        return Outcome(**json.loads(path.read_text(encoding="utf-8")))
-    found = train_sets(pooling, width, order, seed, key)
+        return RunResult(**json.loads(path.read_text(encoding="utf-8")))
+    result = train_sets(pooling, width, order, seed, key)
     store.mkdir(parents=True, exist_ok=True)
-    write_json(path, asdict(found))
-    return found
+    write_json(path, asdict(result))
+    return result
 
 
-def train_sets(pooling: str, width: int, order: int, seed: int, key: str = "") -> Outcome:
-    """Trains one contender; the epoch is chosen on validation."""
+def train_sets(pooling: str, width: int, order: int, seed: int, key: str = "") -> RunResult:
+    """Train one model. The epoch is selected on the validation set."""
     generator = torch.Generator().manual_seed(1000 * order + seed)
     train, val, test = (draw_sets(count, order, generator) for count in (_TRAIN, _VAL, _TEST))
     with torch.random.fork_rng([]):
@@ -146,7 +148,7 @@ def train_sets(pooling: str, width: int, order: int, seed: int, key: str = "") -
         epoch += 1
     data = hashlib.sha256(train.x.numpy().tobytes()).hexdigest()[:16]
     count = sum(parameter.numel() for parameter in model.parameters())
-    return Outcome(
+    return RunResult(
         seed, best_test, best, epoch, best_epoch + 1, round(time.monotonic() - start, 3), count, data, data, key
     )
 

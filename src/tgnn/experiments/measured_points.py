@@ -1,4 +1,4 @@
-"""Measuring the points of an experiment that trains no recipes."""
+"""Measurement of experiments that train no recipes: the theorems and the planted interactions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tgnn.experiments.experiment import Experiment, Selection
-from tgnn.experiments.results import CellResult, Result, ResultError, read_result
-from tgnn.experiments.run_progress import CELLS, Progress, Tell
+from tgnn.experiments.experiment_progress import CELLS_FOLDER, ExperimentProgress, OnProgress
+from tgnn.experiments.results import CellResult, Result, ResultFileError, read_result
 
 logger = logging.getLogger("tgnn")
 
@@ -19,24 +19,33 @@ logger = logging.getLogger("tgnn")
 def measure_points(
     experiment: Experiment,
     points: Sequence[tuple[str, str]],
-    ask: Selection,
+    selection: Selection,
     folder: Path,
-    about: dict[str, Any],
-    tell: Tell,
+    metadata: dict[str, Any],
+    on_progress: OnProgress,
 ) -> Result:
-    """Point after point; the result is written after each, and one that fails does not stop the rest."""
+    """Measure one point after the other and write the result after each. A failed point does not stop the others.
+
+    Args:
+        experiment: Experiment with a ``measure`` function.
+        points: Rows and columns to measure.
+        selection: Gives the number of runs.
+        folder: Folder of the result file.
+        metadata: Command and environment of the result.
+        on_progress: Called whenever a point starts or ends.
+    """
     assert experiment.measure is not None
     path = folder / f"{experiment.name}.json"
-    (folder / CELLS).mkdir(exist_ok=True)
-    _tell_what_goes(path, points)
-    progress = Progress(len(points))
-    result = Result(experiment.name, experiment.title, (), notes=experiment.notes, kind=experiment.kind, **about)
+    (folder / CELLS_FOLDER).mkdir(exist_ok=True)
+    _warn_of_dropped_points(path, points)
+    progress = ExperimentProgress(len(points))
+    result = Result(experiment.name, (), **metadata)
     for row, column in points:
         progress.running = {(row, column, 0)}
-        tell(progress)
+        on_progress(progress)
         start = time.monotonic()
         try:
-            cell = experiment.measure(row, column, ask.runs or experiment.runs, folder / CELLS)
+            cell = experiment.measure(row, column, selection.runs or experiment.runs, folder / CELLS_FOLDER)
             progress.done += 1
         except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
             cell = CellResult(row, column, "", failed=str(error) or type(error).__name__)
@@ -45,17 +54,24 @@ def measure_points(
         result = replace(result, cells=(*result.cells, cell))
         result.write(path)
     progress.running = set()
-    tell(progress)
+    on_progress(progress)
     return result
 
 
-def _tell_what_goes(path: Path, points: Sequence[tuple[str, str]]) -> None:
-    """Nothing is merged here, for a point does not tell its settings; but what was measured is found again."""
+def _warn_of_dropped_points(path: Path, points: Sequence[tuple[str, str]]) -> None:
+    """Warn of the points in an earlier result that the new one will not have.
+
+    A point stores no configuration, so it is not merged. Its measurements are kept in the folder of cells.
+    """
     try:
         earlier = read_result(path)
-    except ResultError:
+    except ResultFileError:
         return
-    gone = [f"{cell.row} on {cell.column}" for cell in earlier.cells if (cell.row, cell.column) not in points]
-    if gone:
-        names = ", ".join(gone[:5]) + (", ..." if len(gone) > 5 else "")
-        logger.warning("%s had more, which it has no more: %s; ask for all to have them again", path, names)
+    dropped = [f"{cell.row} on {cell.column}" for cell in earlier.cells if (cell.row, cell.column) not in points]
+    if dropped:
+        names = ", ".join(dropped[:5]) + (", ..." if len(dropped) > 5 else "")
+        logger.warning(
+            "%s no longer contains points that are not selected: %s; run without a selection to include them",
+            path,
+            names,
+        )

@@ -1,4 +1,4 @@
-"""Making a part of a table again leaves the rest of it as it was, where its settings are the same."""
+"""Merging of a new result with an earlier one, so that running a part of a table keeps the rest of it."""
 
 from __future__ import annotations
 
@@ -8,89 +8,91 @@ from dataclasses import replace
 from pathlib import Path
 
 from tgnn.experiments.experiment import Experiment, Selection
-from tgnn.experiments.results import CellResult, Outcome, Result, ResultError, read_result
+from tgnn.experiments.results import CellResult, Result, ResultFileError, RunResult, read_result
 from tgnn.training.config import make_config
 
 logger = logging.getLogger("tgnn")
 
 
-def read_earlier(path: Path, experiment: Experiment, ask: Selection) -> Result | None:
-    """What an earlier result has with the settings of this one; what else it has is told, for it will be gone.
+def read_earlier(path: Path, experiment: Experiment, selection: Selection) -> Result | None:
+    """Read the cells of an earlier result that have the same configuration as now, and warn of the others.
 
     Args:
-        path: Of the result.
-        experiment: Of which it is.
-        ask: The part of it that is being made.
+        path: Path of the earlier result. A missing or invalid file gives ``None``.
+        experiment: Experiment of the result.
+        selection: Part of the experiment that is run now, with the options that override the recipes.
     """
     if not path.exists():
         return None
     try:
-        found = read_result(path)
-    except ResultError as error:
-        logger.warning("%s; it is replaced", error)
+        earlier = read_result(path)
+    except ResultFileError as error:
+        logger.warning("%s The file is replaced.", error)
         return None
-    same = [cell for cell in found.cells if _is_same(cell, experiment, ask)]
-    other = [f"{cell.row} on {cell.column}" for cell in found.cells if cell.runs and cell not in same]
-    if other:
-        names = ", ".join(other[:5]) + (", ..." if len(other) > 5 else "")
-        logger.warning("%s had cells with other settings, which it has no more: %s", path, names)
-    return replace(found, cells=tuple(same))
+    same = [cell for cell in earlier.cells if _has_same_config(cell, experiment, selection)]
+    dropped = [f"{cell.row} on {cell.column}" for cell in earlier.cells if cell.runs and cell not in same]
+    if dropped:
+        names = ", ".join(dropped[:5]) + (", ..." if len(dropped) > 5 else "")
+        logger.warning("%s no longer contains cells with other configurations: %s", path, names)
+    return replace(earlier, cells=tuple(same))
 
 
-def _is_same(cell: CellResult, experiment: Experiment, ask: Selection) -> bool:
-    """Whether the line that was typed now would give that cell these settings."""
+def _has_same_config(cell: CellResult, experiment: Experiment, selection: Selection) -> bool:
+    """Check whether the current options would give a cell the configuration that it has."""
     if not cell.config:
         return False
     try:
-        then = make_config(cell.config)
-        places = experiment.cells(replace(ask, models=[cell.row], datasets=[cell.column], largest=None))
-    except ValueError:  # a row, a data set or a setting that is no more
+        stored = make_config(cell.config)
+        current = experiment.cells(replace(selection, models=[cell.row], datasets=[cell.column], largest=None))
+    except ValueError:  # the row, the data set or an option no longer exists
         return False
-    return any((p.row, p.column, p.config.hash) == (cell.row, cell.column, then.hash) for p in places)
+    return any((c.row, c.column, c.config.hash) == (cell.row, cell.column, stored.hash) for c in current)
 
 
-def merge(earlier: Result | None, now: Result, experiment: Experiment) -> Result:
-    """The result of now, and beside it what the earlier one has more: cells, and runs of seeds not made now.
+def merge(earlier: Result | None, new: Result, experiment: Experiment) -> Result:
+    """Add the cells and the runs with other seeds of an earlier result to a new one.
 
     Args:
-        earlier: From :func:`read_earlier`.
-        now: What was asked for.
-        experiment: Gives the order of rows and columns.
+        earlier: Result of :func:`read_earlier`.
+        new: Result of the current command.
+        experiment: Gives the order of the rows and columns.
     """
     if earlier is None:
-        return now
-    mine = [_with_more(cell, earlier.cell(cell.row, cell.column)) for cell in now.cells]
-    more = [cell for cell in earlier.cells if now.cell(cell.row, cell.column) is None and _fits(cell, mine)]
-    if [len(cell.runs) for cell in mine] == [len(cell.runs) for cell in now.cells] and not more:
-        return now
+        return new
+    merged = [_with_earlier_runs(cell, earlier.cell(cell.row, cell.column)) for cell in new.cells]
+    more = [
+        cell for cell in earlier.cells if new.cell(cell.row, cell.column) is None and _has_same_splits(cell, merged)
+    ]
+    if [len(cell.runs) for cell in merged] == [len(cell.runs) for cell in new.cells] and not more:
+        return new
     rows = [row for row, _, _ in experiment.rows]
-    columns = list(dict.fromkeys([*experiment.columns, *now.columns, *(cell.column for cell in more)]))
-    cells = sorted([*mine, *more], key=lambda cell: (rows.index(cell.row), columns.index(cell.column)))
-    commands = dict.fromkeys([*earlier.command.split("; "), now.command])
-    return replace(now, cells=tuple(cells), command="; ".join(line for line in commands if line))
+    columns = list(dict.fromkeys([*experiment.columns, *new.columns, *(cell.column for cell in more)]))
+    cells = sorted([*merged, *more], key=lambda cell: (rows.index(cell.row), columns.index(cell.column)))
+    commands = dict.fromkeys([*earlier.command.split("; "), new.command])
+    return replace(new, cells=tuple(cells), command="; ".join(command for command in commands if command))
 
 
-def _with_more(cell: CellResult, then: CellResult | None) -> CellResult:
-    """Runs stay whose seed was not made now: not asked for, not yet, or it failed, with the reason beside them."""
-    if then is None:
+def _with_earlier_runs(cell: CellResult, earlier: CellResult | None) -> CellResult:
+    """Add the earlier runs of seeds that were not run now, or that failed now."""
+    if earlier is None:
         return cell
-    made = {run.seed for run in cell.runs}
-    more = [run for run in then.runs if run.seed not in made]
-    if not more or not _same_data([*cell.runs, *more]):
+    seeds = {run.seed for run in cell.runs}
+    more = [run for run in earlier.runs if run.seed not in seeds]
+    if not more or not _have_same_data([*cell.runs, *more]):
         return cell
     runs = sorted([*cell.runs, *more], key=lambda run: run.seed)
-    missing = {name: getattr(cell, name) or getattr(then, name) for name in ("metric", "note", "series")}
+    missing = {name: getattr(cell, name) or getattr(earlier, name) for name in ("metric", "note", "series")}
     return replace(cell, runs=runs, **missing)
 
 
-def _same_data(runs: Sequence[Outcome]) -> bool:
+def _have_same_data(runs: Sequence[RunResult]) -> bool:
     return len({run.data_hash for run in runs}) == 1
 
 
-def _fits(cell: CellResult, others: Sequence[CellResult]) -> bool:
-    """Whether its splits are those of the other rows of its column: of other data they would not be."""
-    known = {run.seed: run.split_hash for other in others if other.column == cell.column for run in other.runs}
-    fits = all(known.get(run.seed, run.split_hash) == run.split_hash for run in cell.runs)
-    if not fits:
-        logger.warning("%s on %s is left out: its runs were of other splits or data", cell.row, cell.column)
-    return fits
+def _has_same_splits(cell: CellResult, others: Sequence[CellResult]) -> bool:
+    """Check that a cell has the splits of the other rows of its column. With other data it would not."""
+    splits = {run.seed: run.split_hash for other in others if other.column == cell.column for run in other.runs}
+    same = all(splits.get(run.seed, run.split_hash) == run.split_hash for run in cell.runs)
+    if not same:
+        logger.warning("%s on %s is left out, because its runs have other splits or data", cell.row, cell.column)
+    return same

@@ -1,4 +1,4 @@
-"""``docs/results.md`` and the table of the README, out of the results: ``python -m tgnn.experiments.result_pages``."""
+"""Generate ``docs/results.md`` and the results block of the README: ``python -m tgnn.experiments.result_pages``."""
 
 from __future__ import annotations
 
@@ -6,101 +6,115 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from tgnn.experiments.captions import result_title
 from tgnn.experiments.definitions import EXPERIMENTS
-from tgnn.experiments.format_markdown import markdown
+from tgnn.experiments.format_markdown import to_markdown
 from tgnn.experiments.results import Result, read_result
-from tgnn.experiments.statistics import Summary, summary
+from tgnn.experiments.statistics import ScoreSummary, summarize_scores
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.utils.io import write_text
 
 BEGIN, END = "<!-- results: made by `make results`, not by hand -->", "<!-- end of results -->"
-_README = ("table-1-citation", "table-1-ogb", "table-2-graph", "table-zinc", "table-tu", "table-dense")
-_WORDS = {"mae": "MAE (less is better)", "roc-auc": "ROC-AUC"}
+_README_TABLES = ("table-1-citation", "table-1-ogb", "table-2-graph", "table-zinc", "table-tu", "table-dense")
+_METRIC_NAMES = {"mae": "MAE (lower is better)", "roc-auc": "ROC-AUC"}
 _HEAD = """# Results
 
-Made by `make results` from the files in `results/`; the command that made each is below it. `tgnn report results` shows
-them as a page with intervals, curves and tests. Seconds are of the machine named, and mean something only beside others
-of the same table. Our protocol is not the paper's in all:
-[how it differs, and what that does](reproduce.md#where-our-protocol-differs-from-the-papers).
+This page shows the measured results of every experiment, next to the values that the paper reports. `make results`
+generates it from the files in `results/`. Each section ends with the commands that reproduce it. `tgnn report results`
+shows the same results as an interactive page with confidence intervals, curves and tests.
+
+Training times are those of the machine named below each table, and can only be compared within a table. Our protocol
+differs from that of the paper in some points:
+[the differences and their effects](reproduce.md#where-our-protocol-differs-from-the-papers).
 """
 
 
 def read_results(folder: Path) -> list[Result]:
-    """All results of a folder, in the order of the paper."""
+    """Read all results of a folder, in the order of the paper."""
     order = list(EXPERIMENTS)
-    found = [read_result(path) for path in sorted(folder.glob("*.json"))]
-    return sorted(found, key=lambda result: order.index(result.name) if result.name in order else len(order))
+    results = [read_result(path) for path in sorted(folder.glob("*.json"))]
+    return sorted(results, key=lambda result: order.index(result.name) if result.name in order else len(order))
 
 
 def results_page(results: Sequence[Result]) -> str:
-    """The page of all results."""
-    return "\n".join([_HEAD, *(markdown(result, level=2) + _where(result) for result in results)])
+    """Format all results as the page ``docs/results.md``."""
+    return "\n".join([_HEAD, *(to_markdown(result, level=2) + _machine_line(result) for result in results)])
 
 
-def _where(result: Result) -> str:
+def _machine_line(result: Result) -> str:
     known = result.environment
-    words = [f"{name} {known[name]}" for name in ("tgnn", "torch", "torch_geometric", "system") if name in known]
-    return f"Machine: {known.get('cores', '?')} cores, {', '.join(words)}.\n" if known else ""
+    versions = [f"{name} {known[name]}" for name in ("tgnn", "torch", "torch_geometric") if name in known]
+    system = ", ".join([*([str(known["system"])] if "system" in known else []), f"{known.get('cores', '?')} cores"])
+    return f"\nMachine: {', '.join([system, *versions])}.\n" if known else ""
 
 
 def readme_table(results: Sequence[Result]) -> str:
-    """tGNN, GCN and the best of the others on every data set measured, beside the paper's; and what else there is."""
-    found = [line for result in results if result.name in _README for line in _lines(result)]
+    """Format the results block of the README: tGNN, GCN and the best other model on every data set."""
+    rows = [row for result in results if result.name in _README_TABLES for row in _rows(result)]
     parts = []
-    if found:
-        head = ["data", "test", "runs", "tGNN", "95 % bootstrap interval", "tGNN in the paper"]
-        head += ["GCN (or GIN)", "best other"]
-        parts += ["\n".join([_line(head), _line(["---"] * len(head)), *found])]
+    if rows:
+        head = ["data set", "test metric", "runs", "tGNN", "95 % bootstrap interval", "tGNN in the paper"]
+        head += ["GCN (or GIN)", "best other model"]
+        parts += ["\n".join([_line(head), _line(["---"] * len(head)), *rows])]
         parts += [
-            "Mean ± standard deviation; settings and epochs were chosen on validation ([What makes it "
-            "learn](docs/accuracy.md) tells where that was done again after a first figure on test). "
-            "Classes of citation networks are expected as often as validation has them, by all models"
-            f"{_as_learned(results)}. "
-            "[How that differs from the paper](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
+            "Scores are mean ± standard deviation on the test set. Hyperparameters and epochs are selected on the "
+            "validation set. The [research log](docs/research_log.md) lists where this selection was repeated after a "
+            "first test score was known. On citation networks, prior correction with the class priors of the "
+            "validation set is "
+            f"applied to all models{_scores_without_prior_correction(results)}. "
+            "[Differences from the protocol of the "
+            "paper](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
         ]
     else:
-        parts += ["No table of accuracies has been measured yet: `tgnn reproduce table-1-citation` makes the first."]
-    titles = [result.title for result in results if result.name not in _README]
+        parts += ["No results have been measured yet. Run `tgnn reproduce table-1-citation` to measure the first ones."]
+    titles = [result_title(result) for result in results if result.name not in _README_TABLES]
     if titles:
-        parts += [f"Measured as well, in [docs/results.md](docs/results.md): {'; '.join(titles)}."]
+        parts += [
+            "More results are in [docs/results.md](docs/results.md):",
+            "\n".join(f"- {title}" for title in titles),
+        ]
     return "\n\n".join(parts)
 
 
-def _as_learned(results: Sequence[Result]) -> str:
-    """What tGNN and GCN have without that, in a bracket; nothing where it was not measured."""
-    cells = [cell for result in results if result.name == "table-shares" for cell in result.cells]
-    found = []
-    for name, row in (("tGNN", "tgnn as learned"), ("GCN", "gcn as learned")):
-        means = {cell.column: got.mean for cell in cells if cell.row == row and (got := summary(cell.tests))}
-        found += [f"{name} {', '.join(f'{mean:.3f} on {data}' for data, mean in means.items())}"] if means else []
-    return f" (as often as they were learned, with the same settings: {'; '.join(found)})" if found else ""
+def _scores_without_prior_correction(results: Sequence[Result]) -> str:
+    """Format the scores of tGNN and GCN without prior correction in parentheses, if they were measured."""
+    cells = [cell for result in results if result.name == "table-prior-correction" for cell in result.cells]
+    texts = []
+    for name, row in (("tGNN", "tgnn without prior correction"), ("GCN", "gcn without prior correction")):
+        means = {
+            cell.column: scores.mean
+            for cell in cells
+            if cell.row == row and (scores := summarize_scores(cell.tests)) is not None
+        }
+        texts += [f"{name} {', '.join(f'{mean:.3f} on {data}' for data, mean in means.items())}"] if means else []
+    return f" (without it, with the same hyperparameters: {'; '.join(texts)})" if texts else ""
 
 
-def _lines(result: Result) -> list[str]:
-    return [line for column in result.columns if (line := _readme_line(result, column))]
+def _rows(result: Result) -> list[str]:
+    return [row for column in result.columns if (row := _readme_row(result, column))]
 
 
-def _readme_line(result: Result, column: str) -> str:
+def _readme_row(result: Result, column: str) -> str:
     cells = {cell.row: cell for cell in result.cells if cell.column == column}
-    means = {row: found for row, cell in cells.items() if (found := summary(cell.tests)) is not None}
+    means = {row: scores for row, cell in cells.items() if (scores := summarize_scores(cell.tests)) is not None}
     if "tgnn" not in means:
         return ""
     ours, cell = means["tgnn"], cells["tgnn"]
-    plain = next((name for name in ("gcn", "gin") if name in means), None)
+    baseline = next((name for name in ("gcn", "gin") if name in means), None)
     sign = 1 if HIGHER_IS_BETTER.get(cell.metric, True) else -1
-    others = {row: sign * found.mean for row, found in means.items() if row not in ("tgnn", plain)}
+    others = {row: sign * scores.mean for row, scores in means.items() if row not in ("tgnn", baseline)}
     best = max(others, key=lambda row: others[row], default=None)
     spread = f" ± {cell.paper_spread:.3f}" if cell.paper_spread else ""
     paper = "" if cell.paper is None else f"{cell.paper:.3f}{spread}"
     interval = "" if ours.interval is None else "{:.3f} to {:.3f}".format(*ours.interval)
-    rest = ["" if plain is None else _mean(means[plain]), "" if best is None else f"{best} {_mean(means[best])}"]
+    rest = ["" if baseline is None else _mean(means[baseline]), "" if best is None else f"{best} {_mean(means[best])}"]
     data = cell.config.get("data", {}).get("name", column)
-    what = [column if column == data else f"{data}, {column}", _WORDS.get(cell.metric, cell.metric)]
-    return _line([*what, str(ours.runs), _mean(ours), interval, paper, *rest])
+    names = [column if column == data else f"{data}, {column}", _METRIC_NAMES.get(cell.metric, cell.metric)]
+    return _line([*names, str(ours.runs), _mean(ours), interval, paper, *rest])
 
 
-def _mean(found: Summary) -> str:
-    return f"{found.mean:.3f}" + (f" ± {found.std:.3f}" if found.runs > 1 else "")
+def _mean(scores: ScoreSummary) -> str:
+    return f"{scores.mean:.3f}" + (f" ± {scores.std:.3f}" if scores.runs > 1 else "")
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -108,22 +122,23 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def with_table(readme: str, table: str) -> str:
-    """The text of the README with that table between its two marks."""
+    """Return the text of the README with the results block replaced."""
     if BEGIN not in readme or END not in readme:
-        raise ValueError(f"README.md has no place for the table: it needs the lines {BEGIN} and {END}")
+        raise ValueError(f"README.md has no results block; it needs the lines {BEGIN} and {END}")
     head, _, rest = readme.partition(BEGIN)
     return f"{head}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Write both pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--docs", type=Path, default=Path("docs/results.md"))
     parser.add_argument("--readme", type=Path, default=Path("README.md"))
-    found = parser.parse_args(arguments)
-    results = read_results(found.results)
-    write_text(found.docs, results_page(results))
-    write_text(found.readme, with_table(found.readme.read_text(encoding="utf-8"), readme_table(results)))
+    options = parser.parse_args(arguments)
+    results = read_results(options.results)
+    write_text(options.docs, results_page(results))
+    write_text(options.readme, with_table(options.readme.read_text(encoding="utf-8"), readme_table(results)))
 
 
 if __name__ == "__main__":

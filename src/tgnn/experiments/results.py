@@ -1,4 +1,8 @@
-"""What came out of an experiment, as one small JSON file: the report and the pages read nothing else."""
+"""Results of an experiment, stored as one JSON file with scores, configurations and hashes.
+
+A result file stores no title, notes or layout. :mod:`tgnn.experiments.captions` looks them up in the definition of the
+experiment when the result is rendered.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +16,28 @@ from typing import Any
 
 from tgnn.utils.io import write_json
 
-VERSION = 1
+VERSION = 2
 
 
-class ResultError(ValueError):
-    """A file that is not a result; the text says why."""
+class ResultFileError(ValueError):
+    """Raised for a file that is not a valid result of ``tgnn reproduce``."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One run of a cell.
+class RunResult:
+    """Scores, costs and hashes of one training run of a cell.
 
     Args:
-        seed: Of weights, batches and split.
-        test: The metric on the test part.
-        val: The same on validation.
-        epochs: That were trained.
-        best_epoch: Whose weights were kept, counted from 1.
-        seconds: Of training.
-        parameters: Of the model.
-        split_hash: Of the split.
-        data_hash: Of the data.
-        config_hash: Of the settings.
+        seed: Random seed for initialization, shuffling and splitting.
+        test: Metric on the test set.
+        val: Metric on the validation set.
+        epochs: Number of epochs trained.
+        best_epoch: Epoch whose weights were kept, counted from 1.
+        seconds: Training time in seconds.
+        parameters: Number of parameters of the model.
+        split_hash: Hash of the split.
+        data_hash: Hash of the data.
+        config_hash: Hash of the configuration.
     """
 
     seed: int
@@ -50,27 +54,27 @@ class Outcome:
 
 @dataclass(frozen=True)
 class CellResult:
-    """One cell of a table, or one point of a figure.
+    """Runs of one cell of a table or one point of a figure.
 
     Args:
-        row: Such as a model.
-        column: Such as a data set.
+        row: Name of the row, such as a model.
+        column: Name of the column, such as a data set.
         metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``.
-        config: Resolved settings of the first run.
-        runs: Outcomes; runs of the same seed have the same split in every row of a column.
-        paper: The paper's figure, ``None`` where it has none.
-        paper_spread: Its standard deviation.
-        failed: Why there is no outcome, or not all.
-        note: What a reader must know of this cell.
-        series: Curves, by name, such as ``a_high`` over epochs.
-        paper_runs: Of how many runs the paper's figure is the mean; ``None``: as many as ours.
+        config: Resolved configuration of the first run.
+        runs: One entry per seed. Runs with the same seed have the same split in every row of a column.
+        paper: Value reported in the paper, ``None`` if it reports none.
+        paper_spread: Standard deviation reported in the paper.
+        failed: Why all or some of the runs are missing.
+        note: How the data differs from the official files, or what was checked (theorems).
+        series: Curves by name, such as ``a_high`` over epochs.
+        paper_runs: Number of runs behind the value of the paper. ``None`` means the same number as ours.
     """
 
     row: str
     column: str
     metric: str
     config: Mapping[str, Any] = field(default_factory=dict)
-    runs: Sequence[Outcome] = ()
+    runs: Sequence[RunResult] = ()
     paper: float | None = None
     paper_spread: float | None = None
     failed: str = ""
@@ -80,74 +84,66 @@ class CellResult:
 
     @property
     def tests(self) -> list[float]:
-        """The metric of every run."""
+        """Test metric of every run."""
         return [run.test for run in self.runs]
 
 
 @dataclass(frozen=True)
 class Result:
-    """An experiment.
+    """Result of one experiment.
 
     Args:
-        name: Such as ``"table-1-citation"``.
-        title: In words.
-        cells: In the order of rows, then columns.
-        command: That made it.
-        environment: Versions and machine.
-        notes: Where the protocol differs from the paper's, and the like.
-        kind: ``"table"``; ``"rank"``, ``"mixing"`` or ``"interactions"`` (figures); ``"efficiency"``; ``"theorems"``.
+        name: Name of the experiment, such as ``"table-1-citation"``.
+        cells: Cells ordered by row, then by column.
+        command: Command line that reproduces the result.
+        environment: Software versions and machine.
     """
 
     name: str
-    title: str
     cells: Sequence[CellResult]
     command: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    kind: str = "table"
 
     @property
     def rows(self) -> list[str]:
-        """Rows in their order."""
+        """Names of the rows, in order."""
         return list(dict.fromkeys(cell.row for cell in self.cells))
 
     @property
     def columns(self) -> list[str]:
-        """Columns in their order: that of the row that has most of them."""
+        """Names of the columns, in the order of the row that has the most of them."""
         size = Counter(cell.row for cell in self.cells)
         return list(dict.fromkeys(cell.column for cell in sorted(self.cells, key=lambda cell: -size[cell.row])))
 
-    @property
-    def all_notes(self) -> list[str]:
-        """Those of the whole, then those of columns, each once."""
-        if self.kind == "theorems":  # whose cells say how far they are off
-            return list(self.notes)
-        return [*self.notes, *dict.fromkeys(f"{cell.column}: {cell.note}" for cell in self.cells if cell.note)]
-
     def cell(self, row: str, column: str) -> CellResult | None:
-        """The cell there, if there is one."""
+        """Return the cell at a row and column, or ``None`` if it does not exist."""
         return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
 
     def write(self, path: Path) -> None:
-        """To a file, whole or not at all."""
+        """Write the result to a JSON file atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"tgnn_result": VERSION, **asdict(self)})
 
 
 def read_result(path: Path) -> Result:
-    """From a file that :meth:`Result.write` made."""
+    """Read a result file written by :meth:`Result.write`."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found.pop("tgnn_result") != VERSION:
-            raise ResultError(f"{path} is a result of another version of tgnn; make it again with `tgnn reproduce`")
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        version = fields.pop("tgnn_result")
+        if version != VERSION:
+            raise ResultFileError(
+                f"{path} has the result format {version}, but this version of tgnn reads format {VERSION}. "
+                f"Run `tgnn reproduce` again."
+            )
         cells = [
-            CellResult(**{**cell, "runs": tuple(_outcome(run) for run in cell["runs"])}) for cell in found.pop("cells")
+            CellResult(**{**cell, "runs": tuple(_run_result(run) for run in cell["runs"])})
+            for cell in fields.pop("cells")
         ]
-        return Result(cells=tuple(cells), **found)
+        return Result(cells=tuple(cells), **fields)
     except (OSError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise ResultError(f"{path} is not a result of `tgnn reproduce`: {error}") from error
+        raise ResultFileError(f"{path} is not a result of `tgnn reproduce`: {error}") from error
 
 
-def _outcome(run: Mapping[str, Any]) -> Outcome:
-    """What is not a number was written as null."""
-    return Outcome(**{**run, **{name: math.nan for name in ("test", "val") if run[name] is None}})
+def _run_result(run: Mapping[str, Any]) -> RunResult:
+    """Convert null scores back to NaN, because NaN is written as null."""
+    return RunResult(**{**run, **{name: math.nan for name in ("test", "val") if run[name] is None}})

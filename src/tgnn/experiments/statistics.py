@@ -1,4 +1,9 @@
-"""Means, intervals and tests over runs, from SciPy."""
+"""Statistics over repeated runs: means, bootstrap confidence intervals, significance tests and average ranks.
+
+The confidence interval of a cell is a percentile bootstrap interval (:func:`bootstrap_interval`). It is used in result
+files, tables and the report page. ``tgnn train --runs`` prints a Student's t interval instead, which
+:func:`tgnn.training.repeated_runs.summarize` computes. It is also defined for two to four runs.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +16,23 @@ import scipy.stats
 from tgnn.experiments.results import CellResult, Result
 from tgnn.training.metrics import HIGHER_IS_BETTER
 
-SIGNIFICANT = 0.05
-"""What is rarer than this is more than chance."""
+SIGNIFICANCE_LEVEL = 0.05
+"""A difference with a smaller p-value is statistically significant."""
 
-FEWEST = 5
-"""Runs below which there is no interval: a bootstrap of so few is far too narrow."""
+MIN_RUNS_FOR_INTERVAL = 5
+"""Minimum number of runs for a confidence interval. A bootstrap over fewer runs is far too narrow."""
 
 
 @dataclass(frozen=True)
-class Summary:
-    """Of some runs.
+class ScoreSummary:
+    """Mean, standard deviation and confidence interval of the test metric over runs.
 
     Args:
-        mean: Of the test metric.
-        std: Its standard deviation.
-        low: Lower end of the 95 % bootstrap interval of the mean; ``None`` for fewer than five runs.
-        high: Upper end.
-        runs: How many.
+        mean: Mean of the test metric.
+        std: Standard deviation of the test metric, 0 for a single run.
+        low: Lower end of the 95 % bootstrap confidence interval of the mean. ``None`` for fewer than five runs.
+        high: Upper end of the interval.
+        runs: Number of runs.
     """
 
     mean: float
@@ -38,39 +43,50 @@ class Summary:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Both ends, where there are any."""
+        """Both ends of the confidence interval, or ``None`` for fewer than five runs."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 
-def summary(values: Sequence[float]) -> Summary | None:
-    """Mean, spread and interval; ``None`` where there are no runs.
+def summarize_scores(values: Sequence[float]) -> ScoreSummary | None:
+    """Compute mean, standard deviation and confidence interval, or return ``None`` if there are no scores.
+
+    NaN scores are ignored.
 
     Example:
-        >>> summary([0.8, 0.8, 0.8])
-        Summary(mean=0.8, std=0.0, low=None, high=None, runs=3)
+        >>> summarize_scores([0.8, 0.8, 0.8])
+        ScoreSummary(mean=0.8, std=0.0, low=None, high=None, runs=3)
     """
-    array = np.asarray([value for value in values if value == value], dtype=float)
-    if not len(array):
+    scores = np.asarray([value for value in values if value == value], dtype=float)
+    if not len(scores):
         return None
-    mean = float(np.round(array.mean(), 12))
-    std = float(array.std(ddof=1)) if np.ptp(array) else 0.0
-    if len(array) < FEWEST:
-        return Summary(mean, std, None, None, len(array))
-    if not std:
-        return Summary(mean, std, mean, mean, len(array))
-    found = scipy.stats.bootstrap(
-        (array,), np.mean, n_resamples=9999, method="percentile", rng=np.random.default_rng(0)
-    )
-    interval = found.confidence_interval
-    return Summary(mean, std, float(interval.low), float(interval.high), len(array))
+    mean = float(np.round(scores.mean(), 12))
+    std = float(scores.std(ddof=1)) if np.ptp(scores) else 0.0
+    if len(scores) < MIN_RUNS_FOR_INTERVAL:
+        return ScoreSummary(mean, std, None, None, len(scores))
+    low, high = bootstrap_interval(scores) if std else (mean, mean)
+    return ScoreSummary(mean, std, low, high, len(scores))
 
 
-def differs_from_paper(cell: CellResult) -> float | None:
-    """p-value of Welch's t test that our mean and the paper's are the same; ``None`` where that cannot be asked.
+def bootstrap_interval(scores: np.ndarray) -> tuple[float, float]:
+    """Compute the 95 % confidence interval of the mean by the percentile bootstrap.
 
-    The paper's figure is a mean of runs as well, and its spread counts; where it has none, it is taken as exact.
+    The scores are resampled with replacement 9,999 times with a fixed random seed. The ends are the 2.5 % and 97.5 %
+    percentiles of the means.
     """
-    tests = _known(cell)
+    bootstrap = scipy.stats.bootstrap(
+        (scores,), np.mean, n_resamples=9999, method="percentile", rng=np.random.default_rng(0)
+    )
+    interval = bootstrap.confidence_interval
+    return float(interval.low), float(interval.high)
+
+
+def paper_p_value(cell: CellResult) -> float | None:
+    """Compute the p-value of Welch's t-test between our mean and the mean of the paper.
+
+    The test uses the standard deviation of the paper. If the paper reports none, its value is taken as exact
+    (one-sample t-test). Returns ``None`` for fewer than three runs or without a value of the paper.
+    """
+    tests = _finite_tests(cell)
     if cell.paper is None or len(tests) < 3 or not (np.ptp(tests) or cell.paper_spread):
         return None
     if not cell.paper_spread:
@@ -80,15 +96,16 @@ def differs_from_paper(cell: CellResult) -> float | None:
     return float(scipy.stats.ttest_ind_from_stats(*ours, *theirs, equal_var=False).pvalue)
 
 
-def _known(cell: CellResult) -> list[float]:
+def _finite_tests(cell: CellResult) -> list[float]:
     return [value for value in cell.tests if value == value]
 
 
-def paired(one: CellResult, other: CellResult) -> float | None:
-    """p-value of Wilcoxon's signed-rank test over the splits that both have; ``None`` for fewer than five.
+def paired_p_value(one: CellResult, other: CellResult) -> float | None:
+    """Compute the p-value of Wilcoxon's signed-rank test over the splits that two cells share.
 
-    Five can give no less than 0.0625, six 0.031, ten 0.002. Scores are shares of few test nodes, so that equal
-    differences are frequent: they are rounded, lest the last digits of floats put them in an order.
+    Returns ``None`` for fewer than five shared splits. The smallest possible p-value is 0.0625 with five splits, 0.031
+    with six and 0.002 with ten. Differences are rounded to six digits, because accuracies on small test sets often tie
+    and floating-point noise would break the ties.
     """
     mine, yours = ({(r.seed, r.split_hash): r.test for r in cell.runs if r.test == r.test} for cell in (one, other))
     differences = np.array([mine[key] - yours[key] for key in sorted(set(mine) & set(yours))]).round(6)
@@ -97,58 +114,58 @@ def paired(one: CellResult, other: CellResult) -> float | None:
     return float(scipy.stats.wilcoxon(differences).pvalue) if differences.any() else 1.0
 
 
-def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
-    """Holm's correction for having asked several questions.
+def holm_correction(pvalues: Mapping[str, float]) -> dict[str, float]:
+    """Apply Holm's correction for multiple comparisons.
 
     Example:
-        >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
+        >>> holm_correction({"a": 0.01, "b": 0.04, "c": 0.03})
         {'a': 0.03, 'b': 0.06, 'c': 0.06}
     """
     order = sorted(pvalues, key=lambda name: pvalues[name])
     corrected, least = {}, 0.0
-    for place, name in enumerate(order):
-        least = max(least, min(1.0, pvalues[name] * (len(order) - place)))
+    for position, name in enumerate(order):
+        least = max(least, min(1.0, pvalues[name] * (len(order) - position)))
         corrected[name] = round(least, 12)
     return {name: corrected[name] for name in pvalues}
 
 
-def reference(result: Result) -> str | None:
-    """The row that others are tested against: tgnn, the only one of tgnn, or the whole of an ablation."""
+def reference_row(result: Result) -> str | None:
+    """Return the row that the others are compared with: tgnn, its only variant, or ``cp+sum`` in an ablation."""
     if "tgnn" in result.rows:
         return "tgnn"
-    ours = [row for row in result.rows if row.split()[:1] == ["tgnn"]]
-    return ours[0] if len(ours) == 1 else "cp+sum" if "cp+sum" in result.rows else None
+    variants = [row for row in result.rows if row.split()[:1] == ["tgnn"]]
+    return variants[0] if len(variants) == 1 else "cp+sum" if "cp+sum" in result.rows else None
 
 
-def against(result: Result, column: str) -> dict[str, float]:
-    """Corrected p-values of the paired tests of a column's rows against the :func:`reference`."""
-    base_row = reference(result)
+def reference_p_values(result: Result, column: str) -> dict[str, float]:
+    """Compute Holm-corrected p-values of the paired tests of every row against the :func:`reference_row`."""
+    base_row = reference_row(result)
     base = None if base_row is None else result.cell(base_row, column)
-    found: dict[str, float] = {}
+    pvalues: dict[str, float] = {}
     for row in result.rows if base is not None else []:
         cell = result.cell(row, column)
-        if row != base_row and cell is not None and base is not None and (p := paired(cell, base)) is not None:
-            found[row] = p
-    return holm(found)
+        if row != base_row and cell is not None and base is not None and (p := paired_p_value(cell, base)) is not None:
+            pvalues[row] = p
+    return holm_correction(pvalues)
 
 
 def best_rows(result: Result, column: str) -> set[str]:
-    """Rows with the best mean of a column, where there are several to choose from."""
-    known = [cell for cell in result.cells if cell.column == column]
-    means = {cell.row: (cell.metric, np.mean(tests)) for cell in known if (tests := _known(cell))}
+    """Return the rows with the best mean of a column, or no row if fewer than two have scores."""
+    cells = [cell for cell in result.cells if cell.column == column]
+    means = {cell.row: (cell.metric, np.mean(tests)) for cell in cells if (tests := _finite_tests(cell))}
     better = {row: mean if HIGHER_IS_BETTER.get(metric, True) else -mean for row, (metric, mean) in means.items()}
     return {row for row, mean in better.items() if mean == max(better.values())} if len(means) > 1 else set()
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Of the runs of a cell.
+class TrainingCosts:
+    """Training costs of a cell over its runs.
 
     Args:
-        parameters: Of the model; the most, where splits change their number.
-        seconds: Of training, their mean.
-        epochs: Their mean.
-        rate: Epochs per second over all runs; ``None`` where no time was measured.
+        parameters: Number of parameters of the model, the maximum if it depends on the split.
+        seconds: Mean training time in seconds.
+        epochs: Mean number of epochs.
+        rate: Epochs per second over all runs. ``None`` if no time was measured.
     """
 
     parameters: int
@@ -157,40 +174,43 @@ class Costs:
     rate: float | None
 
 
-def costs(cell: CellResult) -> Costs | None:
-    """What training took; ``None`` where there are no runs."""
+def training_costs(cell: CellResult) -> TrainingCosts | None:
+    """Compute the training costs of a cell, or return ``None`` if it has no runs."""
     runs = cell.runs
     if not runs:
         return None
     timed = [run for run in runs if run.seconds > 0 and run.epochs > 0]
     rate = sum(run.epochs for run in timed) / sum(run.seconds for run in timed) if timed else None
     seconds, epochs = (float(np.mean([getattr(run, name) for run in runs])) for name in ("seconds", "epochs"))
-    return Costs(max(run.parameters for run in runs), seconds, epochs, rate)
+    return TrainingCosts(max(run.parameters for run in runs), seconds, epochs, rate)
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """Average ranks over columns, 1 is best.
+class AverageRanks:
+    """Average ranks of the rows over all columns. Rank 1 is best.
 
     Args:
-        ranks: By row, best first.
-        critical: Ranks that differ by less are not told apart (Nemenyi, 5 %).
-        columns: Over which columns.
+        ranks: Average rank by row, best first.
+        critical_difference: Two ranks differ significantly if they are at least this far apart (Nemenyi, 5 % level).
+        columns: Columns that the ranks are averaged over.
     """
 
     ranks: Mapping[str, float]
-    critical: float
+    critical_difference: float
     columns: Sequence[str]
 
 
-def ranking(result: Result) -> Ranking | None:
-    """Ranks of the rows that have a mean in every column (Demšar 2006); ``None`` for fewer than two rows or columns."""
+def average_ranks(result: Result) -> AverageRanks | None:
+    """Rank the rows that have a mean in every column (Demšar, 2006).
+
+    Returns ``None`` for fewer than two such rows or fewer than two columns.
+    """
     blocks: dict[str, dict[str, float]] = {}
     for cell in result.cells:
-        found = summary(cell.tests)
-        if found is not None:
+        scores = summarize_scores(cell.tests)
+        if scores is not None:
             sign = -1.0 if HIGHER_IS_BETTER.get(cell.metric, True) else 1.0
-            blocks.setdefault(cell.column, {})[cell.row] = sign * found.mean
+            blocks.setdefault(cell.column, {})[cell.row] = sign * scores.mean
     rows = [row for row in result.rows if all(row in block for block in blocks.values())] if blocks else []
     if len(rows) < 2 or len(blocks) < 2:
         return None
@@ -198,5 +218,4 @@ def ranking(result: Result) -> Ranking | None:
     mean = dict(sorted(zip(rows, table.mean(0).tolist()), key=lambda pair: pair[1]))
     k, n = len(rows), len(blocks)
     q = float(scipy.stats.studentized_range.ppf(0.95, k, np.inf)) / np.sqrt(2)
-    critical = float(q * np.sqrt(k * (k + 1) / (6 * n)))
-    return Ranking(mean, critical, list(blocks))
+    return AverageRanks(mean, float(q * np.sqrt(k * (k + 1) / (6 * n))), list(blocks))

@@ -1,4 +1,4 @@
-"""The paper's three theorems, each checked on layers made for it."""
+"""Numerical checks of the three theorems of the paper, on CP layers built for each case."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _LAYERS = 100
 
 Terms = dict[tuple[int, ...], Tensor]
 Check = tuple[bool, str]
-"""Whether it holds, and what was checked."""
+"""Whether the theorem holds, and a description of the check."""
 
 
 def measure_theorem(row: str, column: str, runs: int, store: Path) -> CellResult:
-    """One check; nothing is trained, so that one run is enough and nothing is kept."""
-    good, words = CHECKS[row, column]()
-    return CellResult(row, column, "holds", failed="" if good else "it does not hold here", note=words)
+    """Run one check. It trains nothing, so ``runs`` and ``store`` are ignored."""
+    holds, description = CHECKS[row, column]()
+    return CellResult(row, column, "holds", failed="" if holds else "the theorem does not hold", note=description)
 
 
 def random_polynomial(features: int, k: int) -> tuple[Terms, Tensor, Tensor]:
-    """A polynomial that is symmetric in k vectors, 20 sets of them, and its values there."""
+    """Draw a polynomial that is symmetric in k vectors, and evaluate it on 20 random sets of k vectors."""
     generator = torch.Generator().manual_seed(0)
     keys = [key for n in range(k + 1) for key in itertools.combinations_with_replacement(range(features), n)]
     terms = {key: torch.randn(2, generator=generator, dtype=torch.float64) for key in keys}
@@ -40,16 +40,16 @@ def random_polynomial(features: int, k: int) -> tuple[Terms, Tensor, Tensor]:
 
 
 def _evaluate(terms: Terms, x: Tensor) -> Tensor:
-    """Sum of the terms, vector after vector: each either gives one of the factors that are left, or none."""
+    """Evaluate the polynomial one vector at a time. Each vector contributes one of the remaining factors, or none."""
     left = dict(terms)
     for row in x:
         after: Terms = {}
         for key, value in left.items():
             after[key] = after.get(key, 0) + value
-            for place in range(len(key)):
-                if place == 0 or key[place] != key[place - 1]:
-                    rest = key[:place] + key[place + 1 :]
-                    after[rest] = after.get(rest, 0) + value * row[key[place]]
+            for position in range(len(key)):
+                if position == 0 or key[position] != key[position - 1]:
+                    rest = key[:position] + key[position + 1 :]
+                    after[rest] = after.get(rest, 0) + value * row[key[position]]
         left = after
     return left[()]
 
@@ -58,30 +58,29 @@ def _theorem_1(features: int, k: int) -> Check:
     terms, sets, truth = random_polynomial(features, k)
     layer = cp_from_polynomial(terms, in_channels=features, k=k)
     error = float((_on_sets(layer, sets) - truth).abs().max() / truth.abs().max())
-    what = f"every symmetric multilinear polynomial of {k} vectors in R^{features} is a CP layer"
-    return error < 1e-6, f"{what}: rank {layer.rank}, error {error:.0e}"
+    equality = f"a random symmetric multilinear polynomial of {k} vectors in R^{features} equals a CP layer"
+    return error < 1e-6, f"{equality} of rank {layer.rank} (relative error {error:.0e})"
 
 
 def _theorem_2(k: int) -> Check:
     x = torch.randn(20, k, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     layers = cp_sum(3, k), cp_mean(3, k)
     errors = [float((_on_sets(layer, x) - truth).abs().max()) for layer, truth in zip(layers, (x.sum(1), x.mean(1)))]
-    what = f"sum and mean of {k} vectors in R^3 are CP layers of rank {layers[0].rank} (F k = {3 * k})"
-    good = max(errors) < 1e-6 and layers[0].rank <= 3 * k
-    return good, f"{what}: errors {errors[0]:.0e} and {errors[1]:.0e}"
+    equality = f"sum and mean of {k} vectors in R^3 equal CP layers of rank {layers[0].rank}, at most F k = {3 * k}"
+    holds = max(errors) < 1e-6 and layers[0].rank <= 3 * k
+    return holds, f"{equality} (errors {errors[0]:.0e} and {errors[1]:.0e})"
 
 
 def _theorem_3() -> Check:
-    found = 0
+    count = 0
     for seed in range(_LAYERS):
         with torch.random.fork_rng([]):
             torch.default_generator.manual_seed(seed)
             layer = CPAggregation(3, 4, rank=5)
         pair = equal_sums_differ(layer, k=3, seed=seed)
         same = torch.equal(pair.first.sum(0), pair.second.sum(0))
-        found += same and not math.isclose(float((pair.first_output - pair.second_output).abs().max()), 0, abs_tol=1e-6)
-    what = "two sets with the same sum and different outputs were found"
-    return found == _LAYERS, f"{what} for {found} of {_LAYERS} layers"
+        count += same and not math.isclose(float((pair.first_output - pair.second_output).abs().max()), 0, abs_tol=1e-6)
+    return count == _LAYERS, f"{count} of {_LAYERS} layers have different outputs for two sets with the same sum"
 
 
 @torch.no_grad()

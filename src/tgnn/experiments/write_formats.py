@@ -1,20 +1,20 @@
-"""A result as files to read, to reckon with and to print."""
+"""Write the tables of a result as Markdown, CSV and LaTeX files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tgnn.experiments.format_csv import as_csv
-from tgnn.experiments.format_latex import latex
-from tgnn.experiments.format_markdown import markdown
+from tgnn.experiments.format_csv import to_csv
+from tgnn.experiments.format_latex import to_latex
+from tgnn.experiments.format_markdown import to_markdown
 from tgnn.experiments.results import Result
 from tgnn.utils.io import write_text
 
 
-def write_texts(result: Result, folder: Path) -> list[Path]:
-    """Writes ``<name>.md``, ``.csv`` and ``.tex``; gives their paths."""
+def write_tables(result: Result, folder: Path) -> list[Path]:
+    """Write ``<name>.md``, ``<name>.csv`` and ``<name>.tex`` to a folder and return their paths."""
     paths = []
-    for suffix, text in ((".md", markdown(result)), (".csv", as_csv(result)), (".tex", latex(result))):
+    for suffix, text in ((".md", to_markdown(result)), (".csv", to_csv(result)), (".tex", to_latex(result))):
         path = folder / f"{result.name}{suffix}"
         write_text(path, text)
         paths.append(path)

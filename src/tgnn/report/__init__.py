@@ -1,1 +1,1 @@
-"""One page that shows results and runs: tables, figures, learning curves, in a file that needs no network."""
+"""Report page: one self-contained HTML file with the tables, figures and learning curves of results and runs."""

@@ -1,4 +1,4 @@
-"""Where runs, results and studies lie."""
+"""Find runs, results and studies in files and folders."""
 
 from __future__ import annotations
 
@@ -11,91 +11,94 @@ from tgnn.report.runs import FILES
 from tgnn.training.history import NAME as HISTORY
 from tgnn.training.repeated_runs import PLAN
 from tgnn.training.train import CONFIG, METRICS, is_running
-from tgnn.tuning.results import RECIPE
-from tgnn.tuning.results import RESULT as STUDY
+from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE
 
-_MARKS = {CONFIG, METRICS, HISTORY}
+_RUN_FILES = {CONFIG, METRICS, HISTORY}
 _HEAD = 4096
 
 
 class NoRunsFoundError(ValueError):
-    """No runs and no results; the text says where was looked."""
+    """Raised if there are no runs, results or studies in the given paths."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Something to read.
+class ReportSource:
+    """Run, result or study to show on the page.
 
     Args:
-        kind: ``"run"``, ``"several"``, ``"result"`` or ``"study"``.
-        path: Where it is.
-        name: What the page calls it.
+        source_type: ``"run"``, ``"repeated runs"``, ``"result"`` or ``"study"``.
+        path: File or folder.
+        name: Name on the page.
     """
 
-    kind: str
+    source_type: str
     path: Path
     name: str
 
     @property
     def files(self) -> list[Path]:
-        """What it is read from."""
-        if self.kind == "result":
+        """Files that are read."""
+        if self.source_type == "result":
             return [self.path]
-        if self.kind == "study":
-            return [self.path, self.path.with_name(RECIPE)]
-        return [self.path / name for name in (FILES if self.kind == "run" else (PLAN,))]
+        if self.source_type == "study":
+            return [self.path, self.path.with_name(RECIPE_FILE)]
+        return [self.path / name for name in (FILES if self.source_type == "run" else (PLAN,))]
 
     @property
     def stamp(self) -> tuple[object, ...]:
-        """Changes when what it holds does."""
-        found: list[object] = [str(self.path), self.name]
+        """Value that changes whenever one of the files changes."""
+        stamp: list[object] = [str(self.path), self.name]
         for path in self.files:
             try:
-                about = path.stat()
-                found.append((about.st_mtime_ns, about.st_size, about.st_ino))
+                status = path.stat()
+                stamp.append((status.st_mtime_ns, status.st_size, status.st_ino))
             except OSError:
-                found.append(None)
-        if self.kind == "run" and not (self.path / METRICS).exists():
-            found.append(is_running(self.path))
-        return tuple(found)
+                stamp.append(None)
+        if self.source_type == "run" and not (self.path / METRICS).exists():
+            stamp.append(is_running(self.path))
+        return tuple(stamp)
 
 
-def find(paths: Sequence[Path]) -> list[Place]:
-    """All runs, folders of several runs, results and studies in some files and folders, at any depth, each once."""
-    places: dict[tuple[str, Path], Place] = {}
+def find_sources(paths: Sequence[Path]) -> list[ReportSource]:
+    """Find all runs, folders of repeated runs, results and studies at any depth, each once."""
+    sources: dict[tuple[str, Path], ReportSource] = {}
     for path in paths:
         if not path.exists():
-            raise NoRunsFoundError(f"there is no {path}; give folders of `tgnn train`, `tgnn reproduce` or `tgnn tune`")
-        found: Iterable[Place] = [Place(_kind(path), path, path.name)] if path.is_file() else _walk(path)
-        for place in found:
-            places.setdefault((place.kind, place.path.resolve()), place)
-    if not places:
-        where = ", ".join(str(path) for path in paths)
-        raise NoRunsFoundError(
-            f"there are no runs and no results in {where}; make some: tgnn train digits --out runs/digits"
+            raise NoRunsFoundError(
+                f"{path} does not exist; give folders of `tgnn train`, `tgnn reproduce` or `tgnn tune`"
+            )
+        in_path: Iterable[ReportSource] = (
+            [ReportSource(_file_type(path), path, path.name)] if path.is_file() else _walk(path)
         )
-    return list(places.values())
+        for source in in_path:
+            sources.setdefault((source.source_type, source.path.resolve()), source)
+    if not sources:
+        searched = ", ".join(str(path) for path in paths)
+        raise NoRunsFoundError(
+            f"no runs or results were found in {searched}; create a run with: tgnn train digits --out runs/digits"
+        )
+    return list(sources.values())
 
 
-def _walk(top: Path) -> Iterator[Place]:
+def _walk(top: Path) -> Iterator[ReportSource]:
     base = top.resolve().name
     for folder, folders, files in os.walk(top):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
         here = Path(folder)
         name = str(Path(base) / here.relative_to(top))
         if PLAN in files:
-            yield Place("several", here, name)
-        if _MARKS & set(files):
-            yield Place("run", here, name)
+            yield ReportSource("repeated runs", here, name)
+        if _RUN_FILES & set(files):
+            yield ReportSource("run", here, name)
         for file in sorted(files):
             if not file.endswith(".json") or file.startswith(".") or file in FILES:
                 continue
-            if file == STUDY or _is_result(here / file):
-                yield Place(_kind(here / file), here / file, str(Path(name) / file))
+            if file == STUDY_FILE or _is_result(here / file):
+                yield ReportSource(_file_type(here / file), here / file, str(Path(name) / file))
 
 
-def _kind(path: Path) -> str:
-    return "study" if path.name == STUDY else "result"
+def _file_type(path: Path) -> str:
+    return "study" if path.name == STUDY_FILE else "result"
 
 
 def _is_result(path: Path) -> bool:

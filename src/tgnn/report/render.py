@@ -1,4 +1,4 @@
-"""The page: one HTML file with its style, script and drawings inside."""
+"""Render the report page: one HTML file with inlined style sheet, scripts and charts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import jinja2
 from markupsafe import Markup
 
 from tgnn import __version__
-from tgnn.report.collect import Contents
-from tgnn.report.numbers import count
+from tgnn.report.collect import ReportContents
+from tgnn.report.number_format import count
 
 _PARTS = files("tgnn.report") / "page"
 
 
-def render(contents: Contents, live: bool = False) -> str:
-    """The page as text.
+def render(contents: ReportContents, live: bool = False) -> str:
+    """Render the page as HTML.
 
     Args:
-        contents: What it shows.
-        live: Whether it asks its server for news.
+        contents: Contents of the page.
+        live: Whether the page polls its server for updates.
     """
     style, theme, script = (_part(name) for name in ("style.css", "theme.js", "page.js"))
     policy = "; ".join(
@@ -53,7 +53,7 @@ def render(contents: Contents, live: bool = False) -> str:
 
 
 def script_json(value: Any) -> Markup:
-    r"""JSON that cannot end the ``<script>`` it stands in, nor begin a comment there.
+    r"""Format JSON so that it can neither close its ``<script>`` element nor open a comment.
 
     Example:
         >>> script_json({"name": "</script>"})
@@ -79,5 +79,5 @@ def _part(name: str) -> str:
 
 
 def _fingerprint(script: str) -> str:
-    """By which a browser knows that a script is the page's own."""
+    """Return the hash of a script for the content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""A run folder as far as it can be read: finished, going on, or damaged."""
+"""Read run folders that are finished, running or damaged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tgnn.report.numbers import number
+from tgnn.report.number_format import number
 from tgnn.training.history import NAME as HISTORY
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.train import CONFIG, DATA, ENVIRONMENT, METRICS, is_running
@@ -20,27 +20,27 @@ FILES = (CONFIG, ENVIRONMENT, DATA, METRICS, HISTORY)
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of a run.
+    """Contents of a run folder.
 
     Args:
-        name: Of its folder, as the page shows it.
+        name: Name of the folder on the page.
         state: ``"finished"``, ``"running"``, ``"unfinished"`` or ``"damaged"``.
-        reason: Why it is damaged.
+        reason: Why the run is damaged.
         data: Name of the data set.
         model: Name of the model.
-        metric: What is measured.
-        val: Best score on validation.
-        test: Score on test.
-        epochs: Trained so far.
-        planned: Epochs at most.
-        best_epoch: Whose weights are kept, counted from 1.
-        seconds: Of training.
-        parameters: Of the model.
-        seed: Of the run.
-        config: Its settings.
-        environment: Versions and machine.
-        hashes: Of data, split and settings.
-        history: Its lines.
+        metric: Name of the metric.
+        val: Best score on the validation set.
+        test: Score on the test set.
+        epochs: Number of epochs trained.
+        planned: Maximum number of epochs.
+        best_epoch: Epoch whose weights are kept, counted from 1.
+        seconds: Training time in seconds.
+        parameters: Number of parameters of the model.
+        seed: Random seed.
+        config: Configuration.
+        environment: Software versions and machine.
+        hashes: Hashes of data, split and configuration.
+        history: Metrics of each epoch.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Run:
 
 
 class DamagedRunError(ValueError):
-    """A file that cannot be read; the text says why."""
+    """Raised if a file of a run cannot be read."""
 
 
 def read_run(folder: Path, name: str) -> Run:
-    """All that a folder tells; what is wrong with it is a part of that."""
+    """Read a run folder. Damaged files are reported in the ``reason`` of the run."""
     reasons: list[str] = []
     config = _part(folder, CONFIG, reasons)
     environment = _part(folder, ENVIRONMENT, reasons)
@@ -77,13 +77,13 @@ def read_run(folder: Path, name: str) -> Run:
     metrics = _part(folder, METRICS, reasons) if finished else {}
     history = _history(folder, reasons)
     about, task, split = (_dict(facts.get(key)) for key in ("info", "task", "split"))
-    settings, training = _dict(config.get("model")), _dict(config.get("train"))
+    model, training = _dict(config.get("model")), _dict(config.get("train"))
     metric = _text(metrics.get("metric") or task.get("metric"))
     best_epoch, val = _best(history, metric)
     hashes = {
         "data": _text(metrics.get("data_hash") or facts.get("data_hash")),
         "split": _text(metrics.get("split_hash") or split.get("hash")),
-        "settings": _text(metrics.get("config_hash")),
+        "configuration": _text(metrics.get("config_hash")),
     }
     if finished and not reasons and number(metrics.get("test")) is None:
         reasons.append(f"{METRICS} has no test score")
@@ -92,7 +92,7 @@ def read_run(folder: Path, name: str) -> Run:
         state="damaged" if reasons else "finished" if finished else "running" if is_running(folder) else "unfinished",
         reason="; ".join(reasons),
         data=_text(metrics.get("data") or about.get("name") or _dict(config.get("data")).get("name")),
-        model=_text(metrics.get("model") or settings.get("name")),
+        model=_text(metrics.get("model") or model.get("name")),
         metric=metric,
         val=number(metrics.get("val")) if finished else val,
         test=number(metrics.get("test")),
@@ -110,17 +110,17 @@ def read_run(folder: Path, name: str) -> Run:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """A JSON or YAML file that holds names and values."""
+    """Read a JSON or YAML file that contains a mapping."""
     try:
         text = path.read_text(encoding="utf-8")
         found = yaml.safe_load(text) if path.suffix == ".yaml" else json.loads(text)
     except FileNotFoundError:
-        raise DamagedRunError(f"there is no {path.name}") from None
+        raise DamagedRunError(f"{path.name} is missing") from None
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        words = str(error).splitlines() or [type(error).__name__]
-        raise DamagedRunError(f"{path.name} cannot be read: {words[0]}") from error
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise DamagedRunError(f"{path.name} cannot be read: {lines[0]}") from error
     if not isinstance(found, dict):
-        raise DamagedRunError(f"{path.name} holds no settings and values")
+        raise DamagedRunError(f"{path.name} contains no mapping")
     return found
 
 
@@ -133,7 +133,7 @@ def _part(folder: Path, name: str, reasons: list[str]) -> dict[str, Any]:
 
 
 def _history(folder: Path, reasons: list[str]) -> list[Mapping[str, Any]]:
-    """Its lines. A last one that is cut off is being written; one before is damage."""
+    """Read the history. An incomplete last line is being written; an incomplete earlier line is damage."""
     try:
         texts = (folder / HISTORY).read_bytes().decode(errors="replace").split("\n")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The page on this machine, for as long as runs go on."""
+"""Local web server for the report page, which updates while runs are training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tgnn.report.collect import Reader
+from tgnn.report.collect import ReportReader
 from tgnn.report.discover import NoRunsFoundError
 from tgnn.report.render import render
 
@@ -19,40 +19,40 @@ _NAMES = {HOST, "localhost"}
 
 
 class PortInUseError(OSError):
-    """Another program listens there."""
+    """Raised if another program uses the port."""
 
 
-class Server(ThreadingHTTPServer):
-    """Answers with the page as it is now; a browser that has it already is told so.
+class ReportServer(ThreadingHTTPServer):
+    """HTTP server that renders the current page. A browser with an up-to-date page gets a 304 response.
 
     Args:
         paths: Files and folders to show.
-        port: Where to listen; 0: any that is free.
+        port: Port to listen on. 0 chooses a free port.
     """
 
     daemon_threads = True
 
     def __init__(self, paths: Sequence[Path], port: int) -> None:
-        self._reader = Reader(paths)
+        self._reader = ReportReader(paths)
         self._lock = threading.Lock()
         self._page: tuple[str, bytes] = ("", b"")
-        self.page()  # nothing to show is an error before anything is promised
+        self.page()  # raises before the port is opened if there is nothing to show
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             raise PortInUseError(
-                f"port {port} is taken by another program; choose another: --port {port + 1}"
+                f"port {port} is in use by another program; choose another one, for example --port {port + 1}"
             ) from error
 
     @property
     def address(self) -> str:
-        """Where a browser finds it."""
+        """URL of the page."""
         return f"http://{HOST}:{self.server_address[1]}/"
 
     def page(self) -> tuple[str, bytes]:
-        """Its stamp and its text."""
+        """Return the version stamp and the HTML of the current page."""
         with self._lock:
             contents = self._reader.read()
             if contents.stamp != self._page[0]:
@@ -60,16 +60,16 @@ class Server(ThreadingHTTPServer):
             return self._page
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away is nobody's mistake; the terminal belongs to the user."""
+        """Ignore closed connections and print other errors."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Server
+    server: ReportServer
 
     def do_GET(self) -> None:
-        if self.headers.get("Host", "").partition(":")[0] not in _NAMES:  # a page elsewhere that found its way here
+        if self.headers.get("Host", "").partition(":")[0] not in _NAMES:  # protects against DNS rebinding
             self.send_error(403)
             return
         if self.path != "/":
@@ -78,18 +78,18 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             stamp, text = self.server.page()
         except NoRunsFoundError as error:
-            self._answer(503, "", str(error).encode(), "text/plain; charset=utf-8")
+            self._respond(503, "", str(error).encode(), "text/plain; charset=utf-8")
             return
         tag = f'"{stamp}"'
         if self.headers.get("If-None-Match") == tag:
-            self._answer(304, tag, b"")
+            self._respond(304, tag, b"")
         else:
-            self._answer(200, tag, text)
+            self._respond(200, tag, text)
 
-    def _answer(self, code: int, tag: str, body: bytes, kind: str = "text/html; charset=utf-8") -> None:
+    def _respond(self, code: int, tag: str, body: bytes, content_type: str = "text/html; charset=utf-8") -> None:
         self.send_response(code)
         if code != 304:
-            self.send_header("Content-Type", kind)
+            self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
         self.send_header("ETag", tag)
         self.send_header("Cache-Control", "no-cache")
@@ -97,4 +97,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the terminal belongs to the user."""
+        """Suppress the access log."""

@@ -1,4 +1,4 @@
-"""What all charts are drawn with: scales, ticks, markers, colours that everyone can tell apart."""
+"""SVG elements shared by all charts: scales, ticks, markers, and colors for color-blind readers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-COLOURS = 8
-"""The page's style sheet has so many, ``c0`` to ``c7``: those of Okabe and Ito, darker or lighter where text is."""
+NUM_COLORS = 8
+"""Number of colors in the style sheet, ``c0`` to ``c7``: the palette of Okabe and Ito with adjusted contrast."""
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2 1 2 1 2")
 _MARKERS = (
     "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0Z",  # circle
@@ -25,14 +25,14 @@ _MARKERS = (
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to places.
+    """Map values to pixels.
 
     Args:
         low: Value at ``start``.
         high: Value at ``end``.
-        start: Place in pixels.
-        end: Likewise.
-        log2: Whether equal factors are equally far apart.
+        start: First pixel.
+        end: Last pixel.
+        log2: Whether the scale is logarithmic to base 2.
 
     Example:
         >>> Scale(0, 10, 100, 200)(5), Scale(8, 32, 0, 10, log2=True)(16)
@@ -54,11 +54,11 @@ class Scale:
 
 
 _LEAST = 0.01
-"""Of the size of its values an axis shows at least so much: the last digits are no difference."""
+"""Minimum range of an axis relative to its values, so that differences in the last digits look small."""
 
 
 def bounds(values: Iterable[float | None], margin: float = 0.06) -> tuple[float, float]:
-    """Lowest and highest, with some room; something sensible for one value or none, and for nearly the same ones.
+    """Return the range of an axis: the smallest and largest value with a margin.
 
     Example:
         >>> [round(end, 4) for end in bounds([0.0, 1.0])], [round(end, 4) for end in bounds([0.99998, 1.0])]
@@ -76,7 +76,7 @@ def bounds(values: Iterable[float | None], margin: float = 0.06) -> tuple[float,
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round values between two others.
+    """Return round tick values in a range.
 
     Example:
         >>> ticks(0.0, 1.0), ticks(0.83, 0.91)
@@ -92,7 +92,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def powers(low: float, high: float, most: int = 10) -> list[float]:
-    """Powers of two between two values.
+    """Return the powers of two in a range.
 
     Example:
         >>> powers(8, 64)
@@ -104,7 +104,7 @@ def powers(low: float, high: float, most: int = 10) -> list[float]:
 
 
 def tick_text(value: float) -> str:
-    """Short: thousands as k, of powers of two 1024.
+    """Format a tick label, with k for thousands. Powers of two use 1024.
 
     Example:
         >>> [tick_text(value) for value in (0.85, 512.0, 1024.0, 16384.0, 1500.0, 2e6, -2.0)]
@@ -119,37 +119,37 @@ def tick_text(value: float) -> str:
 
 
 def short(text: str, most: int) -> str:
-    """Cut where it is too long to be drawn."""
+    """Truncate a label that is too long."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def join(parts: Iterable[Markup]) -> Markup:
-    """One after another."""
+    """Concatenate SVG elements."""
     return Markup("").join(parts)
 
 
 def text(x: float, y: float, words: str, anchor: str = "middle", kind: str = "") -> Markup:
-    """Words at a place."""
+    """Draw a text."""
     return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}" class="{}">{}</text>').format(x, y, anchor, kind, words)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str, dash: str = "") -> Markup:
-    """A straight line."""
+    """Draw a straight line."""
     return Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}" stroke-dasharray="{}"/>').format(
         x1, y1, x2, y2, kind, dash
     )
 
 
 def marker(x: float, y: float, style: int, kind: str = "", tip: str = "") -> Markup:
-    """A sign whose shape and colour tell a line from others."""
+    """Draw a marker with the shape and color of a curve."""
     note = Markup("<title>{}</title>").format(tip) if tip else ""
     return Markup('<path class="mark c{} {}" transform="translate({:.1f} {:.1f})" d="{}">{}</path>').format(
-        style % COLOURS, kind, x, y, _MARKERS[style % len(_MARKERS)], note
+        style % NUM_COLORS, kind, x, y, _MARKERS[style % len(_MARKERS)], note
     )
 
 
 def thin(xs: Sequence[float], ys: Sequence[float | None], most: int) -> tuple[list[float], list[float | None]]:
-    """At most so many points, with every peak: of each stretch its lowest and its highest.
+    """Reduce the number of points of a curve. Each interval keeps its minimum and maximum.
 
     Example:
         >>> thin([0, 1, 2, 3, 4, 5], [0.0, 9.0, 0.0, 1.0, 2.0, 3.0], 4)
@@ -168,7 +168,7 @@ def thin(xs: Sequence[float], ys: Sequence[float | None], most: int) -> tuple[li
 
 
 def picture(width: float, height: float, label: str, *parts: Markup, data: Markup | str = "") -> Markup:
-    """The whole drawing; ``label`` is what those who do not see it are told."""
+    """Return the SVG image. ``label`` is the text alternative."""
     return Markup(
         '<svg viewBox="0 0 {w:.0f} {h:.0f}" width="{w:.0f}" height="{h:.0f}" role="img" aria-label="{label}"{data}>'
         "{parts}</svg>"

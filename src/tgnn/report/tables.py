@@ -1,4 +1,4 @@
-"""What a table of the page is made of."""
+"""Data classes of the tables on the report page."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One cell.
+class TableCell:
+    """One cell of a table.
 
     Args:
-        text: What is read first.
-        value: What it is sorted by; ``None`` for nothing, which goes last.
-        small: Lines under it.
-        tone: ``"best"``, ``"failed"``, ``"damaged"``, ``"running"``, ``"good"``, ``"bad"``: how it looks.
-        tip: More, for a pointer that rests on it.
-        opens: Number of the run that a button here opens.
-        badge: A word beside the text.
+        text: Main text.
+        value: Sort key. Cells with ``None`` are sorted last.
+        small: Lines below the text, in small print.
+        tone: Style class: ``"best"``, ``"failed"``, ``"damaged"``, ``"running"``, ``"finished"``, ``"good"`` or
+            ``"bad"``.
+        tip: Tooltip.
+        opens: Number of the run whose details a click opens.
+        badge: Symbol before the text.
     """
 
     text: str
@@ -30,19 +31,19 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table that can be sorted and filtered.
+class ReportTable:
+    """Table that can be sorted and filtered.
 
     Args:
-        key: Its id in the page.
-        headers: Of the columns; the first is that of the rows' names.
-        rows: Each as long as the headers; the first cell names it.
-        note: Under it.
-        numbers: Which columns hold numbers, which stand at the right.
+        key: HTML id.
+        headers: Headers of the columns. The first column contains the names of the rows.
+        rows: Cells of each row, as many as headers.
+        note: Text below the table.
+        numbers: Indices of the columns with numbers, which are right-aligned.
     """
 
     key: str
     headers: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
     note: str = ""
     numbers: frozenset[int] = field(default=frozenset())

@@ -92,7 +92,10 @@ def read_plan(folder: Path) -> tuple[Config, int] | None:
 
 
 def summarize(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Mean, standard deviation and 95 % interval (Student's t, cut where no score can be) of the test metric.
+    """Compute the mean, the standard deviation and the 95 % confidence interval of the test metric over runs.
+
+    The interval is Student's t interval, clipped to the range of the metric. ``tgnn train --runs`` prints it. Results
+    of ``tgnn reproduce`` have bootstrap intervals instead (:func:`tgnn.experiments.statistics.bootstrap_interval`).
 
     Example:
         >>> rows = [{"test": t, "data": "d", "model": "m", "metric": "accuracy", "split": "s"} for t in (0.8, 0.9)]

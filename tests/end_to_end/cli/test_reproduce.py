@@ -13,7 +13,7 @@ from tests import warm
 PART = ("table-1-citation", "--datasets", "karate", "--set", "train.epochs=3", "--set", "data.features=stored")
 
 
-def test_what_there_is(run):
+def test_list_of_experiments(run):
     code, text, _ = run("reproduce")
     assert code == 0
     for name in ("table-1-citation", "table-1-ogb", "table-2-graph", "table-3-ablation", "figure-rank", "table-tu"):
@@ -24,13 +24,13 @@ def test_what_there_is(run):
 
 def test_a_part_of_a_table(run, tmp_path):
     place = ("--out", str(tmp_path / "out"))
-    code, text, said = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--jobs", "1", *place)
+    code, text, output = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--jobs", "1", *place)
     assert code == 0
     assert "| gcn | 0." in text
-    assert said.startswith("0 of 4 runs done, 3 waiting; running: gcn on karate #0")
-    assert "4 of 4 runs done" in said
+    assert output.startswith("0 of 4 runs done, 3 waiting; running: gcn on karate (seed 0)")
+    assert "4 of 4 runs done" in output
     assert sorted(path.suffix for path in (tmp_path / "out").glob("table*")) == [".csv", ".json", ".md", ".tex"]
-    code, text, said = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--json", *place)
+    code, text, output = run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", "--json", *place)
     assert code == 0
     found = json.loads(text)
     assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
@@ -39,7 +39,9 @@ def test_a_part_of_a_table(run, tmp_path):
     assert found["cells"][0]["mean"] == pytest.approx(sum(tests) / 2)
     assert [found["cells"][0][name] for name in ("interval", "p", "p_rows")] == [None, None, None]  # of two runs
     assert found["cells"][0]["std"] is not None
-    assert found["notes"][-1] == "Splits: stratified (karate); runs of a seed have the same in every row."
+    assert (
+        found["notes"][-1] == "Splits: stratified (karate). Runs with the same seed have the same split in every row."
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_a_part_of_a_table(run, tmp_path):
         (("table-1-citation", "--models", "tgnn", "--runs", "2"), 3, "tgnn on pubmed, 2 runs  (paper 0.908)"),
     ],
 )
-def test_what_would_be_done(run, words, lines, last):
+def test_dry_run(run, words, lines, last):
     code, text, _ = run("reproduce", *words, "--dry-run")
     assert code == 0
     assert (len(text.splitlines()), text.splitlines()[-1]) == (lines, last)
@@ -61,27 +63,27 @@ def test_what_would_be_done(run, words, lines, last):
     assert ("paper" in last) == (found[-1]["paper"] is not None)
 
 
-def test_a_cell_that_fails_is_shown_and_the_exit_code_says_so(run, tmp_path):
+def test_failed_cells_and_exit_code(run, tmp_path):
     few = ("--models", "gat,gcn", "--runs", "1", "--jobs", "1", "--out", str(tmp_path))
-    code, text, said = run("reproduce", *PART, "--datasets", "karate,cora", "--offline", *few)
+    code, text, output = run("reproduce", *PART, "--datasets", "karate,cora", "--offline", *few)
     assert code == 1
     assert text.count("cora could not be downloaded") == 3  # in two cells, and in full below
     assert "gcn on cora, gat on cora failed:" in text
-    assert said.count("Alternatives:") == 1
-    assert "2 of 4 runs done, 2 failed" in said
+    assert output.count("Alternatives:") == 1
+    assert "2 of 4 runs done, 2 failed" in output
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"), [("model.ranks=4", "did you mean model.rank?"), ("train.epoch=3", "epochs")]
+    ("option", "message"), [("model.ranks=4", "did you mean model.rank?"), ("train.epoch=3", "epochs")]
 )
-def test_a_setting_that_cannot_be_is_refused_before_anything_runs(run, tmp_path, setting, said):
-    code, _, error = run("reproduce", *PART, "--models", "tgnn", "--set", setting, "--out", str(tmp_path / "out"))
+def test_invalid_options_are_rejected_before_any_run(run, tmp_path, option, message):
+    code, _, error = run("reproduce", *PART, "--models", "tgnn", "--set", option, "--out", str(tmp_path / "out"))
     assert code == 2
-    assert said in error
+    assert message in error
     assert not (tmp_path / "out").exists()
 
 
-def test_a_smaller_part_leaves_the_rest(run, tmp_path):
+def test_running_a_part_keeps_the_rest(run, tmp_path):
     place = ("--jobs", "1", "--out", str(tmp_path))
     run("reproduce", *PART, "--models", "gcn,tgnn", "--runs", "2", *place)
     code, text, _ = run("reproduce", *PART, "--models", "tgnn", "--runs", "1", *place, "--json")
@@ -99,7 +101,7 @@ def test_the_command_can_be_typed_again(run, tmp_path):
     assert str(tmp_path) not in json.loads(text)["command"]
 
 
-def test_a_place_that_cannot_be(run, tmp_path):
+def test_an_output_folder_that_is_a_file(run, tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file/deeper"):
         code, _, error = run("reproduce", *PART, "--models", "gcn", "--out", str(place))
@@ -108,29 +110,29 @@ def test_a_place_that_cannot_be(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("reproduce", "tabel-tu"), "did you mean table-tu"),
-        (("reproduce", "table-tu", "--models", "gni"), "there is no 'gni' in table-tu; it has gin, gmt, soppool, tgnn"),
+        (("reproduce", "table-tu", "--models", "gni"), "table-tu has no model 'gni'; it has gin, gmt, soppool, tgnn"),
         (("reproduce", "table-tu", "--datasets", "mutga"), "did you mean mutag"),
         (("reproduce", "table-tu", "--dry-run", "--set", "model.hidden_channels"), "is not KEY=VALUE"),
         (
             ("reproduce", "figure-interactions", "--models", "gcn"),
-            "no 'gcn' in figure-interactions; it has cp",
+            "figure-interactions has no 'gcn'; it has cp",
         ),
         (
             ("reproduce", "table-tu", "--models", ""),
-            "its rows are gin, gmt, soppool, tgnn; its columns mutag, proteins",
+            "its rows are gin, gmt, soppool, tgnn, and its columns are mutag, proteins",
         ),
         (("reproduce", "figure-rank", "--largest", "4", "--dry-run"), "its rows are tgnn 8, tgnn 16"),
-        (("reproduce", "figure-interactions", "--datasets", ""), "its columns 1, 2, 3"),
+        (("reproduce", "figure-interactions", "--datasets", ""), "its columns are 1, 2, 3"),
         (("models", "gatt"), "unknown model 'gatt'; did you mean gat?"),
     ],
 )
-def test_mistakes(run, words, said):
+def test_mistakes(run, words, message):
     code, _, error = run(*words)
     assert code == 2
-    assert said in " ".join(error.replace("│", " ").split())
+    assert message in " ".join(error.replace("│", " ").split())
 
 
 def test_one_model(run):
@@ -146,8 +148,8 @@ def test_one_model(run):
     assert found["hyperparameters"]["node"]["model.hidden_channels"] == 64  # of the default recipe
 
 
-def test_stopped_and_started_again(tmp_path):
-    """Ctrl-C in the middle, for real and to all processes: what was done is found again."""
+def test_interrupt_and_continue(tmp_path):
+    """Ctrl-C to all processes. The same command then continues the runs."""
     epochs = ("--set", "train.epochs=800", "--set", "train.patience=800")
     part = ("table-1-citation", "--datasets", "karate", "--set", "data.features=stored", *epochs)
     words = ["reproduce", *part, "--models", "gcn", "--runs", "2", "--out", str(tmp_path)]
@@ -157,11 +159,11 @@ def test_stopped_and_started_again(tmp_path):
         process.until(lambda: len(list(cells.glob("*/history.jsonl"))) == 2)
         process.send_signal(signal.SIGINT, to_all=True)
         assert process.wait() == 130, process.read("err")
-        assert "type the same line again" in process.read("err")
+        assert "run the same command again" in process.read("err")
     begun = {path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")}
     again = warm.run(warm.TGNN, *words, "--jobs", "1", environment=quiet)
     assert again.returncode == 0, again.stderr
     assert begun == {
         path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")
-    }  # gone on with, not begun anew
+    }  # continued, not started again
     assert [len(path.read_text().splitlines()) for path in cells.glob("*/history.jsonl")] == [800, 800]

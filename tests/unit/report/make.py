@@ -8,21 +8,21 @@ from typing import Any
 
 import yaml
 
-from tgnn.experiments.results import CellResult, Outcome, Result
+from tgnn.experiments.results import CellResult, Result, RunResult
 from tgnn.tuning.results import StudyResult, Trial
 
 NASTY = "<script>alert(1)</script>\"'&</title>"
 """A name that must stay text wherever it is shown."""
 
 
-def outcomes(*tests: float, seconds: float = 2.0, epochs: int = 100) -> tuple[Outcome, ...]:
+def outcomes(*tests: float, seconds: float = 2.0, epochs: int = 100) -> tuple[RunResult, ...]:
     return tuple(
-        Outcome(seed, test, test, epochs, epochs // 2, seconds, 1000 + seed, f"split{seed}", "data", "config")
+        RunResult(seed, test, test, epochs, epochs // 2, seconds, 1000 + seed, f"split{seed}", "data", "config")
         for seed, test in enumerate(tests)
     )
 
 
-def around(mean: float, step: float = 0.004, runs: int = 6) -> tuple[Outcome, ...]:
+def around(mean: float, step: float = 0.004, runs: int = 6) -> tuple[RunResult, ...]:
     return outcomes(*(mean + step * (seed - (runs - 1) / 2) for seed in range(runs)))
 
 
@@ -35,7 +35,7 @@ def table(name: str = "table-x", **changes: Any) -> Result:
         CellResult("tgnn", "cora", "accuracy", runs=around(0.88), paper=0.8808, paper_spread=0.0131),
         CellResult("tgnn", "citeseer", "accuracy", runs=around(0.80), paper=0.8051),
     ]
-    return Result(name, **{"title": "A table", "cells": cells, "environment": {"system": "Linux x"}, **changes})
+    return Result(name, **{"cells": cells, "environment": {"system": "Linux x"}, **changes})
 
 
 def write_run(
@@ -82,14 +82,14 @@ def study(folder: Path, **changes: Any) -> Path:
         Trial(0, "complete", {"optimizer.lr": 0.01, "model.norm": False}, 0.71, (0.70, 0.72), 1.5),
         Trial(1, "failed", {"optimizer.lr": 1.0, "model.norm": True}, None, (), 0.2, NASTY),
         Trial(2, "complete", {"optimizer.lr": 0.1, "model.norm": True}, 0.83, (0.82, 0.84), 1.25),
-        Trial(3, "pruned", {"optimizer.lr": 0.001, "model.norm": True}, None, (), 0.5, last=0.42),
+        Trial(3, "pruned", {"optimizer.lr": 0.001, "model.norm": True}, None, (), 0.5, last_score=0.42),
         Trial(4, "pruned", {"optimizer.lr": 0.001, "model.norm": False}, None, (), 0.5),
         Trial(5, "complete", {"optimizer.lr": 0.05, "model.norm": True}, 0.79, (0.78, 0.80), 1.0),
         Trial(6, "running", {}),
     ]
     facts: dict[str, Any] = {
         **{"name": "cora-gcn", "data": "cora", "model": "gcn", "metric": "accuracy", "higher_is_better": True},
-        **{"split": "per-class-quota", "splits": 2, "trials": tried, "asked": 8, "config": {}},
+        **{"split": "per-class-quota", "splits": 2, "trials": tried, "num_trials": 8, "config": {}},
         **{"space": {"optimizer.lr": [0.001, 0.01, 0.05, 0.1, 1.0], "model.norm": [False, True]}},
         **{"importance": {"model.norm": 0.25, "optimizer.lr": 0.75}, "command": "tgnn tune cora --model gcn"},
         **{"environment": {"optuna": "4.5.0", "system": "Linux x"}, "data_hash": "ddd444"},

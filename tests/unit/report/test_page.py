@@ -1,4 +1,4 @@
-"""What the page says, as text."""
+"""Contents of the report page."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from filelock import FileLock
 
 from tests.unit.report.make import NASTY, around, outcomes, table, write_run
 from tgnn.experiments.results import CellResult, Result
-from tgnn.report.bars import bar_chart
-from tgnn.report.collect import Reader
-from tgnn.report.discover import NoRunsFoundError, find
-from tgnn.report.lines import Curve, line_chart
-from tgnn.report.numbers import MINUS
+from tgnn.report.bar_chart import bar_chart
+from tgnn.report.collect import ReportReader
+from tgnn.report.discover import NoRunsFoundError, find_sources
+from tgnn.report.line_chart import Curve, line_chart
+from tgnn.report.number_format import MINUS
 from tgnn.report.render import render, script_json
 
 
 def page_of(*paths):
-    return render(Reader(paths).read())
+    return render(ReportReader(paths).read())
 
 
 def text_of(page: str) -> str:
@@ -29,7 +29,7 @@ def text_of(page: str) -> str:
 # ---- results ---------------------------------------------------------------------------------------------------
 
 
-def test_a_table_beside_the_papers(tmp_path):
+def test_scores_next_to_the_paper(tmp_path):
     table().write(tmp_path / "x.json")
     page = page_of(tmp_path)
     text = text_of(page)
@@ -41,18 +41,23 @@ def test_a_table_beside_the_papers(tmp_path):
     assert page.count('class="badge"') == 2  # the best of each column
     (row,) = re.findall(r'<tr>\s*<th scope=row[^>]*><span class="main">gat.*?</tr>', page, flags=re.S)
     assert '<span class="pill">failed</span>' in row
-    assert re.search(r'<td class=" number"></td>', row)  # there is no such cell: it stays empty
+    assert re.search(r'<td class=" number"></td>', row)  # a missing cell is empty
 
 
-def test_what_is_drawn_of_a_table(tmp_path):
+def test_figures_and_tests_of_a_table(tmp_path):
     table().write(tmp_path / "x.json")
     text = text_of(page_of(tmp_path))
-    for words in ("The paper's figures and ours", "Critical differences", "Paired tests against tgnn", "Speed"):
-        assert words.replace("'", "&#39;") in text
-    assert "0.031 ▲" in text  # six of six pairs: the least p that there is
+    for words in (
+        "Our scores and those of the paper",
+        "Critical difference diagram",
+        "Paired significance tests against tgnn",
+        "Speed",
+    ):
+        assert words in text
+    assert "0.031 ▲" in text  # six of six pairs: the smallest possible p-value
 
 
-def test_lower_is_better_for_errors(tmp_path):
+def test_lower_is_better_for_mae(tmp_path):
     cells = [CellResult(row, "zinc", "mae", runs=around(mean)) for row, mean in (("gcn", 0.5), ("tgnn", 0.3))]
     table(cells=cells).write(tmp_path / "x.json")
     page = page_of(tmp_path)
@@ -62,7 +67,7 @@ def test_lower_is_better_for_errors(tmp_path):
 
 def test_efficiency(tmp_path):
     cells = [CellResult(f"tgnn {rank}", "3", "accuracy", runs=outcomes(0.8, 0.9, 0.85)) for rank in (8, 64)]
-    table(kind="efficiency", cells=cells).write(tmp_path / "x.json")
+    table("table-efficiency", cells=cells).write(tmp_path / "x.json")
     page = page_of(tmp_path)
     for header in ("parameters", "seconds", "epochs", "epochs/s", "accuracy"):
         assert f">{header}</button>" in page
@@ -70,25 +75,25 @@ def test_efficiency(tmp_path):
     assert ">50.0<" in page  # 100 epochs in 2 seconds
 
 
-def test_efficiency_beside_the_papers(tmp_path):
+def test_efficiency_next_to_the_paper(tmp_path):
     cells = [CellResult("tgnn 8", column, "accuracy", runs=outcomes(0.8, 0.9, 0.85)) for column in ("3", "10")]
-    table("table-efficiency", kind="efficiency", cells=cells).write(tmp_path / "x.json")
+    table("table-efficiency", cells=cells).write(tmp_path / "x.json")
     page = page_of(tmp_path)
-    assert ">neighbours</button>" in page
+    assert ">neighbors</button>" in page
     assert "<small>paper 58,128</small>" in page  # parameters, appendix
-    assert "<figcaption>3 neighbours</figcaption>" not in page  # nothing of the paper's there to be drawn
+    assert "<figcaption>3 neighbors</figcaption>" not in page  # the paper has no scores there
 
 
-def test_tests_against_the_whole_of_an_ablation(tmp_path):
+def test_significance_tests_of_an_ablation(tmp_path):
     cells = [CellResult(row, "cora", "accuracy", runs=around(m)) for row, m in (("cp", 0.8), ("cp+sum", 0.9))]
     table(cells=cells).write(tmp_path / "x.json")
     text = text_of(page_of(tmp_path))
-    assert "Paired tests against cp+sum" in text
+    assert "Paired significance tests against cp+sum" in text
     assert "0.031 ▲" in text
 
 
-def figure_of(kind, cells, tmp_path):
-    Result("figure", "A figure", cells, kind=kind).write(tmp_path / "x.json")
+def figure_of(name, cells, tmp_path):
+    Result(name, cells).write(tmp_path / "x.json")
     page = page_of(tmp_path)
     return page, re.findall(r'<path class="curve[^>]*data-name="([^"]*)"', page)
 
@@ -100,7 +105,7 @@ def test_curves_against_rank(tmp_path):
         for model in ("tgnn", "gcn")
         for size in (8, 16, 32)
     ]
-    page, curves = figure_of("rank", cells, tmp_path)
+    page, curves = figure_of("figure-rank", cells, tmp_path)
     assert page.count('<figure class="chart">') == 2
     assert curves[:2] == ["tgnn, accuracy (left)", "tgnn, epochs per second (right)"]
     assert len(curves) == 8
@@ -108,7 +113,7 @@ def test_curves_against_rank(tmp_path):
 
 def test_curves_of_mixing(tmp_path):
     series = {"a_high/convs.0": [0.5, 0.6, float("nan")], "a_low/convs.0": [0.5, 0.4, 0.3]}
-    _, curves = figure_of("mixing", [CellResult("tgnn", "cora", "accuracy", series=series)], tmp_path)
+    _, curves = figure_of("figure-mixing", [CellResult("tgnn", "cora", "accuracy", series=series)], tmp_path)
     assert curves == list(series)
 
 
@@ -119,14 +124,14 @@ def test_curves_of_interactions(tmp_path):
         for pooling in ("cp", "sum")
         for order in (1, 2, 3)
     ]
-    page, curves = figure_of("interactions", cells, tmp_path)
+    page, curves = figure_of("figure-interactions", cells, tmp_path)
     assert curves == ["cp", "sum"] * 5  # two sizes, and then three orders against parameters
-    for title in ("size 16", "size 64", "order 1", "order 3"):
+    for title in ("width 16", "width 64", "order 1", "order 3"):
         assert f"<figcaption>{title}</figcaption>" in page
     assert 'data-x-name="parameters"' in page
 
 
-def test_theorems_hold_or_do_not(tmp_path):
+def test_theorem_checks(tmp_path):
     cells = [
         CellResult("Theorem 1", "n = 5", "", note="error 3e-12"),
         CellResult("Theorem 2", "", "", failed="too big"),
@@ -139,24 +144,27 @@ def test_theorems_hold_or_do_not(tmp_path):
     assert "error 3e-12" in page
 
 
-@pytest.mark.parametrize("kind", ["table", "efficiency", "rank", "mixing", "interactions", "theorems", "something new"])
-def test_every_kind_bears_nothing_and_oddities(kind, tmp_path):
-    Result("empty", "", [], kind=kind).write(tmp_path / "a.json")
+NAMES = ["table-tu", "table-efficiency", "figure-rank", "figure-mixing", "figure-interactions", "theorems", "unknown"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_layout_accepts_empty_and_odd_results(name, tmp_path):
+    Result(name, []).write(tmp_path / "a.json")
     odd = [
         CellResult("", "", "", runs=outcomes(0.5)),
         CellResult("a 0", "b", "mystery", runs=outcomes(float("nan"), 0.5, seconds=0.0)),
         CellResult("tgnn", "b", "accuracy", paper=0.5, failed="no", series={"a_high": [], "x": [0.5]}),
     ]
-    Result("odd", "", odd, kind=kind).write(tmp_path / "b.json")
-    contents = Reader([tmp_path]).read()
+    Result(name, odd).write(tmp_path / "b.json")
+    contents = ReportReader([tmp_path]).read()
     assert contents.counts["results"] == 2
     assert "<main" in render(contents)
 
 
-def test_runs_without_a_score_are_told(tmp_path):
+def test_runs_without_a_score_are_reported(tmp_path):
     cells = [CellResult("tgnn", "cora", "accuracy", runs=outcomes(0.5, float("nan")))]
     table(cells=cells).write(tmp_path / "x.json")
-    assert "failed in part: 1 of 2 runs have no score" in page_of(tmp_path)
+    assert "some runs failed: 1 of 2 runs have no score" in page_of(tmp_path)
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------
@@ -173,9 +181,9 @@ def test_a_run_and_its_curves(tmp_path):
 
 
 def test_a_run_that_was_stopped_is_not_running(tmp_path):
-    """Whether its files are old or new: the lock tells."""
+    """The lock of the run decides, not the age of its files."""
     folder = write_run(tmp_path / "run", test=None)
-    reader = Reader([tmp_path])
+    reader = ReportReader([tmp_path])
     first = reader.read()
     assert (first.counts["running"], first.counts["unfinished"]) == (0, 1)
     with FileLock(folder / ".lock"):
@@ -193,55 +201,55 @@ def test_epochs_count_from_one(tmp_path):
     assert at == float(ends[0])  # the best epoch is the last
 
 
-def test_a_run_that_goes_on(tmp_path):
+def test_a_running_run(tmp_path):
     folder = write_run(tmp_path / "run", test=None)
     with (folder / "history.jsonl").open("a") as file:
         file.write('{"epoch": 30, "lo')  # being written
     with FileLock(folder / ".lock"):
-        contents = Reader([tmp_path]).read()
+        contents = ReportReader([tmp_path]).read()
     assert contents.counts["running"] == 1
     assert contents.details[0].run.val == pytest.approx(0.9 - 0.5 / 30)
     assert "30 of 50" in render(contents)
 
 
-def test_titles_that_stand_twice_tell_their_folder(tmp_path):
+def test_duplicate_titles_show_their_files(tmp_path):
     for folder in ("a", "b"):
         table().write(tmp_path / folder / "x.json")
-    table(name="other", title="Another").write(tmp_path / "a/y.json")
+    table("theorems").write(tmp_path / "a/y.json")
     contents = page_of(tmp_path).partition("<nav")[2].partition("</nav")[0]
     assert re.findall(r">([^<]*?)(?: <small>[^<]*(./.\.json)</small>)?</a>", contents) == [
-        ("A table", "a/x.json"),
-        ("Another", ""),
-        ("A table", "b/x.json"),
+        ("table-x", "a/x.json"),
+        ("table-x", "b/x.json"),
+        ("Numerical checks of the three theorems of the paper", ""),
     ]
 
 
-def test_names_of_ticks_have_room():
+def test_tick_labels_fit():
     flat = line_chart("", [Curve("c", [1, 2], [1e-5, 3e-5])], "epoch", "share")
     ticks = re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="end" class="tick">([^<]*)<', flat)
     assert ticks
     assert all(float(x) - 6.6 * len(words) >= 0 for x, words in ticks)
 
 
-def test_names_of_bars_have_room():
+def test_bar_labels_fit():
     bars = bar_chart("", {"gcn": 1.0, "tgnn": 336.82}, "gcn", "time")
     ((x, words),) = re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="start" class="label">(337[^<]*)<', bars)
     assert float(x) + 7 * len(words) <= 300
 
 
-def test_a_long_reason_is_told_once(tmp_path):
-    reason = "cora could not be had. Looked in:\n  one place\n  another"
+def test_long_failure_messages_are_shown_once(tmp_path):
+    reason = "cora was not found. Looked in:\n  one place\n  another"
     cells = [CellResult(row, "cora", "accuracy", failed=reason) for row in ("gcn", "gat")]
     table(cells=cells).write(tmp_path / "x.json")
     page = page_of(tmp_path)
-    assert page.count("cora could not be had …") == 2
+    assert page.count("cora was not found …") == 2
     assert page.count("another") == 1
-    assert "differs from the paper" not in text_of(page)  # there is nothing of the paper's
-    table(cells=cells, kind="rank").write(tmp_path / "x.json")
+    assert "difference from the paper" not in text_of(page)  # there is nothing of the paper's
+    table("figure-rank", cells=cells).write(tmp_path / "x.json")
     assert page_of(tmp_path).count("another") == 1
 
 
-def test_several_runs(tmp_path):
+def test_repeated_runs(tmp_path):
     for seed, test in enumerate((0.86, 0.88)):
         write_run(tmp_path / f"many/seed-{seed}", test=test, seed=seed)
     (tmp_path / "many/runs.json").write_text('{"runs": 3}')
@@ -251,20 +259,20 @@ def test_several_runs(tmp_path):
     assert f"0.8808 ± 0.0131 difference {MINUS}0.0108" in text  # the paper's
 
 
-def test_each_is_shown_once_and_at_any_depth(tmp_path):
+def test_sources_are_found_once_at_any_depth(tmp_path):
     write_run(tmp_path / "a/b/c/run")
     write_run(tmp_path / "a/.hidden/run")
     table().write(tmp_path / "a/b/x.json")
     (tmp_path / "a/other.json").write_text("{}")
-    places = find([tmp_path / "a", tmp_path / "a/b", tmp_path / "a/b/c/run", tmp_path / "a/b/x.json"])
-    assert [(place.kind, place.name) for place in places] == [("result", "a/b/x.json"), ("run", "a/b/c/run")]
+    sources = find_sources([tmp_path / "a", tmp_path / "a/b", tmp_path / "a/b/c/run", tmp_path / "a/b/x.json"])
+    assert [(source.source_type, source.name) for source in sources] == [("result", "a/b/x.json"), ("run", "a/b/c/run")]
 
 
-def test_nothing_is_an_error(tmp_path):
-    with pytest.raises(NoRunsFoundError, match="no runs and no results in"):
-        find([tmp_path])
-    with pytest.raises(NoRunsFoundError, match="there is no"):
-        find([tmp_path / "nowhere"])
+def test_no_runs_is_an_error(tmp_path):
+    with pytest.raises(NoRunsFoundError, match="no runs or results were found in"):
+        find_sources([tmp_path])
+    with pytest.raises(NoRunsFoundError, match="does not exist"):
+        find_sources([tmp_path / "nowhere"])
 
 
 # ---- damage ----------------------------------------------------------------------------------------------------
@@ -274,57 +282,57 @@ def test_nothing_is_an_error(tmp_path):
     ("file", "content", "reason"),
     [
         ("metrics.json", "{", "metrics.json cannot be read"),
-        ("metrics.json", "[1]", "metrics.json holds no"),
+        ("metrics.json", "[1]", "metrics.json contains no mapping"),
         ("metrics.json", '{"test": "much"}', "metrics.json has no test score"),
         ("metrics.json", "[" * 100000, "metrics.json cannot be read"),
         ("config.yaml", "a: [", "config.yaml cannot be read"),
         ("config.yaml", "\x00\x01", "config.yaml cannot be read"),
-        ("data.json", None, "there is no data.json"),
+        ("data.json", None, "data.json is missing"),
         ("environment.json", b"\xff\xfe", "environment.json cannot be read"),
         ("history.jsonl", '{"epoch": 0}\nnonsense\n{"epoch": 2}\n', "line 2 of history.jsonl is damaged"),
         ("history.jsonl", b"\xff\xfe\n{}\n", "line 1 of history.jsonl is damaged"),
     ],
 )
-def test_a_damaged_run_is_shown_as_such(file, content, reason, tmp_path):
+def test_damaged_runs(file, content, reason, tmp_path):
     path = write_run(tmp_path / "run") / file
     if content is None:
         path.unlink()
     else:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    contents = Reader([tmp_path]).read()
+    contents = ReportReader([tmp_path]).read()
     assert contents.counts["damaged"] == 1
     assert reason in contents.details[0].run.reason
     assert reason in render(contents)
 
 
-def test_values_of_the_wrong_kind_do_no_harm(tmp_path):
+def test_values_of_wrong_types(tmp_path):
     folder = write_run(tmp_path / "run", test=None)
     (folder / "data.json").write_text('{"info": 3, "task": [], "split": null}')
     (folder / "config.yaml").write_text("data: [1]\nmodel: 4\ntrain: {epochs: many}\n")
     (folder / "history.jsonl").write_text('{"loss": "x"}\n{"loss": null, "seconds": []}\n')
-    assert Reader([tmp_path]).read().details[0].run.state == "unfinished"
+    assert ReportReader([tmp_path]).read().details[0].run.state == "unfinished"
 
 
-START = '{"tgnn_result": 1, "name": "x", "title": "", "cells": [{"row": "a", "column": "b", "metric": "c", '
+START = '{"tgnn_result": 2, "name": "x", "cells": [{"row": "a", "column": "b", "metric": "c", '
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        '{"tgnn_result": 1, "cells": [',
-        '{"tgnn_result": 2, "cells": []}',
-        '{"tgnn_result": 1, "cells": [{"row": 3}]}',
-        '{"tgnn_result": 1, "name": 3, "title": "", "cells": []}',
+        '{"tgnn_result": 2, "cells": [',
+        '{"tgnn_result": 1, "cells": []}',
+        '{"tgnn_result": 2, "cells": [{"row": 3}]}',
+        '{"tgnn_result": 2, "name": 3, "cells": []}',
         START + '"runs": [3]}]}',
         START + '"runs": [], "series": {"x": "y"}}]}',
         "[]",
         "\x00",
     ],
 )
-def test_a_damaged_result_is_shown_as_such(content, tmp_path):
+def test_damaged_results(content, tmp_path):
     (tmp_path / "bad.json").write_text(content)
     write_run(tmp_path / "run")
-    contents = Reader([tmp_path / "bad.json", tmp_path / "run"]).read()
+    contents = ReportReader([tmp_path / "bad.json", tmp_path / "run"]).read()
     assert contents.counts["damaged"] == 1
     page = render(contents)
     assert "bad.json" in page
@@ -340,12 +348,12 @@ def test_a_damaged_plan(tmp_path):
 # ---- safety ----------------------------------------------------------------------------------------------------
 
 
-def test_names_stay_text(tmp_path):
-    result = table(name=NASTY, title=NASTY, command=NASTY, notes=[NASTY])
+def test_names_are_escaped(tmp_path):
+    result = table(name=NASTY, command=NASTY)
     cells = [replace(cell, row=cell.row + NASTY, column=NASTY, note=NASTY) for cell in result.cells]
     replace(result, cells=cells).write(tmp_path / "x.json")
     series = {f"a_high/{NASTY}": [0.1, 0.2]}
-    Result("m", "m", [CellResult(NASTY, NASTY, NASTY, series=series)], kind="mixing").write(tmp_path / "m.json")
+    Result("figure-mixing", [CellResult(NASTY, NASTY, NASTY, series=series)]).write(tmp_path / "m.json")
     write_run(tmp_path / "run", data=NASTY, model=NASTY)
     page = page_of(tmp_path)
     assert "<script>alert" not in page
@@ -354,13 +362,13 @@ def test_names_stay_text(tmp_path):
     assert "&lt;script&gt;alert(1)" in page
 
 
-def test_json_cannot_end_its_script():
+def test_json_cannot_close_its_script():
     text = script_json({"name": NASTY + "<!--"})
     assert "<" not in text
     assert ">" not in text
 
 
-def test_the_page_needs_nothing_from_elsewhere(tmp_path):
+def test_the_page_is_self_contained(tmp_path):
     table().write(tmp_path / "x.json")
     write_run(tmp_path / "run")
     page = page_of(tmp_path)
@@ -373,10 +381,10 @@ def test_the_page_needs_nothing_from_elsewhere(tmp_path):
 # ---- reading again ---------------------------------------------------------------------------------------------
 
 
-def test_only_what_changed_is_read_again(tmp_path, monkeypatch):
+def test_unchanged_files_are_not_read_again(tmp_path, monkeypatch):
     table().write(tmp_path / "x.json")
     write_run(tmp_path / "run")
-    reader = Reader([tmp_path])
+    reader = ReportReader([tmp_path])
     first = reader.read()
     again = reader.read()
     assert again.stamp == first.stamp

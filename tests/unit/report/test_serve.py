@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.report.make import write_run
-from tgnn.report.serve import HOST, PortInUseError, Server
+from tgnn.report.serve import HOST, PortInUseError, ReportServer
 
 
 @pytest.fixture
-def server(tmp_path) -> Iterator[Server]:
+def server(tmp_path) -> Iterator[ReportServer]:
     write_run(tmp_path / "runs/one")
-    with Server([tmp_path / "runs"], 0) as found:
+    with ReportServer([tmp_path / "runs"], 0) as found:
         thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield found
@@ -26,7 +26,7 @@ def server(tmp_path) -> Iterator[Server]:
         thread.join()
 
 
-def ask(server: Server, path: str = "/", **headers: str) -> tuple[int, str, str]:
+def get(server: ReportServer, path: str = "/", **headers: str) -> tuple[int, str, str]:
     connection = http.client.HTTPConnection(HOST, server.server_address[1], timeout=30)
     try:
         connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -36,37 +36,37 @@ def ask(server: Server, path: str = "/", **headers: str) -> tuple[int, str, str]
         connection.close()
 
 
-def test_it_tells_whether_there_is_news(server, tmp_path):
-    code, tag, page = ask(server)
+def test_unchanged_pages_are_not_sent_again(server, tmp_path):
+    code, tag, page = get(server)
     assert code == 200
     assert "runs/one" in page
-    assert ask(server, If_None_Match=tag) == (304, tag, "")
+    assert get(server, If_None_Match=tag) == (304, tag, "")
     write_run(tmp_path / "runs/two")
-    code, new, page = ask(server, If_None_Match=tag)
+    code, new, page = get(server, If_None_Match=tag)
     assert (code, "runs/two" in page) == (200, True)
     assert new != tag
 
 
-def test_it_gives_nothing_else(server):
-    assert ask(server, "/etc/passwd")[0] == 404
-    assert ask(server, "/../run/config.yaml")[0] == 404
+def test_other_paths_are_not_found(server):
+    assert get(server, "/etc/passwd")[0] == 404
+    assert get(server, "/../run/config.yaml")[0] == 404
 
 
-def test_pages_of_others_get_nothing(server):
-    assert ask(server, Host="evil.example:80")[0] == 403
-    assert ask(server, Host="localhost")[0] == 200  # a browser leaves port 80 out
+def test_other_hosts_are_forbidden(server):
+    assert get(server, Host="evil.example:80")[0] == 403
+    assert get(server, Host="localhost")[0] == 200  # a browser leaves port 80 out
 
 
-def test_a_browser_that_went_away_is_not_told_of(server, capfd):
+def test_closed_connections_are_ignored(server, capfd):
     with socket.create_connection((HOST, server.server_address[1])) as browser:
         browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing it resets
         browser.sendall(b"GET / HTTP/1.1\r\n")
-    assert ask(server)[0] == 200
+    assert get(server)[0] == 200
     time.sleep(0.2)
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_mistakes_are_told_of(server, capfd):
+def test_other_errors_are_printed(server, capfd):
     try:
         raise KeyError("ours")
     except KeyError:
@@ -74,14 +74,14 @@ def test_mistakes_are_told_of(server, capfd):
     assert "KeyError" in capfd.readouterr().err
 
 
-def test_a_folder_that_goes_away(server, tmp_path):
+def test_a_removed_folder(server, tmp_path):
     (tmp_path / "runs").rename(tmp_path / "elsewhere")
-    code, _, text = ask(server)
+    code, _, text = get(server)
     assert code == 503
-    assert "there is no" in text
+    assert "does not exist" in text
 
 
-def test_a_port_that_is_taken(server, tmp_path):
+def test_a_port_in_use(server, tmp_path):
     port = server.server_address[1]
-    with pytest.raises(PortInUseError, match=f"port {port} is taken"):
-        Server([tmp_path / "runs"], port)
+    with pytest.raises(PortInUseError, match=f"port {port} is in use"):
+        ReportServer([tmp_path / "runs"], port)

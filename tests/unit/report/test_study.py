@@ -1,4 +1,4 @@
-"""What the page says of a search."""
+"""Section of the report page for a hyperparameter search."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ import sys
 import pytest
 
 from tests.unit.report.make import NASTY, study
-from tgnn.report.collect import Reader
-from tgnn.report.discover import find
+from tgnn.report.collect import ReportReader
+from tgnn.report.discover import find_sources
 from tgnn.report.render import render
 from tgnn.tuning.results import Trial
 
 
 def page_of(path) -> str:
-    return render(Reader([path]).read())
+    return render(ReportReader([path]).read())
 
 
 def signs(page: str) -> dict[str, tuple[str, float]]:
-    """What each sign of the history says, its class, and how far down it stands."""
+    """Map the tooltip of each marker of the history to its class and y position."""
     found = re.findall(r'<path class="mark ([^"]*)" transform="translate\(\S+ (\S+)\)"[^>]*><title>(trial[^<]*)<', page)
     return {tip: (kind, float(y)) for kind, y, tip in found}
 
 
-def test_the_title_tells_what_was_searched(tmp_path):
+def test_title_and_progress(tmp_path):
     page = page_of(study(tmp_path / "study"))
-    assert ">Search: gcn on cora, accuracy over 2 splits (per-class-quota)</h2>" in page
-    assert "6 of 8 trials have ended (2 pruned, 1 failed); the best, trial 2, has validation accuracy 0.8300" in page
+    assert ">Hyperparameter search: gcn on cora, accuracy over 2 splits (per-class-quota)</h2>" in page
+    assert "6 of 8 trials have ended (2 pruned, 1 failed), 1 were running when the file was written." in page
+    assert "The best is trial 2 with a validation accuracy of 0.8300." in page
     for words in ("tgnn tune cora --model gcn", "ddd444", "0.001, 0.01, 0.05, 0.1, 1<", "4.5.0"):
         assert words in page
 
 
 def test_history(tmp_path):
     found = signs(page_of(study(tmp_path / "study")))
-    assert len(found) == 6  # the one that runs has nothing to show
+    assert len(found) == 6  # the running trial is not shown
     best, pruned = found["trial 2: complete 0.8300"], found["trial 3: pruned 0.4200"]
     assert best[1] < found["trial 0: complete 0.7100"][1] < pruned[1]
     assert "hollow" in pruned[0]
@@ -47,7 +48,7 @@ def test_history(tmp_path):
 
 
 @pytest.mark.parametrize(("higher", "heights"), [(True, [0.71, 0.71, 0.83]), (False, [0.71, 0.71])])
-def test_the_line_of_the_best_never_gets_worse(tmp_path, higher, heights):
+def test_the_best_score_never_gets_worse(tmp_path, higher, heights):
     page = page_of(study(tmp_path / "study", higher_is_better=higher))
     ((path, axis),) = re.findall(r' d="([^"]*)" data-name="best so far" data-y="([^"]*)"', page)
     low, high, start, end = map(float, axis.split())
@@ -58,15 +59,15 @@ def test_the_line_of_the_best_never_gets_worse(tmp_path, higher, heights):
     assert len(values) == (7 if higher else 6)  # a step has two ends
 
 
-def test_shares_are_sorted(tmp_path):
+def test_importance_is_sorted(tmp_path):
     page = page_of(study(tmp_path / "study"))
     assert re.findall(r"<rect[^>]*><title>([^<]*)<", page) == ["lr: 75.0 %", "norm: 25.0 %"]
 
 
-def test_shares_that_are_not_known_yet(tmp_path):
+def test_importance_before_the_search_ends(tmp_path):
     page = page_of(study(tmp_path / "study", importance={}))
     assert "<rect" not in page
-    assert "How much each setting matters is told when the search ends." in page
+    assert "The importance of the hyperparameters is computed when the search ends." in page
 
 
 def test_the_table_of_trials(tmp_path):
@@ -80,10 +81,13 @@ def test_the_table_of_trials(tmp_path):
     assert len(cells) == 6
 
 
-def test_the_finals_beside_the_trials(tmp_path):
+def test_final_evaluations(tmp_path):
     finals = [Trial(5, "complete", {}, 0.81, (0.80, 0.82)), Trial(2, "complete", {}, 0.76, (0.75, 0.77))]
     page = page_of(study(tmp_path / "study", finals=finals))
-    assert "the best, trial 5, has validation accuracy 0.7900, and 0.8100 on other splits (2 judged there)" in page
+    best = (
+        "The best is trial 5 with a validation accuracy of 0.7900, and 0.8100 in the final evaluation on other splits"
+    )
+    assert f"{best} (2 evaluated)." in page
     assert re.findall(r'-sort-\d+">([^<]*)<', page)[2:5] == ["accuracy", "on other splits", "seconds"]
     rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2].partition("</tbody>")[0], flags=re.S)
     cells = [re.sub(r"<[^>]*>", " ", row).split() for row in rows]
@@ -91,21 +95,21 @@ def test_the_finals_beside_the_trials(tmp_path):
     assert "★" not in cells[2]
 
 
-def test_a_final_that_failed(tmp_path):
+def test_a_failed_final_evaluation(tmp_path):
     finals = [Trial(2, "failed", {}, reason="the loss became nan"), Trial(5, "complete", {}, 0.81, (0.80, 0.82))]
     page = page_of(study(tmp_path / "study", finals=finals))
-    assert "on other splits (1 judged there, 1 failed)" in page
+    assert "on other splits (1 evaluated, 1 failed)" in page
     row = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2].partition("</tbody>")[0], flags=re.S)[2]
     assert re.sub(r"<[^>]*>", " ", row).split()[2:6] == ["0.8300", "0.8200,", "0.8400", "failed"]
     assert "the loss became nan" in row
 
 
-def test_the_recipe_is_there_to_be_copied(tmp_path):
+def test_recipe(tmp_path):
     folder = study(tmp_path / "study")
-    assert ">Best settings (trial 2)</h3>" in page_of(folder)
+    assert ">Best hyperparameters (trial 2)</h3>" in page_of(folder)
     assert "# Best of 6 trials\noptimizer: {lr: 0.1}" in page_of(folder)
     (folder / "best.yaml").unlink()
-    assert "Best settings" not in page_of(folder)
+    assert "Best hyperparameters" not in page_of(folder)
 
 
 def test_a_study_without_a_score(tmp_path):
@@ -115,7 +119,7 @@ def test_a_study_without_a_score(tmp_path):
     assert page_of(study(tmp_path / "empty", trials=[], importance={}))
 
 
-def test_names_stay_text(tmp_path):
+def test_names_are_escaped(tmp_path):
     trial = Trial(0, "complete", {NASTY: NASTY}, 0.5, (0.5,), 1.0)
     names = dict.fromkeys(("name", "data", "model", "metric", "split", "command", "data_hash"), NASTY)
     more = {"trials": [trial], "space": {NASTY: [NASTY]}, "importance": {NASTY: 1.0}, "environment": {NASTY: NASTY}}
@@ -123,7 +127,7 @@ def test_names_stay_text(tmp_path):
     (folder / "best.yaml").write_text(f"# {NASTY}\n")
     page = page_of(folder)
     assert "<script>alert" not in page
-    assert page.count("<script") == 3  # the page's own
+    assert page.count("<script") == 3  # the scripts of the page
 
 
 @pytest.mark.parametrize(
@@ -134,15 +138,15 @@ def test_names_stay_text(tmp_path):
         ("[" * 100000, "is damaged: "),
         ({"splits": "many"}, "is damaged: splits: "),
         ({"importance": {"a": "much"}}, "is damaged: importance.a: "),
-        ({"trials": [{"number": 0, "state": "complete", "values": {}, "scores": [None]}]}, "trials.0.scores.0"),
+        ({"trials": [{"number": 0, "state": "complete", "params": {}, "scores": [None]}]}, "trials.0.scores.0"),
         ({"space": {"a": 3}}, "is damaged: space.a"),
     ],
 )
-def test_a_damaged_study_is_shown_as_such(content, reason, tmp_path):
+def test_damaged_studies(content, reason, tmp_path):
     path = study(tmp_path / "study") / "study.json"
     whole = json.loads(path.read_text())
     path.write_text(content if isinstance(content, str) else json.dumps({**whole, **content}))
-    contents = Reader([tmp_path]).read()
+    contents = ReportReader([tmp_path]).read()
     assert (contents.counts["studies"], contents.counts["damaged"]) == (0, 1)
     ((name, why),) = contents.damaged
     assert name.endswith("study/study.json")
@@ -150,11 +154,11 @@ def test_a_damaged_study_is_shown_as_such(content, reason, tmp_path):
     assert 'id="damaged"' in render(contents)
 
 
-def test_it_is_found_as_a_folder_and_as_a_file_and_read_again_when_it_changes(tmp_path):
+def test_a_study_is_found_once_and_read_again_when_it_changes(tmp_path):
     folder = study(tmp_path / "a/study")
-    (place,) = find([tmp_path, folder, folder / "study.json"])
-    assert place.kind == "study"
-    reader = Reader([tmp_path])
+    (place,) = find_sources([tmp_path, folder, folder / "study.json"])
+    assert place.source_type == "study"
+    reader = ReportReader([tmp_path])
     first = reader.read()
     assert first.counts["studies"] == 1
     assert reader.read().sections[0] is first.sections[0]
@@ -162,6 +166,6 @@ def test_it_is_found_as_a_folder_and_as_a_file_and_read_again_when_it_changes(tm
     assert "another: recipe" in render(reader.read())
 
 
-def test_it_needs_no_optuna():
+def test_optuna_is_not_imported():
     code = "import sys, tgnn.report.collect; sys.exit(bool({'optuna', 'sqlalchemy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -4,22 +4,22 @@
   const state = JSON.parse($("state").textContent);
   const root = document.documentElement;
 
-  // ---- light and dark
+  // ---- light and dark theme
   const isDark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const showTheme = () => {
     $("theme").setAttribute("aria-pressed", String(isDark()));
     $("theme").textContent = isDark() ? "Light" : "Dark";
-    $("theme").setAttribute("aria-label", isDark() ? "Switch to light colours" : "Switch to dark colours");
+    $("theme").setAttribute("aria-label", isDark() ? "Switch to light colors" : "Switch to dark colors");
   };
   $("theme").addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
-    try { localStorage.setItem("tgnn-theme", root.dataset.theme); } catch { /* storage may be forbidden */ }
+    try { localStorage.setItem("tgnn-theme", root.dataset.theme); } catch { /* storage may be blocked */ }
     showTheme();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
   showTheme();
 
-  // ---- tables: sorted by a column, filtered by words
+  // ---- tables: sort by a column, filter rows by words
   const value = (row, column) => {
     const text = row.cells[column].dataset.value;
     if (text === undefined) return null;
@@ -61,19 +61,19 @@
     if (box) filter(box);
   });
 
-  // ---- a text to take along
+  // ---- copy a recipe to the clipboard
   const copy = async (button, source) => {
     try {
       await navigator.clipboard.writeText(source.textContent);
       button.textContent = "Copied";
-    } catch { // it may be forbidden: then Ctrl-C does it
+    } catch { // the clipboard may be blocked: select the text instead
       getSelection().selectAllChildren(source);
       button.textContent = "Selected";
     }
     setTimeout(() => { button.textContent = "Copy"; }, 2000);
   };
 
-  // ---- one run
+  // ---- details of a run
   const dialog = $("dialog");
   const fill = (key, title) => {
     const found = $(key);
@@ -90,7 +90,7 @@
   $("close").addEventListener("click", () => dialog.close());
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
 
-  // ---- what a curve says where the pointer is
+  // ---- values of the curves at the pointer
   const readout = $("readout");
   const digits = (x) => (Math.abs(x) >= 1000 || Number.isInteger(x) ? String(Math.round(x)) : String(Number(x.toPrecision(4))));
   const points = (path) => (path.places ??= path.getAttribute("d").slice(1).split(/[ML]/).filter(Boolean).map((pair) => pair.split(" ").map(Number)));
@@ -121,7 +121,7 @@
     readout.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - readout.offsetHeight - 4))}px`;
   });
 
-  // ---- news, while runs go on: the page changes, what its reader has done to it stays
+  // ---- live updates: replace the contents, keep sorting, filters, scrolling and focus
   const remember = () => ({
     sorted: [...document.querySelectorAll("thead th:not([aria-sort=none])")].map((head) => [head.closest(".table").id, head.cellIndex, head.getAttribute("aria-sort") === "ascending" ? 1 : -1]),
     filtered: [...document.querySelectorAll(".table input")].map((input) => [input.id, input.value]),
@@ -157,7 +157,7 @@
         dialog.scrollTop = left;
       }
     } catch {
-      $("live").textContent = "the server has ended";
+      $("live").textContent = "disconnected";
       $("live").classList.add("lost");
     }
   };

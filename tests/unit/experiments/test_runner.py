@@ -1,0 +1,224 @@
+"""Running experiments: reuse of runs, failures, progress and merging of results."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.experiments.make import KARATE, QUICK, cell
+from tgnn.experiments import interactions
+from tgnn.experiments.definitions import EXPERIMENTS
+from tgnn.experiments.experiment import Selection
+from tgnn.experiments.experiment_progress import CELLS_FOLDER, ExperimentProgress
+from tgnn.experiments.interactions import draw_sets
+from tgnn.experiments.merge_results import merge
+from tgnn.experiments.results import Result, read_result
+from tgnn.experiments.runner import run_experiment
+from tgnn.experiments.write_formats import to_markdown
+
+
+def test_finished_runs_are_reused(tmp_path):
+    seen = []
+
+    def on_progress(progress):
+        seen.append((progress.done, progress.reused))
+
+    selection = Selection(changes=QUICK)
+    first = run_experiment(KARATE, selection, tmp_path, on_progress=on_progress)
+    assert [len(one.runs) for one in first.cells] == [2, 2]
+    assert seen[-1] == (4, 0)
+    again = run_experiment(KARATE, selection, tmp_path, on_progress=on_progress)
+    assert seen[-1] == (4, 4)
+    assert again.cells == first.cells
+    assert list(read_result(tmp_path / "table-karate.json").cells) == first.cells
+    assert first.cells[0].runs[0].split_hash == first.cells[1].runs[0].split_hash
+    assert "root" not in first.cells[0].config["data"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda text: json.dumps(json.loads(text) | {"data_hash": "another"}), "run on other data"),
+        (lambda text: json.dumps(json.loads(text) | {"split_hash": "another"}), "run on other data"),
+        (lambda text: text[:20], "is damaged"),
+        (lambda text: "[3]", "is damaged"),
+        (lambda text: "{}", "is damaged: it has no seed"),
+    ],
+)
+def test_a_run_that_cannot_be_reused_fails_alone(damage, reason, tmp_path, caplog):
+    run_experiment(KARATE, Selection(changes=QUICK, runs=1), tmp_path)
+    path = next((tmp_path / CELLS_FOLDER).glob("karate-gcn-*")) / "metrics.json"
+    path.write_text(damage(path.read_text()))
+    found = run_experiment(KARATE, Selection(changes=QUICK, runs=2), tmp_path)
+    assert reason in found.cells[0].failed
+    assert "remove the folder" in found.cells[0].failed
+    assert [len(one.runs) for one in found.cells] == [2, 2]  # what the table had of that seed stays
+
+
+def test_failures_are_written_before_the_other_runs_end(tmp_path, caplog):
+    broken = replace(KARATE, rows=[("gat", "gat", {"model.heads": 0}), *KARATE.rows])
+    seen = []
+
+    def on_progress(progress):
+        if progress.failed and not progress.done:
+            seen.append(read_result(tmp_path / "table-karate.json").cells[0].failed)
+
+    run_experiment(broken, Selection(changes=QUICK, runs=1), tmp_path, on_progress=on_progress)
+    assert "model.heads is 0" in seen[0]
+
+
+def test_a_failed_cell_does_not_stop_the_others(tmp_path, caplog):
+    broken = replace(KARATE, rows=[("gat", "gat", {"model.heads": 0}), *KARATE.rows])
+    found = run_experiment(broken, Selection(changes=QUICK, runs=1), tmp_path)
+    assert "model.heads is 0" in found.cells[0].failed
+    assert [len(one.runs) for one in found.cells] == [0, 1, 1]
+    assert "failed: model.heads is 0" in to_markdown(found)
+    assert "model.heads is 0" in caplog.text
+
+
+def test_curves_of_the_first_run_are_kept(tmp_path):
+    mixing = replace(KARATE, rows=[("tgnn", "tgnn", {"model.mix": "scalar"})], series=("a_high/",))
+    found = run_experiment(mixing, Selection(changes=QUICK, runs=1), tmp_path)
+    assert {len(curve) for curve in found.cells[0].series.values()} == {2}
+
+
+def test_cells_with_other_configurations_are_dropped(tmp_path, caplog):
+    run_experiment(KARATE, Selection(changes=QUICK, runs=1), tmp_path)
+    other = Selection(models=["gcn"], changes=QUICK | {"model.hidden_channels": 4}, runs=1)
+    found = run_experiment(KARATE, other, tmp_path, "a line")
+    assert [(one.row, one.config["model"]["hidden_channels"]) for one in found.cells] == [("gcn", 4)]
+    assert "no longer contains cells with other configurations: gcn on karate, tgnn 4 on karate" in caplog.text
+    assert found.command == "a line"
+
+
+def test_merge():
+    """A cell is made of one data set, and a column of one split for each seed."""
+    experiment = replace(KARATE, rows=[(row, "gcn", {}) for row in "abc"])
+    then = Result("t", [cell("a", "x", [0.1, 0.2, 0.3]), cell("c", "x", [0.6]), cell("c", "y", [0.7])], "first")
+    now = Result("t", [cell("b", "x", [0.5]), cell("a", "x", [0.4])], "second")
+    found = merge(then, now, experiment)
+    assert [(one.row, one.column, one.tests) for one in found.cells] == [
+        ("a", "x", [0.4, 0.2, 0.3]),
+        ("b", "x", [0.5]),
+        ("c", "x", [0.6]),
+        ("c", "y", [0.7]),
+    ]
+    assert found.command == "first; second"
+    assert merge(found, replace(now, command="first"), experiment).command == "first; second"
+    fresh = replace(
+        now, cells=[replace(one, runs=(replace(one.runs[0], data_hash="e", split_hash="o"),)) for one in now.cells]
+    )
+    found = merge(then, fresh, experiment)
+    assert [(one.row, one.column, one.tests) for one in found.cells] == [
+        ("a", "x", [0.4]),
+        ("b", "x", [0.5]),
+        ("c", "y", [0.7]),
+    ]
+    assert merge(None, now, experiment) is now
+    failed = replace(cell("a", "x", []), metric="", failed="its data was not found")
+    drawn = replace(then, cells=[replace(then.cells[0], note="a note", series={"a_high": [0.5]})])
+    (kept,) = merge(drawn, replace(now, cells=[failed]), experiment).cells
+    assert (kept.tests, kept.metric, kept.failed) == ([0.1, 0.2, 0.3], "accuracy", "its data was not found")
+    assert (kept.note, kept.series) == ("a note", {"a_high": [0.5]})
+
+
+def test_rows_with_the_same_configuration_share_a_run(tmp_path):
+    twins = replace(KARATE, rows=[("one", "gcn", {}), ("other", "gcn", {})])
+    seen = []
+    on_progress = lambda progress: seen.append((progress.done, progress.reused, progress.failed))  # noqa: E731
+    found = run_experiment(twins, Selection(changes=QUICK, jobs=2), tmp_path, on_progress=on_progress)
+    assert found.cells[0].runs == found.cells[1].runs
+    assert len(found.cells[0].runs) == 2
+    assert seen[-1] == (4, 0, 0)
+    assert len(list((tmp_path / CELLS_FOLDER).iterdir())) == 2
+    run_experiment(twins, Selection(changes=QUICK), tmp_path, on_progress=on_progress)
+    assert seen[-1] == (4, 4, 0)
+
+
+def test_a_second_process_on_the_same_table_is_rejected(tmp_path):
+    refused = []
+
+    def on_progress(progress):
+        if progress.running and not refused:
+            with pytest.raises(ValueError, match="another process is running table-karate in") as error:
+                run_experiment(KARATE, Selection(changes=QUICK), tmp_path)
+            refused.append(error)
+
+    found = run_experiment(KARATE, Selection(changes=QUICK), tmp_path, on_progress=on_progress)
+    assert refused
+    assert [len(one.runs) for one in found.cells] == [2, 2]
+
+
+def test_dropped_points_are_warned_of(tmp_path, caplog):
+    points = replace(
+        KARATE, rows=(), columns={}, points=[("a", "x"), ("b", "x")], measure=lambda row, *_: cell(row, "x", [0.5])
+    )
+    run_experiment(points, Selection(), tmp_path)
+    assert "no longer contains" not in caplog.text
+    run_experiment(points, Selection(models=["a"]), tmp_path)
+    assert "points that are not selected: b on x" in caplog.text
+
+
+def test_remaining_time_accounts_for_parallel_runs():
+    progress = ExperimentProgress(10, done=4, seconds=[10.0, 20.0], jobs=2)
+    assert progress.seconds_left == 45
+    assert replace(progress, jobs=100).seconds_left == 15
+    assert ExperimentProgress(10).seconds_left is None
+
+
+def test_folds_are_reused(tmp_path):
+    small = {"data.split": "fold", "train.epochs": 1, "model.hidden_channels": 4, "model.num_layers": 1}
+    selection = Selection(models=["gin"], datasets=["digits-graphs"], runs=2, changes=small)
+    first = run_experiment(EXPERIMENTS["table-tu"], selection, tmp_path)
+    again = run_experiment(EXPERIMENTS["table-tu"], selection, tmp_path)
+    assert [len(one.runs) for one in first.cells] == [2]
+    assert again.cells == first.cells
+
+
+def test_interactions_and_theorems(tmp_path, monkeypatch):
+    for name, value in (("_TRAIN", 50), ("_VAL", 20), ("_TEST", 20), ("_EPOCHS", 1)):
+        monkeypatch.setattr(interactions, name, value)
+    small = Selection(runs=1, largest=8)
+    found = run_experiment(EXPERIMENTS["figure-interactions"], small, tmp_path)
+    assert len(found.cells) == 6 * 8
+    assert "parameters" in to_markdown(found)
+    again = run_experiment(EXPERIMENTS["figure-interactions"], small, tmp_path)
+    assert again.cells == found.cells
+    checked = run_experiment(EXPERIMENTS["theorems"], Selection(), tmp_path)
+    assert not any(one.failed for one in checked.cells)
+    assert "holds" in to_markdown(checked)
+
+
+def test_labels_of_planted_interactions():
+    import torch
+
+    sets = draw_sets(50, 3, torch.Generator().manual_seed(0))
+    for x, y in zip(sets.x, sets.y):
+        mark, value, other = x.unbind(1)
+        assert mark.tolist().count(1) == 3
+        assert (value[mark == 1] != 0).all()
+        assert (other[mark == 0] != 0).all()
+        assert int(math.prod(value[mark == 1].tolist()) > 0) == int(y)
+
+
+def test_a_failed_point_does_not_stop_the_others(tmp_path):
+    def measure(row, column, runs, store):
+        if row == "b":
+            raise RuntimeError("too big")
+        return cell(row, column, [0.5] * runs)
+
+    seen = []
+    points = replace(KARATE, rows=(), columns={}, points=[("a", "x"), ("b", "x"), ("c", "x")], measure=measure)
+    found = run_experiment(
+        points, Selection(), tmp_path, on_progress=lambda now: seen.append((now.done, now.failed, now.left))
+    )
+    assert [(one.row, len(one.runs), one.failed) for one in found.cells] == [
+        ("a", 2, ""),
+        ("b", 0, "too big"),
+        ("c", 2, ""),
+    ]
+    assert seen == [(0, 0, 3), (1, 0, 2), (1, 1, 1), (2, 1, 0)]
+    assert list(read_result(tmp_path / "table-karate.json").cells) == list(found.cells)
