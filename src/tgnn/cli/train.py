@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tgnn.cli import console
-from tgnn.cli.console import err, in_words, out, print_json
+from tgnn.cli.console import err, error_message, out, print_json
 from tgnn.cli.resolve import resolve_config
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _run(
         if not (folder / "config.yaml").exists():
             raise
         raise OSError(
-            f"{in_words(error)}\nwhat was saved before is kept; go on with: tgnn train --resume {folder}"
+            f"{error_message(error)}\nwhat was saved before is kept; go on with: tgnn train --resume {folder}"
         ) from error
     if world is not None and not world.first:
         return

@@ -1,11 +1,11 @@
-"""``tgnn tune``."""
+"""``tgnn tune``: search hyperparameters with Optuna."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,83 +21,119 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tgnn.training.config import Config
-    from tgnn.tuning.plan import Plan
     from tgnn.tuning.results import StudyResult, Trial
+    from tgnn.tuning.search_plan import SearchPlan
+
+_DEFAULT_FINALS, _DEFAULT_TOGETHER = 5, 10
 
 
 def tune(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A name of `tgnn data list`; none: the recipe's.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Data set, a name from `tgnn data list`. Default: the data set of the recipe."
+        ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Your own data instead: a folder of tables, a .npz, ...")] = None,
-    model: Annotated[str | None, typer.Option(help="A name of `tgnn models`; by default tgnn.")] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Sets of settings to try.")] = 60,
+    data: Annotated[
+        Path | None, typer.Option(help="Your own data: a folder of CSV or Parquet tables, an .npz file, ...")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Model, a name from `tgnn models`. Default: tgnn.")] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 60,
     splits: Annotated[
-        int | None, typer.Option(min=1, help="Splits to average over; by default 3, of a published split 1.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of splits over which the score of a trial is averaged. "
+            "Default: 3, or 1 if the data set has a published split.",
+        ),
     ] = None,
     finals: Annotated[
         int,
         typer.Option(
-            min=0, help="How many of the best are judged once more at the end, with the start, on other splits."
+            min=0,
+            help="Number of best trials to evaluate again on new splits at the end, together with trial 0. "
+            "The best of this final evaluation becomes best.yaml.",
         ),
-    ] = 5,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Trials at once; by default one per core.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of what is tried.")] = 0,
+    ] = _DEFAULT_FINALS,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of trials to run in parallel. Default: one per CPU core.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Random seed of the sampler.")] = 0,
     search: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=A,B,C",
-            help="Values to try in place of the known ones, beside the recipe's own; KEY= leaves it alone.",
+            help="Search KEY over these values instead of its default range. The value of the recipe is always "
+            "included. KEY= excludes KEY from the search.",
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting for all trials, not searched.")
+    fixed_options: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Fix KEY to VALUE in all trials.")
     ] = None,
-    recipe: Annotated[Path | None, typer.Option(help="A YAML file of settings to start from.")] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="YAML recipe with the hyperparameters of trial 0. Default: the packaged recipe.")
+    ] = None,
     root: Annotated[
-        Path | None, typer.Option(envvar="TGNN_DATA", help="Folder with files, looked into before cache and network.")
+        Path | None,
+        typer.Option(envvar="TGNN_DATA", help="Folder with data files, searched before the cache and the network."),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Never access the network.")] = False,
     storage: Annotated[
         str | None,
-        typer.Option(help="A database that many machines share, as postgresql://user@host/name; else a file in --out."),
+        typer.Option(
+            help="Optuna storage URL that several machines share, e.g. postgresql://user@host/name. "
+            "Default: a SQLite file in --out."
+        ),
     ] = None,
-    study: Annotated[str | None, typer.Option(help="Name of the study; by default data set and model.")] = None,
+    study: Annotated[
+        str | None, typer.Option(help="Name of the Optuna study. Default: data set and model, e.g. cora-tgnn.")
+    ] = None,
     together: Annotated[
-        int, typer.Option(min=1, help="Trials that do not wait for one another; at least as many as workers.")
-    ] = 10,
-    folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the study; by default runs/tune/ and its name.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be searched and stop.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object and nothing else.")] = False,
+        int,
+        typer.Option(
+            min=1,
+            help="Number of trials in a round. Sampling and pruning use finished rounds only, so that the trials do "
+            "not depend on the number of workers. Use at least the number of workers.",
+        ),
+    ] = _DEFAULT_TOGETHER,
+    folder: Annotated[Path | None, typer.Option("--out", help="Output folder. Default: runs/tune/STUDY.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the search space and exit.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")] = False,
 ) -> None:
-    """Search for good settings, judged on validation only, and write them as a recipe for `tgnn train`.
+    """Search hyperparameters with Optuna and write the best ones as a recipe for `tgnn train`.
 
-    The paper's ranges are tried, and those of the model's own (`--dry-run` shows them). Stop it whenever you like and
-    type the same line again: it goes on. The same seed gives the same trials, with any number of jobs.
+    Trials are scored on the validation set. Test labels are never read.
+    The default search space has the ranges of the paper and of the model (see `--dry-run`).
+    Run the same command again to resume an interrupted search.
+    The same seed gives the same trials with any number of jobs.
 
-    Examples: `tgnn tune cora --trials 60 --jobs 2`, `tgnn tune cora --model gcn --search optimizer.lr=0.01,0.05`,
-    `tgnn tune --data my_folder --storage postgresql://me@host/studies`.
+    Examples:
+    `tgnn tune cora --trials 60 --jobs 2`
+    `tgnn tune cora --model gcn --search optimizer.lr=0.01,0.05`
+    `tgnn tune --data my_folder --storage postgresql://me@host/studies`
     """
     if name is not None and data is not None:
         raise typer.BadParameter("give NAME or --data, not both", param_hint="NAME")
     changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     changes = {key: value for key, value in changes.items() if value is not None}
-    fixed = dict(key_and_value(text) for text in settings or [])
+    fixed = dict(key_and_value(text) for text in fixed_options or [])
     if "train.seed" in fixed:
-        raise typer.BadParameter("give --seed; the seeds of splits and weights are the same in all searches", None)
+        raise typer.BadParameter(
+            "train.seed cannot be set, because the seeds of the splits are the same in all searches: use --seed for "
+            "the sampler",
+            param_hint="--set",
+        )
     config = resolve_config(name or (str(data.resolve()) if data else None), model, recipe, {**changes, **fixed})
-    plan = _plan(config, search or [], fixed, trials, splits, seed, finals, together)
+    plan = _make_plan(config, search or [], fixed, trials, splits, seed, finals, together)
     if dry_run:
-        _show_space(plan, json)
+        _print_search_space(plan, json)
         return
-    place = folder or Path("runs") / "tune" / (study or plan.name)
-    command = _command(plan, recipe, study, search or [], settings or [])
-    _run(plan, place, jobs or os.cpu_count() or 1, storage, study, command, json)
+    folder = folder or Path("runs") / "tune" / (study or plan.study_name)
+    command = _command(plan, recipe, study, search or [], fixed_options or [])
+    _run(plan, folder, jobs or os.cpu_count() or 1, storage, study, command, json)
 
 
-def _plan(
+def _make_plan(
     config: Config,
     search: list[str],
     fixed: dict[str, Any],
@@ -106,131 +142,145 @@ def _plan(
     seed: int,
     finals: int,
     together: int,
-) -> Plan:
+) -> SearchPlan:
     from tgnn.training.prepare import prepare_without_test
     from tgnn.training.train import make_model
-    from tgnn.tuning.plan import Plan
-    from tgnn.tuning.search_space import check_search, space_of, usual_splits, with_defaults
+    from tgnn.tuning.search_plan import SearchPlan
+    from tgnn.tuning.search_space import (
+        build_search_space,
+        check_search_space,
+        default_num_splits,
+        with_model_defaults,
+    )
 
-    own: dict[str, tuple[Any, ...]] = {}
-    for key, values in map(_key_and_values, search):
-        if key in own:
-            raise typer.BadParameter(f"{key} is there twice: {key}=A,B,C tries several", param_hint="--search")
-        own[key] = values
-    if both := sorted(key for key, values in own.items() if values and key in fixed):
-        raise typer.BadParameter(f"{both[0]} is searched and set: leave out --search or --set", param_hint="--search")
+    user_space: dict[str, tuple[Any, ...]] = {}
+    for key, values in map(_parse_range, search):
+        if key in user_space:
+            raise typer.BadParameter(f"{key} is given twice: use one {key}=A,B,C", param_hint="--search")
+        user_space[key] = values
+    if both := sorted(key for key, values in user_space.items() if values and key in fixed):
+        raise typer.BadParameter(f"{both[0]} is in --search and in --set: use one of them", param_hint="--search")
     prepared = prepare_without_test(config)
-    make_model(config, prepared.shape)  # data that the model cannot take are told now, not by every trial
-    space = space_of(config, prepared, own)
-    check_search(config, prepared.shape.level, own)
-    optimizers = {config.optimizer.name, *own.get("optimizer.name", ())}
-    if len(optimizers) > 1 and "optimizer.weight_decay" not in {**own, **fixed}:
+    make_model(config, prepared.shape)  # report data that the model cannot use now, not in every trial
+    space = build_search_space(config, prepared, user_space)
+    check_search_space(config, prepared.shape.level, user_space)
+    optimizers = {config.optimizer.name, *user_space.get("optimizer.name", ())}
+    if len(optimizers) > 1 and "optimizer.weight_decay" not in {**user_space, **fixed}:
         raise typer.BadParameter(
-            "decays of adam and adamw are of other sizes: say which to try, such as "
-            "--search optimizer.weight_decay=0,0.001,0.1, or search them one by one",
+            "adam and adamw need different weight decays: give the values to try, such as "
+            "--search optimizer.weight_decay=0,0.001,0.1, or run one search for each optimizer",
             param_hint="--search",
         )
     space = {key: values for key, values in space.items() if key not in fixed}
     if not space:
-        raise typer.BadParameter("nothing is left to search", param_hint="--search")
-    config = with_defaults(config, prepared.shape.level, space)
-    plan = Plan(config, space, trials, splits or usual_splits(prepared), seed, min(finals, trials), together)
+        raise typer.BadParameter("the search space is empty", param_hint="--search")
+    config = with_model_defaults(config, prepared.shape.level, space)
+    num_splits = splits or default_num_splits(prepared)
+    plan = SearchPlan(config, space, trials, num_splits, seed, min(finals, trials), together)
     for key, values in plan.space.items():
         for value in values:
-            plan.config_of({**plan.start, key: value})  # what cannot be is said now
+            plan.trial_config({**plan.initial_params, key: value})  # report invalid values before the first trial
     return plan
 
 
-def _key_and_values(text: str) -> tuple[str, tuple[Any, ...]]:
+def _parse_range(text: str) -> tuple[str, tuple[Any, ...]]:
+    """Parse ``KEY=A,B,C`` into the key and its distinct values."""
     from tgnn.utils.yaml import parse_yaml
 
     key, equals, values = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text!r} is not KEY=A,B,C, such as optimizer.lr=0.01,0.1", param_hint="--search")
     try:
-        found = parse_yaml(f"[{values}]")
+        parsed = parse_yaml(f"[{values}]")
     except ValueError:
         raise typer.BadParameter(
             f"{values!r} is not a list of values such as 0.01,0.1", param_hint="--search"
         ) from None
-    return key.strip(), tuple(value for place, value in enumerate(found) if value not in found[:place])
+    return key.strip(), tuple(value for index, value in enumerate(parsed) if value not in parsed[:index])
 
 
-def _show_space(plan: Plan, json: bool) -> None:
+def _print_search_space(plan: SearchPlan, json: bool) -> None:
     if json:
         print_json(plan.to_dict())
         return
     from rich.table import Table
 
-    from tgnn.tuning.results import in_words
+    from tgnn.tuning.results import format_value
 
-    table = Table("setting", "starts at", "is searched over", box=None, pad_edge=False)
+    table = Table("hyperparameter", "trial 0", "search space", box=None, pad_edge=False)
     for key, values in plan.space.items():
-        table.add_row(key, in_words(plan.start[key]), ", ".join(map(in_words, values)))
+        table.add_row(key, format_value(plan.initial_params[key]), ", ".join(map(format_value, values)))
     console.print_table(table)
-    count = f"{plan.trials} trial{'s' * (plan.trials > 1)}"
-    out.print(f"{count}, each the mean validation score over {plan.splits} split{'s' * (plan.splits > 1)}")
+    splits = _plural(plan.splits, "split")
+    out.print(f"{_plural(plan.trials, 'trial')}, each scored by its mean validation metric over {splits}")
     if plan.finals:
-        best = f"the {plan.finals} best" if plan.finals > 1 else "the best"
-        out.print(f"then {best}, and the start, once more, over {len(plan.final_splits)} other splits and seeds")
+        best = f"the {plan.finals} best trials" if plan.finals > 1 else "the best trial"
+        out.print(f"final evaluation of {best} and trial 0 on {len(plan.final_splits)} new splits and seeds")
 
 
-def _run(plan: Plan, folder: Path, jobs: int, storage: str | None, study: str | None, command: str, json: bool) -> None:
+def _run(
+    plan: SearchPlan, folder: Path, jobs: int, storage: str | None, study: str | None, command: str, json: bool
+) -> None:
     try:
-        from tgnn.tuning.results import RECIPE
-        from tgnn.tuning.study import tune as search
+        from tgnn.tuning.results import RECIPE_FILE
+        from tgnn.tuning.study import tune as run_study
     except ImportError as error:
         raise ImportError(f"tgnn tune needs {error.name}: pip install 'tgnn[tune]'") from error
     from tgnn.training.interrupts import Interrupted
 
     try:
-        with _watch(quiet=json or console.verbosity < 0) as tell:
-            result = search(plan, folder, min(jobs, plan.trials), storage, study, command, tell)
+        with _show_progress(quiet=json or console.verbosity < 0) as on_progress:
+            result = run_study(plan, folder, min(jobs, plan.trials), storage, study, command, on_progress)
     except Interrupted:
-        err.print("stopped; what was tried is kept: type the same line again to go on")
+        err.print("stopped. Finished trials are saved. Run the same command again to resume.")
         raise typer.Exit(130) from None
+    recipe = folder / RECIPE_FILE
     if json:
         import dataclasses
 
-        best = result.best
-        assert best is not None
+        assert result.best is not None
         print_json(
-            {"recipe": str(folder / RECIPE), "best": dataclasses.asdict(best), "study": dataclasses.asdict(result)}
+            {"recipe": str(recipe), "best": dataclasses.asdict(result.best), "study": dataclasses.asdict(result)}
         )
         return
-    for when, trials in (("", result.trials), (" when judged once more", result.finals)):
+    for what, trials in (("trial", result.trials), ("final evaluation", result.finals)):
         if failed := [trial for trial in trials if trial.state == "failed"]:
-            first = f"trial {failed[0].number}: {failed[0].reason}"
-            err.print(f"{len(failed)} failed{when}, the first {first}", markup=False, highlight=False, soft_wrap=True)
-    console.print_table(_table(result, 10, out.width))
-    out.print(_sum_up(result), highlight=False, soft_wrap=True)
-    recipe = folder / RECIPE
-    err.print(f"the best is saved as {recipe}\ntrain with it: tgnn train --recipe {recipe} --runs 10", soft_wrap=True)
+            message = f"{_plural(len(failed), what)} failed, first error (trial {failed[0].number}): {failed[0].reason}"
+            err.print(message, markup=False, highlight=False, soft_wrap=True)
+    console.print_table(_trial_table(result, 10, out.width))
+    for line in _summary(result):
+        out.print(line, highlight=False, soft_wrap=True)
+    err.print(
+        f"best hyperparameters saved to {recipe}\ntrain with them: tgnn train --recipe {recipe} --runs 10",
+        soft_wrap=True,
+    )
 
 
-def _command(plan: Plan, recipe: Path | None, study: str | None, search: list[str], settings: list[str]) -> str:
-    """What a reader can type to have the same; without what is private to a machine."""
+def _command(
+    plan: SearchPlan, recipe: Path | None, study: str | None, search: list[str], fixed_options: list[str]
+) -> str:
+    """Return the command that repeats the search, without options that are private to a machine."""
     from tgnn.data.catalog import CATALOG
 
     name = plan.config.data.name
-    words = ["tgnn", "tune", *([name] if name in CATALOG else ["--data", Path(name).name])]
-    words += ["--model", plan.config.model.name, *(["--recipe", recipe.name] if recipe else [])]
-    words += ["--study", study] if study else []
-    words += ["--trials", str(plan.trials), "--splits", str(plan.splits)]
-    words += ["--finals", str(plan.finals)] if plan.finals != min(5, plan.trials) else []
-    words += ["--seed", str(plan.seed)] if plan.seed else []
-    words += ["--together", str(plan.together)] if plan.together != 10 else []
-    words += [word for text in search for word in ("--search", text)]
-    words += [word for text in public(settings) for word in ("--set", text)]
-    return shlex.join(words)
+    arguments = ["tgnn", "tune", *([name] if name in CATALOG else ["--data", Path(name).name])]
+    arguments += ["--model", plan.config.model.name, *(["--recipe", recipe.name] if recipe else [])]
+    arguments += ["--study", study] if study else []
+    arguments += ["--trials", str(plan.trials), "--splits", str(plan.splits)]
+    arguments += ["--finals", str(plan.finals)] if plan.finals != min(_DEFAULT_FINALS, plan.trials) else []
+    arguments += ["--seed", str(plan.seed)] if plan.seed else []
+    arguments += ["--together", str(plan.together)] if plan.together != _DEFAULT_TOGETHER else []
+    arguments += [argument for text in search for argument in ("--search", text)]
+    arguments += [argument for text in public(fixed_options) for argument in ("--set", text)]
+    return shlex.join(arguments)
 
 
-# ---- what a user watches -------------------------------------------------------------------------------------------
+# ---- progress and summary ------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def _watch(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
-    """A table of the best so far; off a terminal a line for every trial that ends, and when it is judged once more."""
+def _show_progress(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
+    """Yield a callback that shows a live table, or without a terminal prints a line for each finished trial."""
     if quiet:
         yield lambda result: None
         return
@@ -239,80 +289,108 @@ def _watch(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
 
         with Live(console=err, transient=True, refresh_per_second=2) as live:
 
-            def show(result: StudyResult) -> None:
+            def update_table(result: StudyResult) -> None:
                 from rich.console import Group
 
-                live.update(Group(_table(result, 8, err.width), _sum_up(result)))
+                live.update(Group(_trial_table(result, 8, err.width), *_summary(result)))
 
-            yield show
+            yield update_table
         return
-    said: set[str] | None = None
-
-    def tell(result: StudyResult) -> None:
-        nonlocal said
-        ended = [f"trial {trial.number}: {_score(trial)}" for trial in result.trials if trial.state != "running"]
-        ended += [f"trial {trial.number}, once more: {_score(trial)}" for trial in result.finals]
-        if said is None and ended:
-            err.print(f"going on with a study: {_sum_up(result)}", highlight=False, soft_wrap=True)
-            said = set(ended)
-        for text in ended:
-            if text not in (said or ()):
-                err.print(f"{text}; {_sum_up(result)}", markup=False, highlight=False, soft_wrap=True)
-        said = set(ended)
-
-    yield tell
+    yield _ProgressLines()
 
 
-def _score(trial: Trial) -> str:
-    return _in_short(trial) + (f" ({trial.reason})" if trial.reason else "")
+class _ProgressLines:
+    """Print a line for each trial and each final evaluation that ends."""
+
+    def __init__(self) -> None:
+        self._printed: set[int] | None = None
+        self._printed_finals: set[int] = set()
+
+    def __call__(self, result: StudyResult) -> None:
+        ended = [trial for trial in result.trials if trial.state != "running"]
+        if self._printed is None:
+            self._printed = {trial.number for trial in ended}
+            self._printed_finals = {trial.number for trial in result.finals}
+            if ended:
+                self._print(f"resuming study {result.name}: {', '.join(_summary(result))}")
+        best = _best_so_far(result.metric, result.ranking)
+        for trial in ended:
+            if trial.number not in self._printed:
+                self._printed.add(trial.number)
+                self._print(f"[{len(self._printed)}/{result.num_trials}] {_outcome(trial, best)}")
+        num_finals = len(result.finals) + result.finals_left
+        best = _best_so_far(result.metric, result.final_ranking)
+        for trial in result.finals:
+            if trial.number not in self._printed_finals:
+                self._printed_finals.add(trial.number)
+                self._print(f"[final evaluation {len(self._printed_finals)}/{num_finals}] {_outcome(trial, best)}")
+
+    def _print(self, line: str) -> None:
+        err.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _sum_up(result: StudyResult) -> str:
-    done = result.count("complete", "pruned", "failed")
-    words = f"{done} of {result.asked} trials done"
-    parts = [f"{count} {state}" for state in ("pruned", "failed", "running") if (count := result.count(state))]
-    words += f" ({', '.join(parts)})" if parts else ""
+def _outcome(trial: Trial, best: str) -> str:
+    if trial.state == "failed":
+        return f"trial {trial.number} failed: {trial.reason}"
+    return f"trial {trial.number}: {_score_or_state(trial)}{best}"
+
+
+def _score_or_state(trial: Trial) -> str:
+    return trial.state if trial.score is None else f"{trial.score:.4f}"
+
+
+def _best_so_far(metric: str, ranking: Sequence[Trial]) -> str:
+    return f", best validation {metric} {_best(ranking[0])}" if ranking else ""
+
+
+def _best(trial: Trial) -> str:
+    return f"{trial.score:.4f} (trial {trial.number})"
+
+
+def _summary(result: StudyResult) -> list[str]:
+    """Return the number of finished trials, the best score and the state of the final evaluation."""
+    counts = [f"{count} {state}" for state in ("pruned", "failed", "running") if (count := result.count(state))]
+    finished = result.count("complete", "pruned", "failed")
+    lines = [f"{finished} of {result.num_trials} trials finished" + (f" ({', '.join(counts)})" if counts else "")]
     if result.ranking:
-        first = result.ranking[0]
-        words += f", best validation {result.metric} {first.score:.4f} (trial {first.number})"
-    judged, finals = len(result.judged), len(result.finals) + result.finals_left
-    if finals:
-        of_all = f" of {finals}" if judged < finals else ""
-        words += f"; {judged}{of_all} judged once more on other {result.unit}s"
-    if judged:
-        first = result.judged[0]
-        words += f", the best {first.score:.4f} (trial {first.number})"
-    return words
+        lines.append(f"best validation {result.metric} {_best(result.ranking[0])}")
+    if num_finals := len(result.finals) + result.finals_left:
+        left = f"{len(result.finals)} of {num_finals} finished" if result.finals_left else ""
+        best = f"best {_best(result.final_ranking[0])}" if result.final_ranking else ""
+        details = ", ".join(filter(None, (left, best))) or "all failed"
+        lines.append(f"final evaluation on new {result.unit}s: {details}")
+    return lines
 
 
-def _table(result: StudyResult, rows: int, width: int) -> Table:
-    """The best trials, first those that were judged once more, with the settings in which they differ; as many of these
-    as there is room for.
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _trial_table(result: StudyResult, rows: int, width: int) -> Table:
+    """Return a table of the best trials, those of the final evaluation first.
+
+    Columns are the hyperparameters in which the trials differ. Columns that exceed the width are left out.
     """
     from rich.table import Table
 
-    from tgnn.tuning.results import in_words, short_names
+    from tgnn.tuning.results import format_value, short_names
 
     finals = {trial.number: trial for trial in result.finals}
-    trials = {trial.number: trial for trial in result.ranking}
-    first = [*(trial.number for trial in result.judged), *finals, *trials]
-    shown = [trials[number] for number in dict.fromkeys(first)][:rows]
-    columns = {"trial": [str(trial.number) for trial in shown], result.metric: list(map(_in_short, shown))}
+    complete = {trial.number: trial for trial in result.ranking}
+    order = [*(trial.number for trial in result.final_ranking), *finals, *complete]
+    shown = [complete[number] for number in dict.fromkeys(order)][:rows]
+    columns = {"trial": [str(trial.number) for trial in shown], result.metric: list(map(_score_or_state, shown))}
     if finals:
-        again = [finals.get(trial.number) for trial in shown]
-        columns[f"on other {result.unit}s"] = [_in_short(trial) if trial else "" for trial in again]
-    keys = [key for key in result.space if len({str(trial.values.get(key)) for trial in shown}) > 1]
-    names = short_names(keys or list(result.space))
-    columns |= {name: [in_words(trial.values.get(key)) for trial in shown] for key, name in names.items()}
+        shown_finals = [finals.get(trial.number) for trial in shown]
+        columns[f"final {result.metric}"] = [_score_or_state(trial) if trial else "" for trial in shown_finals]
+    differing = [key for key in result.space if len({str(trial.params.get(key)) for trial in shown}) > 1]
+    names = short_names(differing or list(result.space))
+    columns |= {name: [format_value(trial.params.get(key)) for trial in shown] for key, name in names.items()}
     ends = accumulate(max(map(len, [header, *cells])) + 2 for header, cells in columns.items())
-    fit = [header for header, end in zip(columns, ends) if end <= width + 2]
-    left = len(columns) - len(fit)
-    table = Table(*fit, box=None, pad_edge=False, caption_justify="left")
-    table.caption = f"and {left} more settings: tgnn report shows all" if left else None
-    for row in zip(*(columns[header] for header in fit)):
+    fitting = [header for header, end in zip(columns, ends) if end <= width + 2]
+    hidden = len(columns) - len(fitting)
+    table = Table(*fitting, box=None, pad_edge=False, caption_justify="left")
+    table.caption = f"{_plural(hidden, 'more column')}: see tgnn report" if hidden else None
+    for row in zip(*(columns[header] for header in fitting)):
         table.add_row(*row)
     return table
-
-
-def _in_short(trial: Trial) -> str:
-    return trial.state if trial.score is None else f"{trial.score:.4f}"

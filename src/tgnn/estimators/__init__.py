@@ -1,4 +1,4 @@
-"""Models with scikit-learn's manners: ``fit``, ``predict``, ``score``, cross-validation, grid search, pipelines."""
+"""scikit-learn estimators for graphs: ``fit``, ``predict``, ``score``, cross-validation, grid search and pipelines."""
 
 from tgnn.estimators.graph import GraphClassifier, GraphRegressor
 from tgnn.estimators.node import NodeClassifier, NodeRegressor

@@ -1,4 +1,4 @@
-"""What all estimators share: parameters, ``fit`` by the training loop, outputs, files."""
+"""Base class of all estimators: parameters, ``fit``, model outputs, saving and loading."""
 
 from __future__ import annotations
 
@@ -18,10 +18,16 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.estimators.examples import Examples, columns, count, prepare_examples, ready
-from tgnn.estimators.from_networkx import Attributes
-from tgnn.estimators.options import make_options
+from tgnn.estimators.from_networkx import NetworkXAttributes
+from tgnn.estimators.parameters import config_from_parameters
 from tgnn.estimators.saving import read_estimator, write_estimator
+from tgnn.estimators.training_set import (
+    TrainingSet,
+    num_examples,
+    num_features,
+    prepare_features,
+    prepare_training,
+)
 from tgnn.models import get_model
 from tgnn.models.data_shape import DataShape
 from tgnn.training import loop
@@ -37,27 +43,42 @@ Self = TypeVar("Self", bound="Estimator")
 
 
 class Estimator(BaseEstimator, ABC):
-    """A model that is trained with ``fit``; what it learns of is said by subclasses.
+    """Base class of all estimators. Subclasses define the examples: nodes or graphs.
+
+    Parameters are stored in ``__init__`` and validated in :meth:`fit`.
 
     Args:
-        model: A name of ``tgnn models``.
-        hidden: Width of hidden layers. ``None``, here and below: as the default recipe of the model says.
+        model: Name of the model, see ``tgnn models``.
+        hidden: Width of the hidden layers. ``None`` uses the default recipe of the model, here and for the parameters
+            below.
         layers: Number of layers.
-        rank: Rank of the products.
-        dropout: Share of hidden entries dropped in training.
-        lr: Step size (of the product branch: ``options={"optimizer.cp_lr": ...}``).
-        weight_decay: Decay of weights.
-        epochs: At most so many.
-        patience: Stop after so many epochs without a better validation score.
-        batch_size: Graphs in a batch; of nodes, with ``options={"train.num_neighbors": ...}``.
-        validation_fraction: Share of the labelled examples that chooses the epoch; 0: none is held out.
+        rank: Rank of the CP decomposition. 0 uses sum pooling only.
+        dropout: Dropout probability of the hidden layers.
+        lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
+        weight_decay: Weight decay of the optimizer.
+        epochs: Maximum number of epochs.
+        patience: Stop after this many epochs without improvement on the validation set.
+        batch_size: Number of graphs or nodes in a mini-batch.
+        validation_fraction: Fraction of the labeled examples to hold out for validation. 0 holds out none and selects
+            the epoch on the training set.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
-        random_state: Of weights, dropout, batches and the hold-out.
-        verbose: 1: some lines while training; 2: one for each epoch.
-        options: Any other setting, as ``{"section.key": value}`` of ``tgnn train --set``.
-        x_attribute: Where NetworkX nodes have their features: one attribute, or several.
-        y_attribute: Where they, or the graph, have the target.
-        weight_attribute: Where edges have a weight; ``None``: all are the same.
+        random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
+        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
+        options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
+        x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
+        y_attribute: Node or graph attribute of NetworkX graphs with the target.
+        weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
+
+    Attributes:
+        classes_: Class labels, sorted. Classifiers only.
+        n_features_in_: Number of node features seen in :meth:`fit`.
+        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
+        history_: Losses and metrics of each epoch, as a list of dictionaries.
+        n_iter_: Number of epochs that were run.
+        best_epoch_: Epoch with the best validation score, from 0.
+        config_: Resolved training configuration.
+        shape_: Number and type of the features and outputs.
+        task_: Target type, metric and prior correction.
     """
 
     _level: ClassVar[str]
@@ -73,22 +94,22 @@ class Estimator(BaseEstimator, ABC):
     shape_: DataShape
     task_: Task
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        """The signature is that of ``__init__``, whatever ``__new__`` takes."""
-        super().__init_subclass__(**more)
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Set the signature to that of ``__init__``, because ``__new__`` takes any arguments."""
+        super().__init_subclass__(**kwargs)
         signature = inspect.signature(cls.__init__)
         cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
 
     def __new__(cls: type[Self], *args: Any, **parameters: Any) -> Self:
-        """Names the class that the user knows, and the nearest parameter, where one is not known."""
+        """Raise a ``TypeError`` with the closest parameter name for an unknown parameter."""
         known = cls._get_param_names()
         for name in parameters:
             if name not in known:
-                near = closest_match(name, known)
-                hint = f"did you mean {near}?" if near else f"it has {', '.join(known)}"
-                raise TypeError(f"{cls.__name__} has no parameter {name!r}; {hint}")
-        made: Self = super().__new__(cls)
-        return made
+                match = closest_match(name, known)
+                hint = f"did you mean {match}?" if match else f"its parameters are {', '.join(known)}"
+                raise TypeError(f"{cls.__name__} has no parameter {name!r}: {hint}")
+        instance: Self = super().__new__(cls)
+        return instance
 
     def __init__(
         self,
@@ -131,55 +152,58 @@ class Estimator(BaseEstimator, ABC):
         self.y_attribute = y_attribute
         self.weight_attribute = weight_attribute
 
-    # ---- what subclasses say ---------------------------------------------------------------------------------
+    # ---- implemented by subclasses ---------------------------------------------------------------------------
 
     @abstractmethod
-    def _examples(self, X: Any, y: Any, validation: Any) -> Examples:
-        """What to learn from: nodes or graphs."""
+    def _training_set(self, X: Any, y: Any, validation: Any) -> TrainingSet:
+        """Return the labeled nodes or graphs."""
 
     @abstractmethod
     def _data(self, X: Any) -> tuple[Data | GraphDataset, np.ndarray]:
-        """What to predict for, and which rows of the model's output are asked for."""
+        """Return the graph or graphs to predict, and the indices of the requested outputs."""
 
     @abstractmethod
     def _encode(self, y: np.ndarray) -> tuple[Tensor, np.ndarray | None]:
-        """Targets as the model takes them, and the classes that they are numbers of; ``None``: they are numbers."""
+        """Return the targets as a tensor, and the classes if they are class indices (otherwise ``None``)."""
 
     @abstractmethod
-    def _truth(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Which examples have a target to be scored by, and these targets."""
+    def _known_targets(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return a mask of the examples that have a target, and their targets."""
 
-    # ---- the work --------------------------------------------------------------------------------------------
+    # ---- training and inference ------------------------------------------------------------------------------
 
     def fit(self: Self, X: Any, y: Any = None, validation: Any = None) -> Self:
-        """Learns, and keeps the weights of the epoch that was best on what was held out.
+        """Train the model and keep the weights of the epoch with the best validation score.
 
         Args:
-            X: What to learn from, as the class says.
-            y: Targets, one for each example; ``None``: those that come with ``X``.
-            validation: Boolean, one for each example: those that choose the epoch; ``None``: a share is drawn.
+            X: Nodes or graphs: see the class.
+            y: Targets, one for each example. ``None`` uses those of ``X``.
+            validation: Boolean mask of the examples in the validation set. ``None`` uses the ``val_mask`` of ``X``, or
+                draws ``validation_fraction`` of the examples.
         """
-        config = make_options(self.get_params(deep=False), self._level)
-        examples = self._examples(X, y, validation)
-        codes, classes = self._encode(examples.y)
-        prepared = prepare_examples(examples, codes, classes, self.validation_fraction, config.train.seed, config.data)
+        config = config_from_parameters(self.get_params(deep=False), self._level)
+        training_set = self._training_set(X, y, validation)
+        targets, classes = self._encode(training_set.y)
+        prepared = prepare_training(
+            training_set, targets, classes, self.validation_fraction, config.train.seed, config.data
+        )
         apply_prior_correction(prepared, config.train.prior_correction)
         complete(prepared.data, config.model.name)
         device = find_device(config.train.device)
         history: list[dict[str, Any]] = []
 
-        def tell(epoch: loop.Epoch) -> None:
+        def on_epoch(epoch: loop.Epoch) -> None:
             history.append(dict(epoch.line))
-            self._say(epoch, config.train.epochs)
+            self._print_epoch(epoch, config.train.epochs)
 
-        with _apart(config, device):
+        with _isolated(config, device):
             model = make_model(config, prepared.shape).to(device)
-            best, progress = loop.fit(model, prepared, config, None, tell=tell)
+            best, progress = loop.fit(model, prepared, config, None, tell=on_epoch)
         model.load_state_dict(best)
         self.model_, self.history_ = model.eval(), history
         self.n_iter_, self.best_epoch_ = progress.epoch, progress.best_epoch
         self.config_, self.shape_, self.task_ = config, prepared.shape, prepared.task
-        self.n_features_in_ = columns(prepared.shape.features)
+        self.n_features_in_ = num_features(prepared.shape.features)
         if classes is not None:
             self.classes_ = classes
         return self
@@ -189,26 +213,26 @@ class Estimator(BaseEstimator, ABC):
         check_is_fitted(self, "model_")
         data, rows = self._data(X)
         config, device = self.config_, find_device(self.device or self.config_.train.device)
-        data = ready(data, self.task_.target, self.shape_.outputs, config.data)
+        data = prepare_features(data, self.task_.target, self.shape_.outputs, config.data)
         self._check_shape(infer_shape(data))
         complete(data, config.model.name)
-        data.y = torch.zeros(count(data))  # batches carry targets; nobody looks at these
-        batches = make_loader(data, torch.arange(count(data)), config.train, device, shuffle=False)
+        data.y = torch.zeros(num_examples(data))  # batches carry targets; nobody looks at these
+        batches = make_loader(data, torch.arange(num_examples(data)), config.train, device, shuffle=False)
         precision = loop.Precision(config.train.precision, device)
         outputs = loop.infer_outputs(self.model_.to(device), batches, precision)
         return outputs.cpu()[torch.from_numpy(rows)]
 
-    def _say(self, epoch: loop.Epoch, epochs: int) -> None:
-        often = 1 if self.verbose > 1 else max(1, epochs // 10)
-        if self.verbose and (epoch.number % often == 0 or epoch.number == epochs - 1):
+    def _print_epoch(self, epoch: loop.Epoch, max_epochs: int) -> None:
+        interval = 1 if self.verbose > 1 else max(1, max_epochs // 10)
+        if self.verbose and (epoch.number % interval == 0 or epoch.number == max_epochs - 1):
             print(
                 f"epoch {epoch.number}: loss {epoch.loss:.4f}, validation {epoch.score:.4f}, "
                 f"best {epoch.best:.4f} at epoch {epoch.best_epoch}"
             )
 
-    def _names(self) -> Attributes:
+    def _attribute_names(self) -> NetworkXAttributes:
         needs_x = self._level == "graph" or "node features" in get_model(self.model).needs
-        return Attributes(self.x_attribute, self.y_attribute, self.weight_attribute, self._level, needs_x)
+        return NetworkXAttributes(self.x_attribute, self.y_attribute, self.weight_attribute, self._level, needs_x)
 
     def _check_shape(self, found: DataShape) -> None:
         """Whether data is as wide as what was learned from, and has all that the model reads."""
@@ -217,10 +241,9 @@ class Estimator(BaseEstimator, ABC):
             ("features", self.shape_.features, found.features),
             ("edge features", self.shape_.edge_features, found.edge_features),
         ):
-            if columns(wanted) != columns(given):
-                raise ValueError(
-                    f"X has {columns(given)} {what}, but {name} is expecting {columns(wanted)} {what} as input."
-                )
+            if num_features(wanted) != num_features(given):
+                expected, actual = num_features(wanted), num_features(given)
+                raise ValueError(f"X has {actual} {what}, but {name} is expecting {expected} {what} as input.")
             if isinstance(wanted, tuple) != isinstance(given, tuple):
                 kinds = ("categories (integers of torch)", "numbers")
                 was, now = kinds if isinstance(wanted, tuple) else kinds[::-1]
@@ -233,23 +256,23 @@ class Estimator(BaseEstimator, ABC):
                 f"{name} has learned from edges without weights, and X has some: leave them out, or fit with them"
             )
 
-    # ---- files -----------------------------------------------------------------------------------------------
+    # ---- saving and loading ----------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes what was learned to one file: safetensors, with all else in it as JSON. A graph is not written.
+        """Save the fitted estimator to one safetensors file. The parameter ``graph`` is not saved.
 
         Args:
-            path: Of the file.
+            path: The file to write.
         """
         check_is_fitted(self, "model_")
         write_estimator(self, Path(path))
 
     @classmethod
     def load(cls: type[Self], path: str | PathLike[str]) -> Self:
-        """Reads what ``save`` has written; nothing is unpickled.
+        """Load an estimator that :meth:`save` has written. Nothing is unpickled.
 
         Args:
-            path: Of the file.
+            path: The file to read.
         """
         return read_estimator(cls, Path(path))
 
@@ -263,8 +286,8 @@ class Estimator(BaseEstimator, ABC):
 
 
 @contextlib.contextmanager
-def _apart(config: Config, device: torch.device) -> Iterator[None]:
-    """Seeds and threads of a training stay its own: the caller's are put back."""
+def _isolated(config: Config, device: torch.device) -> Iterator[None]:
+    """Restore torch's random state and number of threads after training."""
     threads = torch.get_num_threads()
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         set_threads(config)

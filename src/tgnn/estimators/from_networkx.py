@@ -1,4 +1,4 @@
-"""NetworkX graphs, whose nodes, edges and graph keep what is known of them in attributes."""
+"""Convert NetworkX graphs with node, edge and graph attributes to PyG ``Data``."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.estimators.arrays import as_edge_index, as_edge_weight, as_features
+from tgnn.estimators.arrays import to_edge_index, to_edge_weight, to_features
 
 
 @dataclass(frozen=True)
-class Attributes:
-    """Under which names a NetworkX graph keeps what.
+class NetworkXAttributes:
+    """Names of the attributes of a NetworkX graph.
 
     Args:
-        x: Attribute of the nodes that is their features, or several that are its columns.
-        y: Attribute that is the target.
-        weight: Attribute of edges; ``None``: all weigh the same.
-        level: Whether nodes (``"node"``) or the whole graph (``"graph"``) have the target.
-        needs_x: Whether a graph without features is an error.
+        x: Node attribute with the features, or several attributes to concatenate.
+        y: Attribute with the target.
+        weight: Edge attribute with the edge weight. ``None`` ignores weights.
+        level: ``"node"`` if the nodes have the target, ``"graph"`` if the graph has it.
+        needs_x: Whether the model needs node features.
     """
 
     x: str | Sequence[str] = "x"
@@ -33,34 +33,36 @@ class Attributes:
     needs_x: bool = True
 
 
-def is_networkx(thing: Any) -> bool:
-    """Whether it is a NetworkX graph, without importing it: whoever has such a graph has done so."""
+def is_networkx(value: Any) -> bool:
+    """Return whether an object is a NetworkX graph, without importing NetworkX."""
     networkx = sys.modules.get("networkx")
-    return networkx is not None and isinstance(thing, networkx.Graph)
+    return networkx is not None and isinstance(value, networkx.Graph)
 
 
-def from_networkx(graph: Any, names: Attributes) -> tuple[Data, Any]:
-    """The graph and its targets. Nodes are numbered in the order of ``graph.nodes``; undirected edges go both ways.
+def from_networkx(graph: Any, names: NetworkXAttributes) -> tuple[Data, Any]:
+    """Return the graph as ``Data``, and its targets (``None`` if it has none).
+
+    Nodes are indexed in the order of ``graph.nodes``. An undirected edge becomes two directed ones.
 
     Args:
-        graph: Of NetworkX, of any kind.
-        names: Of attributes.
+        graph: NetworkX graph, directed or undirected.
+        names: Names of the attributes.
 
     Example:
         >>> import networkx
         >>> path = networkx.path_graph(3)
         >>> networkx.set_node_attributes(path, {0: [1.0], 1: [0.0], 2: [1.0]}, "x")
-        >>> from_networkx(path, Attributes())
+        >>> from_networkx(path, NetworkXAttributes())
         (Data(x=[3, 1], edge_index=[2, 4]), None)
     """
     columns = [names.x] if isinstance(names.x, str) else list(names.x)
-    has = names.needs_x or any(name in attributes for _, attributes in graph.nodes(data=True) for name in columns)
+    has_x = names.needs_x or any(name in attributes for _, attributes in graph.nodes(data=True) for name in columns)
     edge_index, weight = _edges(graph, names.weight)
-    data = Data(x=_features(graph, columns) if has else None, edge_index=as_edge_index(edge_index, len(graph)))
-    if not has:
+    data = Data(x=_features(graph, columns) if has_x else None, edge_index=to_edge_index(edge_index, len(graph)))
+    if not has_x:
         data.num_nodes = len(graph)
     if weight is not None:
-        data.edge_weight = as_edge_weight(weight, len(weight))
+        data.edge_weight = to_edge_weight(weight, len(weight))
     return data, _target(graph, names)
 
 
@@ -68,30 +70,30 @@ def _features(graph: Any, columns: list[str]) -> Tensor:
     rows = []
     for node, attributes in graph.nodes(data=True):
         if missing := [name for name in columns if name not in attributes]:
-            there = ", ".join(map(repr, attributes)) or "none"
-            way_out = "set x_attribute" if attributes else f"give it one, such as graph.nodes[{node!r}]['x'] = [degree]"
-            raise ValueError(f"node {node!r} has no attribute {missing[0]!r}, it has {there}: {way_out}")
+            existing = ", ".join(map(repr, attributes)) or "none"
+            advice = "set x_attribute" if attributes else f"set one, such as graph.nodes[{node!r}]['x'] = [degree]"
+            raise ValueError(f"node {node!r} has no attribute {missing[0]!r} (it has {existing}): {advice}")
         rows.append(np.concatenate([np.atleast_1d(np.asarray(attributes[name])) for name in columns]))
     if len(shapes := {row.shape for row in rows}) > 1:
-        raise ValueError(f"nodes have features of different shapes: {sorted(shapes)}")
-    return as_features(np.stack(rows) if rows else np.empty((0, len(columns))))
+        raise ValueError(f"the features of all nodes must have the same shape, got {sorted(shapes)}")
+    return to_features(np.stack(rows) if rows else np.empty((0, len(columns))))
 
 
 def _edges(graph: Any, attribute: str | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """In the order of a matrix, row by row: the same as those of an adjacency matrix."""
-    number = {node: place for place, node in enumerate(graph)}
-    found = graph.edges(data=attribute, default=1.0) if attribute else ((*edge, 1.0) for edge in graph.edges())
-    ends = [(number[u], number[v], weight) for u, v, weight in found]
+    """Return edges and weights in row-major order, as of an adjacency matrix."""
+    index = {node: position for position, node in enumerate(graph)}
+    edges = graph.edges(data=attribute, default=1.0) if attribute else ((*edge, 1.0) for edge in graph.edges())
+    triples = [(index[u], index[v], weight) for u, v, weight in edges]
     if not graph.is_directed():
-        ends += [(v, u, weight) for u, v, weight in ends if u != v]
-    ends.sort(key=lambda edge: edge[:2])
-    edge_index = np.array([edge[:2] for edge in ends], dtype=np.int64).reshape(-1, 2).T
-    return edge_index, np.array([edge[2] for edge in ends], dtype=np.float32) if attribute else None
+        triples += [(v, u, weight) for u, v, weight in triples if u != v]
+    triples.sort(key=lambda edge: edge[:2])
+    edge_index = np.array([edge[:2] for edge in triples], dtype=np.int64).reshape(-1, 2).T
+    return edge_index, np.array([edge[2] for edge in triples], dtype=np.float32) if attribute else None
 
 
-def _target(graph: Any, names: Attributes) -> Any:
-    """A node without one has ``None``."""
+def _target(graph: Any, names: NetworkXAttributes) -> Any:
+    """Return the target of the graph, or those of the nodes with ``None`` for unlabeled nodes."""
     if names.level == "graph":
         return graph.graph.get(names.y)
-    found = [attributes.get(names.y) for _, attributes in graph.nodes(data=True)]
-    return None if all(value is None for value in found) else found
+    targets = [attributes.get(names.y) for _, attributes in graph.nodes(data=True)]
+    return None if all(target is None for target in targets) else targets

@@ -1,4 +1,4 @@
-"""Which of the labelled examples choose the epoch."""
+"""Stratified hold-out of validation examples."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import numpy as np
 
 
 def draw_holdout(strata: np.ndarray, fraction: float, seed: int) -> np.ndarray:
-    """Draws a share of the examples, every class in proportion. One example of each class is never drawn.
+    """Draw a stratified validation set. At least one example of each class is left for training.
 
     Args:
-        strata: Class of each example; all the same if there are none.
-        fraction: Share to hold out, from 0 to below 1; 0: none.
-        seed: Of the draw.
+        strata: Class of each example. Use a constant array for a regression.
+        fraction: Fraction of the examples to hold out, at least 0 and less than 1. 0 holds out none.
+        seed: Random seed.
 
     Shapes:
-        - **output:** boolean ``[N]``, true: held out
+        - **output:** boolean ``[N]``, true for held-out examples
 
     Example:
-        >>> held = draw_holdout(np.array([0] * 80 + [1] * 20), 0.1, seed=0)
-        >>> int(held[:80].sum()), int(held[80:].sum())
+        >>> held_out = draw_holdout(np.array([0] * 80 + [1] * 20), 0.1, seed=0)
+        >>> int(held_out[:80].sum()), int(held_out[80:].sum())
         (8, 2)
     """
     if not 0 <= fraction < 1:
-        raise ValueError(f"validation_fraction is {fraction}, but must be a share: at least 0 and less than 1")
-    held = np.zeros(len(strata), dtype=bool)
+        raise ValueError(f"validation_fraction is {fraction}, but must be at least 0 and less than 1")
+    held_out = np.zeros(len(strata), dtype=bool)
     if fraction == 0:
-        return held
+        return held_out
     random = np.random.RandomState(seed)
     order = random.permutation(len(strata))
-    order = order[np.argsort(strata[order], kind="stable")]  # class after class, each in an order of its own
-    first = np.unique(strata[order], return_index=True)[1]
-    free = np.delete(order, first)
-    count = min(max(1, round(fraction * len(strata))), len(free))
+    order = order[np.argsort(strata[order], kind="stable")]  # class after class, shuffled within each class
+    first_of_class = np.unique(strata[order], return_index=True)[1]
+    candidates = np.delete(order, first_of_class)
+    count = min(max(1, round(fraction * len(strata))), len(candidates))
     if count == 0:
-        each = f", one of each of {len(first)} classes," if len(first) > 1 else ""
+        classes = f" of {len(first_of_class)} classes" if len(first_of_class) > 1 else ""
         raise ValueError(
-            f"{len(strata)} labelled examples{each} cannot spare one to choose the epoch by: label more (a train_mask "
-            "counts), or set validation_fraction=0, which holds out none and chooses by what is learned from"
+            f"{len(strata)} labeled examples{classes} are too few to hold out a validation set: label more examples, "
+            "or set validation_fraction=0, which selects the epoch on the training set"
         )
-    step = len(free) / count  # every class is met as often as it is large
-    held[free[((np.arange(count) + random.random_sample()) * step).astype(np.int64)]] = True
-    return held
+    step = len(candidates) / count  # equal steps through the sorted classes give each its proportion
+    held_out[candidates[((np.arange(count) + random.random_sample()) * step).astype(np.int64)]] = True
+    return held_out

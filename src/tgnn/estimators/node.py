@@ -1,4 +1,4 @@
-"""Estimators of nodes: examples are the nodes of one graph."""
+"""Estimators for the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.estimators.base import Estimator
-from tgnn.estimators.examples import Examples, as_mask
-from tgnn.estimators.inputs import as_graph, is_graph, unweighted_if_whole
-from tgnn.estimators.targets import as_column, is_missing
-from tgnn.estimators.task_types import Classifier, Regressor
+from tgnn.estimators.classifier_regressor import Classifier, Regressor
+from tgnn.estimators.single_graph import drop_unit_weights, is_graph, to_data
+from tgnn.estimators.targets import is_missing, to_column
+from tgnn.estimators.training_set import TrainingSet, check_mask
 
 Self = TypeVar("Self", bound="NodeEstimator")
 
 
 class NodeEstimator(Estimator):
-    """Examples are nodes: numbers of nodes of the parameter ``graph``, or all nodes of a graph given as ``X``.
+    """Base class of node-level estimators.
 
-    Args:
-        graph: Where numbers of nodes count; ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or NetworkX. It is shared
-            by clones, not copied, and never changed.
-        parameters: As of :class:`~tgnn.estimators.base.Estimator`.
+    ``X`` is a whole graph, or an array of node indices of the parameter ``graph``.
     """
 
     _level: ClassVar[str] = "node"
@@ -76,93 +73,95 @@ class NodeEstimator(Estimator):
         self.graph = graph
 
     def _data(self, X: Any) -> tuple[Data, np.ndarray]:
-        data, places, _ = self._look(X)
-        return data if self.shape_.edge_weights else unweighted_if_whole(data), places
+        data, nodes, _ = self._graph_and_nodes(X)
+        return data if self.shape_.edge_weights else drop_unit_weights(data), nodes
 
-    def _examples(self, X: Any, y: Any, validation: Any) -> Examples:
-        data, places, own = self._look(X)
-        if len(np.unique(places)) < len(places):
-            raise ValueError("a node is there twice in X: each can be learned from once")
-        y = _targets(y, own, places)
+    def _training_set(self, X: Any, y: Any, validation: Any) -> TrainingSet:
+        data, nodes, graph_targets = self._graph_and_nodes(X)
+        if len(np.unique(nodes)) < len(nodes):
+            raise ValueError("X contains a node twice: each node index must be unique")
+        y = _targets(y, graph_targets, nodes)
         used = ~self._is_missing(y)
-        chosen = None if validation is None else as_mask(validation, len(places), "validation")
-        if isinstance(X, Data):  # masks speak of whole graphs only: numbers of nodes say themselves what is meant
-            chosen = _mask(X, "val_mask") if chosen is None else chosen
-            if (train := _mask(X, "train_mask")) is not None:
-                used &= train if chosen is None else train | chosen
-            elif (test := _mask(X, "test_mask")) is not None:
-                used &= ~test
-        if chosen is not None and not (chosen & used).any():
-            raise ValueError("validation has no labelled node: there is nothing to choose the epoch by")
-        return Examples(unweighted_if_whole(data), places[used], y[used], None if chosen is None else chosen[used])
+        validation_mask = None if validation is None else check_mask(validation, len(nodes), "validation")
+        if isinstance(X, Data):  # with node indices, X itself selects the nodes and masks are ignored
+            validation_mask = _mask(X, "val_mask") if validation_mask is None else validation_mask
+            if (train_mask := _mask(X, "train_mask")) is not None:
+                used &= train_mask if validation_mask is None else train_mask | validation_mask
+            elif (test_mask := _mask(X, "test_mask")) is not None:
+                used &= ~test_mask
+        if validation_mask is not None:
+            validation_mask = validation_mask[used]
+            if not validation_mask.any():
+                raise ValueError("the validation mask selects no labeled node: it must select at least one")
+        return TrainingSet(drop_unit_weights(data), nodes[used], y[used], validation_mask)
 
-    def _truth(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        _, places, own = self._look(X)
-        column = _targets(y, own, places)
+    def _known_targets(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        _, nodes, graph_targets = self._graph_and_nodes(X)
+        column = _targets(y, graph_targets, nodes)
         known = ~self._is_missing(column)
-        if y is None and isinstance(X, Data) and (test := _mask(X, "test_mask")) is not None:
-            known &= test
+        if y is None and isinstance(X, Data) and (test_mask := _mask(X, "test_mask")) is not None:
+            known &= test_mask
         return known, column[known]
 
-    def _look(self, X: Any) -> tuple[Data, np.ndarray, Any]:
-        """The graph, which of its nodes are meant, and all its targets."""
-        given = is_graph(X)
-        if not given and self.graph is None:
-            name = type(self).__name__
+    def _graph_and_nodes(self, X: Any) -> tuple[Data, np.ndarray, Any]:
+        """Return the graph, the indices of the selected nodes, and the targets stored in the graph."""
+        is_whole_graph = is_graph(X)
+        if not is_whole_graph and self.graph is None:
             raise ValueError(
-                f"X is neither a torch_geometric Data, (X, edge_index), (X, adjacency) nor a NetworkX graph, but "
-                f"{type(X).__name__}; if it holds numbers of nodes, say of which graph: {name}(graph=...)"
+                f"X must be a torch_geometric Data, (X, edge_index), (X, adjacency) or a NetworkX graph, got "
+                f"{type(X).__name__}: for node indices, pass their graph as {type(self).__name__}(graph=...)"
             )
-        data, own = as_graph(X if given else self.graph, self._names())
+        data, graph_targets = to_data(X if is_whole_graph else self.graph, self._attribute_names())
         if data.num_nodes == 0:
             raise ValueError("Found a graph with 0 node(s) while a minimum of 1 is required.")
-        return data, np.arange(data.num_nodes) if given else as_nodes(X, int(data.num_nodes)), own
+        nodes = np.arange(data.num_nodes) if is_whole_graph else check_nodes(X, int(data.num_nodes))
+        return data, nodes, graph_targets
 
     def _is_missing(self, y: np.ndarray) -> np.ndarray:
         return is_missing(y, minus_one=is_classifier(self))
 
     def __sklearn_clone__(self: Self) -> Self:
-        """A twin with the same graph: scikit-learn would copy it for each fold."""
-        bare = copy.copy(self)
-        bare.graph = None
-        twin: Self = super(NodeEstimator, bare).__sklearn_clone__()
-        twin.graph = self.graph
-        return twin
+        """Clone the estimator, but share the graph, which scikit-learn would copy for each fold."""
+        without_graph = copy.copy(self)
+        without_graph.graph = None
+        clone: Self = super(NodeEstimator, without_graph).__sklearn_clone__()
+        clone.graph = self.graph
+        return clone
 
 
-def as_nodes(nodes: Any, num_nodes: int) -> np.ndarray:
-    """Numbers of nodes, ``[n]`` or ``[n, 1]``, as int64 ``[n]``.
+def check_nodes(nodes: Any, num_nodes: int) -> np.ndarray:
+    """Return node indices of shape ``[n]`` or ``[n, 1]`` as int64 ``[n]``, or raise a ``ValueError``.
 
     Example:
-        >>> as_nodes([[3], [0]], num_nodes=4)
+        >>> check_nodes([[3], [0]], num_nodes=4)
         array([3, 0])
     """
-    found = nodes.detach().cpu().numpy() if isinstance(nodes, Tensor) else np.asarray(nodes)
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+    indices = nodes.detach().cpu().numpy() if isinstance(nodes, Tensor) else np.asarray(nodes)
+    if indices.ndim == 2 and indices.shape[1] == 1:
+        indices = indices[:, 0]
+    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
         raise ValueError(
-            f"X must be numbers of nodes, integers of shape [n] or [n, 1], got {found.dtype} {list(found.shape)}"
+            f"X must be node indices, integers of shape [n] or [n, 1], got {indices.dtype} {list(indices.shape)}"
         )
-    if found.size == 0:
+    if indices.size == 0:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-    if found.min() < 0 or found.max() >= num_nodes:
-        wrong = found.min() if found.min() < 0 else found.max()
-        raise ValueError(f"X contains node {wrong}, but the {num_nodes} nodes of the graph are 0 to {num_nodes - 1}")
-    return found.astype(np.int64)
+    if indices.min() < 0 or indices.max() >= num_nodes:
+        node = indices.min() if indices.min() < 0 else indices.max()
+        raise ValueError(f"X contains node {node}, but the graph has {num_nodes} nodes (0 to {num_nodes - 1})")
+    return indices.astype(np.int64)
 
 
-def _targets(y: Any, own: Any, places: np.ndarray) -> np.ndarray:
-    """Those given, or those of the graph."""
+def _targets(y: Any, graph_targets: Any, nodes: np.ndarray) -> np.ndarray:
+    """Return the targets of the nodes: ``y``, or those stored in the graph."""
     if y is not None:
-        return as_column(y, places)
-    if own is None:
-        raise ValueError("y is not given, and the graph has none: estimators learn from targets")
-    column = as_column(own, own)
-    if len(column) <= places.max():
-        raise ValueError(f"the graph has {len(column)} targets, and node {places.max()} has none of them")
-    chosen: np.ndarray = column[places]
-    return chosen
+        return to_column(y, nodes)
+    if graph_targets is None:
+        raise ValueError("the graph has no targets: pass y")
+    column = to_column(graph_targets, graph_targets)
+    if len(column) <= nodes.max():
+        raise ValueError(f"the graph has only {len(column)} targets, so node {nodes.max()} has none")
+    selected: np.ndarray = column[nodes]
+    return selected
 
 
 def _mask(data: Data, name: str) -> np.ndarray | None:
@@ -170,24 +169,53 @@ def _mask(data: Data, name: str) -> np.ndarray | None:
     if mask is None:
         return None
     if mask.dim() == 2:
-        raise ValueError(f"{name} has {mask.size(1)} columns, one for each split: choose one of them")
-    return as_mask(mask, int(data.num_nodes), name)
+        raise ValueError(f"{name} has {mask.size(1)} columns, one for each split: select one column")
+    return check_mask(mask, int(data.num_nodes), name)
 
 
 class NodeClassifier(Classifier, NodeEstimator):
-    """Tells the class of each node of a graph.
+    """Classifier for the nodes of a graph.
 
-    ``fit(graph)`` learns from the labelled nodes of a graph (``y`` of -1, NaN or ``None``: unlabelled) and ``predict``
-    answers for all nodes of that or another graph. With ``NodeClassifier(graph=...)`` examples are numbers of nodes, so
-    that scikit-learn can divide them: ``cross_val_score(NodeClassifier(graph=data), nodes, y)``.
+    ``fit(graph)`` trains on the labeled nodes of a graph. A label of -1, NaN or ``None`` means unlabeled. ``predict``
+    predicts all nodes of the same or another graph. With ``NodeClassifier(graph=...)`` the examples are node indices,
+    which scikit-learn can divide into folds: ``cross_val_score(NodeClassifier(graph=data), nodes, y)``.
 
-    A ``Data`` that is given to ``fit`` is learned from within its ``train_mask``, and its ``val_mask`` chooses the
-    epoch, where it has them; ``score(data)`` then reads its ``test_mask``.
+    If the ``Data`` passed to ``fit`` has a ``train_mask``, only its nodes are trained on. A ``val_mask`` is the
+    validation set that selects the epoch, and ``score(data)`` evaluates on the ``test_mask``.
 
     Args:
-        graph: Where numbers of nodes count; ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or NetworkX. It is shared
-            by clones, not copied, and never changed.
-        parameters: As of :class:`~tgnn.estimators.base.Estimator`.
+        graph: Graph that node indices refer to: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or a NetworkX graph.
+            Clones share it, and it is never changed. ``None`` if whole graphs are passed to :meth:`fit`.
+        model: Name of the model, see ``tgnn models``.
+        hidden: Width of the hidden layers. ``None`` uses the default recipe of the model, here and for the parameters
+            below.
+        layers: Number of layers.
+        rank: Rank of the CP decomposition. 0 uses sum pooling only.
+        dropout: Dropout probability of the hidden layers.
+        lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
+        weight_decay: Weight decay of the optimizer.
+        epochs: Maximum number of epochs.
+        patience: Stop after this many epochs without improvement on the validation set.
+        batch_size: Number of nodes in a mini-batch. It needs ``options={"train.num_neighbors": ...}``. ``None``
+            trains on the whole graph.
+        validation_fraction: Fraction of the labeled nodes to hold out for validation. 0 holds out none and selects the
+            epoch on the training set.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+        random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
+        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
+        options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
+        x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
+        y_attribute: Node attribute of NetworkX graphs with the target.
+        weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
+
+    Attributes:
+        classes_: Class labels, sorted.
+        n_features_in_: Number of node features seen in :meth:`fit`.
+        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
+        history_: Losses and metrics of each epoch, as a list of dictionaries.
+        n_iter_: Number of epochs that were run.
+        best_epoch_: Epoch with the best validation score, from 0.
+        config_: Resolved training configuration.
 
     Example:
         >>> from tgnn.data.build.embedded import karate
@@ -202,11 +230,42 @@ class NodeClassifier(Classifier, NodeEstimator):
 
 
 class NodeRegressor(Regressor, NodeEstimator):
-    """Tells a number of each node of a graph, as :class:`NodeClassifier` tells classes (NaN or ``None``: unlabelled).
+    """Regressor for the nodes of a graph.
+
+    It is used as :class:`NodeClassifier`. A target of NaN or ``None`` means unlabeled.
 
     Args:
-        graph: Where numbers of nodes count, as of :class:`NodeClassifier`.
-        parameters: As of :class:`~tgnn.estimators.base.Estimator`.
+        graph: Graph that node indices refer to: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or a NetworkX graph.
+            Clones share it, and it is never changed. ``None`` if whole graphs are passed to :meth:`fit`.
+        model: Name of the model, see ``tgnn models``.
+        hidden: Width of the hidden layers. ``None`` uses the default recipe of the model, here and for the parameters
+            below.
+        layers: Number of layers.
+        rank: Rank of the CP decomposition. 0 uses sum pooling only.
+        dropout: Dropout probability of the hidden layers.
+        lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
+        weight_decay: Weight decay of the optimizer.
+        epochs: Maximum number of epochs.
+        patience: Stop after this many epochs without improvement on the validation set.
+        batch_size: Number of nodes in a mini-batch. It needs ``options={"train.num_neighbors": ...}``. ``None``
+            trains on the whole graph.
+        validation_fraction: Fraction of the labeled nodes to hold out for validation. 0 holds out none and selects the
+            epoch on the training set.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+        random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
+        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
+        options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
+        x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
+        y_attribute: Node attribute of NetworkX graphs with the target.
+        weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
+
+    Attributes:
+        n_features_in_: Number of node features seen in :meth:`fit`.
+        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
+        history_: Losses and metrics of each epoch, as a list of dictionaries.
+        n_iter_: Number of epochs that were run.
+        best_epoch_: Epoch with the best validation score, from 0.
+        config_: Resolved training configuration.
 
     Example:
         >>> x, edges = np.eye(6), np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])

@@ -1,4 +1,4 @@
-"""An estimator in one file: its weights as safetensors, all else as JSON beside them. Nothing is ever unpickled."""
+"""Save estimators as one safetensors file, with parameters and history as JSON metadata. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tgnn import __version__
-from tgnn.estimators.examples import columns
+from tgnn.estimators.training_set import num_features
 from tgnn.models.data_shape import DataShape
 from tgnn.training.checkpoint import CheckpointError, read_tensors, restore, write_tensors
 from tgnn.training.config import make_config
@@ -19,26 +19,26 @@ from tgnn.training.train import make_model
 
 T = TypeVar("T")
 
-_PLAIN = (bool, int, float, str, type(None))
+_JSON_TYPES = (bool, int, float, str, type(None))
 
 
 def write_estimator(estimator: Any, path: Path) -> None:
-    """Writes a fitted estimator, whole or not at all. A graph, and a random state that is no number, are left out.
+    """Write a fitted estimator atomically. A graph, and a random state that is not an integer, are not saved.
 
     Args:
-        estimator: Of any class.
-        path: Of the file.
+        estimator: The estimator.
+        path: The file to write.
     """
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent}")
+        raise FileNotFoundError(f"folder {path.parent} does not exist")
     parameters = estimator.get_params(deep=False)
     parameters.pop("graph", None)
-    if not isinstance(parameters["random_state"], (*_PLAIN, np.integer)):
+    if not isinstance(parameters["random_state"], (*_JSON_TYPES, np.integer)):
         parameters["random_state"] = None
-    about = {
+    metadata = {
         "estimator": type(estimator).__name__,
         "tgnn": __version__,
-        "parameters": {name: _plain(value, name) for name, value in parameters.items()},
+        "parameters": {name: _to_json(value, name) for name, value in parameters.items()},
         "config": estimator.config_.model_dump(mode="json"),
         "shape": estimator.shape_.to_dict(),
         "task": asdict(estimator.task_),
@@ -49,54 +49,57 @@ def write_estimator(estimator: Any, path: Path) -> None:
     }
     if hasattr(estimator, "classes_"):
         classes = estimator.classes_
-        about["classes"] = {"dtype": classes.dtype.str, "values": _plain(classes, "classes_")}
-    write_tensors(path, estimator.model_.state_dict(), about)
+        metadata["classes"] = {"dtype": classes.dtype.str, "values": _to_json(classes, "classes_")}
+    write_tensors(path, estimator.model_.state_dict(), metadata)
 
 
-def read_estimator(kind: type[T], path: Path) -> T:
-    """Reads what :func:`write_estimator` has written; an error says what is wrong with the file.
+def read_estimator(cls: type[T], path: Path) -> T:
+    """Read an estimator that :func:`write_estimator` has written.
 
     Args:
-        kind: Class of the estimator.
-        path: Of the file.
+        cls: Class of the estimator.
+        path: The file to read.
+
+    Raises:
+        CheckpointError: If the file is damaged or holds another estimator.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    weights, about = read_tensors(path)
-    if not isinstance(about, dict) or "estimator" not in about:
-        raise CheckpointError(f"{path} is not of an estimator; the model of a run is read by `tgnn predict`")
-    if about["estimator"] != kind.__name__:
-        found = about["estimator"]
-        raise CheckpointError(f"{path} is of a {found}, not of a {kind.__name__}: read it with {found}.load")
+        raise FileNotFoundError(f"file {path} does not exist")
+    weights, metadata = read_tensors(path)
+    if not isinstance(metadata, dict) or "estimator" not in metadata:
+        raise CheckpointError(f"{path} does not contain an estimator: use `tgnn predict` for the model of a run")
+    if metadata["estimator"] != cls.__name__:
+        name = metadata["estimator"]
+        raise CheckpointError(f"{path} contains a {name}, not a {cls.__name__}: load it with {name}.load")
     try:
-        estimator: Any = kind(**about["parameters"])
-        estimator.config_, estimator.task_ = make_config(about["config"]), Task(**about["task"])
-        estimator.shape_ = DataShape.from_dict(about["shape"])
-        estimator.n_features_in_ = columns(estimator.shape_.features)
-        estimator.history_, estimator.n_iter_ = list(about["history"]), int(about["n_iter"])
-        estimator.best_epoch_ = int(about["best_epoch"])
-        if about["classes"] is not None:
-            estimator.classes_ = np.array(about["classes"]["values"], dtype=np.dtype(about["classes"]["dtype"]))
+        estimator: Any = cls(**metadata["parameters"])
+        estimator.config_, estimator.task_ = make_config(metadata["config"]), Task(**metadata["task"])
+        estimator.shape_ = DataShape.from_dict(metadata["shape"])
+        estimator.n_features_in_ = num_features(estimator.shape_.features)
+        estimator.history_, estimator.n_iter_ = list(metadata["history"]), int(metadata["n_iter"])
+        estimator.best_epoch_ = int(metadata["best_epoch"])
+        if metadata["classes"] is not None:
+            estimator.classes_ = np.array(metadata["classes"]["values"], dtype=np.dtype(metadata["classes"]["dtype"]))
             if estimator.classes_.shape != (estimator.shape_.outputs,):
-                raise ValueError("it has another number of classes than of outputs")
+                raise ValueError("the number of classes differs from the number of outputs")
         with torch.random.fork_rng([]):
             model = make_model(estimator.config_, estimator.shape_)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path} is damaged, or of another version of tgnn: {error}") from error
+        raise CheckpointError(f"{path} is damaged or was written by another version of tgnn: {error}") from error
     restore(model, weights, path)
     estimator.model_ = model.eval()
-    whole: T = estimator
-    return whole
+    loaded: T = estimator
+    return loaded
 
 
-def _plain(value: Any, name: str) -> Any:
-    """As JSON has it."""
+def _to_json(value: Any, name: str) -> Any:
+    """Convert a value to JSON types, or raise a ``ValueError`` that names the parameter."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, dict):
-        return {str(key): _plain(own, name) for key, own in value.items()}
+        return {str(key): _to_json(item, name) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(own, name) for own in value]
-    if not isinstance(value, _PLAIN):
-        raise ValueError(f"{name} holds {type(value).__name__}, which cannot be written to a file")
+        return [_to_json(item, name) for item in value]
+    if not isinstance(value, _JSON_TYPES):
+        raise ValueError(f"{name} contains {type(value).__name__}, which cannot be saved")
     return value

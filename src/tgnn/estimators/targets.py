@@ -1,4 +1,4 @@
-"""Targets as users have them: which are known, and what they are to a model."""
+"""Validation and conversion of the targets ``y``."""
 
 from __future__ import annotations
 
@@ -10,28 +10,32 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 
-def as_column(y: Any, X: Any) -> np.ndarray:
-    """Targets as one column, as many as there are examples.
+def to_column(y: Any, X: Any) -> np.ndarray:
+    """Return the targets as a 1D array with one entry for each example.
 
     Args:
-        y: List or array, ``[N]``; anything may be in it.
-        X: What they are the targets of.
+        y: List, array or tensor of any type, ``[N]``.
+        X: The examples, whose number must match.
 
     Example:
-        >>> as_column(["a", None, float("nan")], range(3))
+        >>> to_column(["a", None, float("nan")], range(3))
         array(['a', None, nan], dtype=object)
     """
     if isinstance(y, Tensor):
         y = y.detach().cpu().numpy()
-    elif not hasattr(y, "dtype"):  # NumPy on its own would make the text 'nan' of NaN among strings
-        y = _plain(np.array(y if isinstance(y, (list, tuple)) else list(y), dtype=object))
+    elif not hasattr(y, "dtype"):  # NumPy would turn a NaN among strings into the string 'nan'
+        y = _from_objects(np.array(y if isinstance(y, (list, tuple)) else list(y), dtype=object))
     column: np.ndarray = column_or_1d(y, warn=True)
     check_consistent_length(X, column)
     return column
 
 
 def is_missing(y: np.ndarray, minus_one: bool) -> np.ndarray:
-    """Which targets are not known: ``None``, NaN, and -1 where that is no label.
+    """Return a mask of the unlabeled examples.
+
+    Args:
+        y: Targets. ``None`` and NaN mean unlabeled.
+        minus_one: Whether -1 means unlabeled, too.
 
     Example:
         >>> is_missing(np.array([0.0, -1.0, np.nan]), minus_one=True).tolist()
@@ -50,12 +54,12 @@ def is_missing(y: np.ndarray, minus_one: bool) -> np.ndarray:
     return missing
 
 
-def as_labels(y: np.ndarray) -> np.ndarray:
-    """Labels that can be told apart: text, or numbers that are whole."""
-    y = _plain(y)
+def check_labels(y: np.ndarray) -> np.ndarray:
+    """Return class labels as an array of strings or integers, or raise a ``ValueError``."""
+    y = _from_objects(y)
     if y.dtype == object and y.size:
-        kinds = sorted({type(value).__name__ for value in y})
-        raise ValueError(f"y must hold text only or numbers only, got {', '.join(kinds)}")
+        types = sorted({type(value).__name__ for value in y})
+        raise ValueError(f"y must contain only strings or only numbers, got {', '.join(types)}")
     if y.dtype.kind == "f" and np.isinf(y).any():
         raise ValueError("Input y contains infinity.")
     if y.size:
@@ -63,24 +67,24 @@ def as_labels(y: np.ndarray) -> np.ndarray:
     return y
 
 
-def as_numbers(y: np.ndarray) -> np.ndarray:
-    """Targets of a regression."""
+def check_numbers(y: np.ndarray) -> np.ndarray:
+    """Return regression targets as float64, or raise a ``ValueError``."""
     if y.dtype.kind in "USmMc":
-        raise ValueError(f"y must hold numbers for a regression, got {y.dtype}")
+        raise ValueError(f"y must contain numbers for a regression, got {y.dtype}")
     try:
         numbers = y.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold numbers for a regression: {error}") from error
+        raise ValueError(f"y must contain numbers for a regression: {error}") from error
     if np.isinf(numbers).any():
         raise ValueError("Input y contains infinity.")
     return numbers
 
 
-def _plain(y: np.ndarray) -> np.ndarray:
-    """An array of objects that are all text, or all numbers, as an array of such."""
+def _from_objects(y: np.ndarray) -> np.ndarray:
+    """Convert an object array of only strings, only booleans or only numbers to that type."""
     if y.dtype != object or y.size == 0:
         return y
-    for kinds in ((str,), (bool, np.bool_), (int, float, np.number)):
-        if all(isinstance(value, kinds) for value in y.flat):
+    for types in ((str,), (bool, np.bool_), (int, float, np.number)):
+        if all(isinstance(value, types) for value in y.flat):
             return np.array(y.tolist())
     return y

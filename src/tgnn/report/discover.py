@@ -11,8 +11,7 @@ from tgnn.report.runs import FILES
 from tgnn.training.history import NAME as HISTORY
 from tgnn.training.repeated_runs import PLAN
 from tgnn.training.train import CONFIG, METRICS, is_running
-from tgnn.tuning.results import RECIPE
-from tgnn.tuning.results import RESULT as STUDY
+from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE
 
 _RUN_FILES = {CONFIG, METRICS, HISTORY}
 _HEAD = 4096
@@ -42,7 +41,7 @@ class ReportSource:
         if self.source_type == "result":
             return [self.path]
         if self.source_type == "study":
-            return [self.path, self.path.with_name(RECIPE)]
+            return [self.path, self.path.with_name(RECIPE_FILE)]
         return [self.path / name for name in (FILES if self.source_type == "run" else (PLAN,))]
 
     @property
@@ -94,12 +93,12 @@ def _walk(top: Path) -> Iterator[ReportSource]:
         for file in sorted(files):
             if not file.endswith(".json") or file.startswith(".") or file in FILES:
                 continue
-            if file == STUDY or _is_result(here / file):
+            if file == STUDY_FILE or _is_result(here / file):
                 yield ReportSource(_file_type(here / file), here / file, str(Path(name) / file))
 
 
 def _file_type(path: Path) -> str:
-    return "study" if path.name == STUDY else "result"
+    return "study" if path.name == STUDY_FILE else "result"
 
 
 def _is_result(path: Path) -> bool:

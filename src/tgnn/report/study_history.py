@@ -49,7 +49,7 @@ def _best_so_far(ended: list[Trial], higher_is_better: bool) -> Curve:
 
 
 def _height(trial: Trial) -> float | None:
-    return number({"complete": trial.score, "pruned": trial.last}.get(trial.state))
+    return number({"complete": trial.score, "pruned": trial.last_score}.get(trial.state))
 
 
 def _tip(trial: Trial) -> str:

@@ -14,7 +14,7 @@ from tgnn.report.result_section import ReportSection, slug
 from tgnn.report.run_details import flatten
 from tgnn.report.study_history import history_figure
 from tgnn.report.tables import ReportTable, TableCell
-from tgnn.tuning.results import RECIPE, StudyResult, Trial, in_words, short_names
+from tgnn.tuning.results import RECIPE_FILE, StudyResult, Trial, format_value, short_names
 
 _WIDTH = 400.0
 _TONES = {"complete": "finished", "pruned": "running", "failed": "failed", "running": "running"}
@@ -26,7 +26,7 @@ def read_study(path: Path) -> tuple[StudyResult, str]:
         study = validate_fields(StudyResult, asdict(StudyResult.read(path)), path)
     except RecursionError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
-    recipe = path.with_name(RECIPE)
+    recipe = path.with_name(RECIPE_FILE)
     return study, recipe.read_text(encoding="utf-8") if recipe.exists() else ""
 
 
@@ -35,7 +35,7 @@ def make_study(study: StudyResult, recipe: str, number_: int) -> ReportSection:
     key = f"study-{number_}-{slug(study.name)}"
     best, shown = study.best, [trial for trial in study.trials if trial.state != "running"]
     figures = (history_figure(study, _WIDTH), _importance(study))
-    ranges = {name: ", ".join(map(in_words, values)) for name, values in study.space.items()}
+    ranges = {name: ", ".join(map(format_value, values)) for name, values in study.space.items()}
     lists = [
         ("Search space", ranges),
         ("Environment", flatten(study.environment)),
@@ -61,7 +61,7 @@ def make_study(study: StudyResult, recipe: str, number_: int) -> ReportSection:
 
 def _progress_notes(study: StudyResult) -> list[str]:
     done = study.count("complete", "pruned", "failed")
-    note = f"{done} of {study.asked} trials have ended"
+    note = f"{done} of {study.num_trials} trials have ended"
     parts = [f"{count} {state}" for state in ("pruned", "failed") if (count := study.count(state))]
     note += f" ({', '.join(parts)})" if parts else ""
     running = study.count("running")
@@ -69,14 +69,14 @@ def _progress_notes(study: StudyResult) -> list[str]:
     best = study.best
     if best is not None:
         note += f" The best is trial {best.number} with a validation {study.metric} of {metric(best.score)}"
-        last = next((trial for trial in study.judged if trial.number == best.number), None)
+        last = next((trial for trial in study.final_ranking if trial.number == best.number), None)
         if last is not None:
-            count, failed = len(study.judged), len(study.finals) - len(study.judged)
+            count, failed = len(study.final_ranking), len(study.finals) - len(study.final_ranking)
             evaluated = f"{count} evaluated" + (f", {failed} failed" if failed else "")
             note += f", and {metric(last.score)} in the final evaluation on other {study.unit}s ({evaluated})"
         note += "."
     later = "The importance of the hyperparameters is computed when the search ends."
-    return [note, later] if done < study.asked and not study.importance else [note]
+    return [note, later] if done < study.num_trials and not study.importance else [note]
 
 
 def _importance(study: StudyResult) -> ReportFigure | None:
@@ -140,9 +140,10 @@ def _score(trial: Trial, is_best: bool) -> TableCell:
 
 
 def _hyperparameter(trial: Trial, key: str) -> TableCell:
-    if key not in trial.values:
+    if key not in trial.params:
         return TableCell("")
-    value = trial.values[key]
+    value = trial.params[key]
     return TableCell(
-        in_words(value), value if isinstance(value, float | int) and not isinstance(value, bool) else in_words(value)
+        format_value(value),
+        value if isinstance(value, float | int) and not isinstance(value, bool) else format_value(value),
     )

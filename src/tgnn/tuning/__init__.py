@@ -1,1 +1,1 @@
-"""Search for settings: Optuna over the ranges of :func:`tgnn.models.search_space`, judged on validation only."""
+"""Hyperparameter search with Optuna. Trials are scored on the validation set only."""

@@ -1,4 +1,4 @@
-"""Who does which trial: a row for each in the database, which lets one worker have it."""
+"""Trial leases: database rows that assign each trial to one worker, with heartbeats."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 BEAT, GRACE = 2, 15
-"""Seconds between two signs of life of a worker, and without one until it counts as killed."""
+"""Seconds between two heartbeats of a worker, and without a heartbeat until its trial is given to another worker."""
 
 _TABLE = Table(
     "tgnn_claims",
@@ -44,36 +44,38 @@ _ROW = _TABLE.c
 
 
 class Claims:
-    """Of one worker, and what it sees of the others'.
+    """Leases of one worker on the trials of a study.
+
+    A place is the number of a trial, or the number of a final evaluation.
 
     Args:
-        engine: Of the database.
+        engine: Engine of the database.
         study: Name of the study.
     """
 
     def __init__(self, engine: Engine, study: str) -> None:
         self._engine, self._study, self._me = engine, study, uuid.uuid4().hex
         seconds: Any = func.strftime("%s", "now") if engine.name == "sqlite" else extract("epoch", func.now())
-        self._now = cast(seconds, BigInteger)  # by the clock of the database: workers may have others
+        self._now = cast(seconds, BigInteger)  # clock of the database, because the clocks of workers may differ
         _TABLE.create(engine, checkfirst=True)
 
     def held(self) -> set[int]:
-        """Places that a living worker has."""
+        """Return the places leased by workers that are alive."""
         rows = select(_ROW.place).where(_ROW.study == self._study, _ROW.beat >= self._now - GRACE)
         with self._engine.begin() as connection:
             return set(connection.scalars(rows))
 
     def take(self, place: int) -> int | None:
-        """Tries to have a place.
+        """Try to lease a place.
 
         Returns:
-            How many workers were killed while they had it; ``None`` where another has it.
+            The number of workers that died while they held the lease, or ``None`` if another worker holds it.
         """
-        killed = and_(self._at(place), _ROW.beat < self._now - GRACE)
+        expired = and_(self._at(place), _ROW.beat < self._now - GRACE)
         mine = {"worker": self._me, "beat": self._now}
         try:
             with self._engine.begin() as connection:
-                if connection.execute(update(_TABLE).where(killed).values(**mine, lost=_ROW.lost + 1)).rowcount:
+                if connection.execute(update(_TABLE).where(expired).values(**mine, lost=_ROW.lost + 1)).rowcount:
                     return int(connection.scalar(select(_ROW.lost).where(self._at(place))) or 0)
                 connection.execute(insert(_TABLE).values(study=self._study, place=place, **mine, lost=0))
         except IntegrityError:
@@ -81,24 +83,24 @@ class Claims:
         return 0
 
     def keep(self, place: int) -> bool:
-        """Gives a sign of life; ``False`` where another has taken the place from this worker, as from one killed."""
+        """Send a heartbeat. Return ``False`` if the lease expired and another worker has taken the place."""
         with self._engine.begin() as connection:
-            found = connection.execute(update(_TABLE).where(self._mine(place)).values(beat=self._now))
-        return found.rowcount == 1
+            updated = connection.execute(update(_TABLE).where(self._mine(place)).values(beat=self._now))
+        return updated.rowcount == 1
 
     def put_back(self, place: int) -> None:
-        """Anybody may have it."""
+        """Release a place, so that any worker can lease it."""
         with self._engine.begin() as connection:
             connection.execute(delete(_TABLE).where(self._mine(place)))
 
     @contextlib.contextmanager
     def keeping(self, place: int) -> Iterator[None]:
-        """While this lasts the place is kept, and then put back, whatever happens."""
-        over = threading.Event()
+        """Send heartbeats while the block runs, then release the place."""
+        stop = threading.Event()
 
         def beat() -> None:
-            while not over.wait(BEAT):
-                with contextlib.suppress(SQLAlchemyError):  # the worker itself will tell, if it does not pass
+            while not stop.wait(BEAT):
+                with contextlib.suppress(SQLAlchemyError):  # a lasting failure is reported by the worker itself
                     self.keep(place)
 
         thread = threading.Thread(target=beat, daemon=True)
@@ -106,7 +108,7 @@ class Claims:
         try:
             yield
         finally:
-            over.set()
+            stop.set()
             thread.join()
             self.put_back(place)
 

@@ -1,4 +1,4 @@
-"""How good settings are: the validation metric, split by split. Nothing here can see a test label."""
+"""Objective of a trial: train on one split and return the validation score. Test labels are never read."""
 
 from __future__ import annotations
 
@@ -17,81 +17,96 @@ from tgnn.training.prepare import prepare_without_test
 from tgnn.training.train import find_device, make_model, set_threads
 
 
-class Halves:
-    """The epoch is chosen on one half of the validation examples and judged on the other, both ways.
+class TwoFoldScore:
+    """Validation score in which no example both selects the epoch and evaluates it.
 
-    The best epoch of all of them is best by luck in part, the more so the more a curve jumps: a search would find
-    settings that jump.
+    The validation set is divided into two halves. The epoch is selected on one half and evaluated on the other, in both
+    directions, and the two scores are averaged. Selecting and evaluating on the same examples is optimistic, the more
+    so the noisier the learning curve is, so that a search would prefer hyperparameters with noisy curves.
+
+    If a half is too small for the metric (ROC-AUC needs both classes), all examples are used for both purposes.
 
     Args:
-        task: Whose metric it is.
-        truth: Targets of the validation examples.
-        by: ``"metric"`` or ``"loss"``, what the epoch is chosen by.
-        seed: Of the halves; classes have the same share in both.
-        learned: Classes of the examples to learn from. Where the task expects the shares of validation, each half is
-            judged by what the other one makes expect, and halves are drawn freely: else each would know the other's.
+        task: The task, which defines the metric.
+        targets: Targets of the validation set.
+        select_by: ``"metric"`` or ``"loss"``, the quantity that selects the epoch.
+        seed: Random seed of the division. Both halves are stratified by class, unless ``task`` applies a prior
+            correction.
+        train_targets: Classes of the training set. If ``task`` corrects for the class priors of the validation set,
+            each half is evaluated with the priors that the other half estimates.
     """
 
-    def __init__(self, task: Task, truth: Tensor, by: str, seed: int, learned: Tensor | None = None) -> None:
-        self._task, self._truth, self._by = task, truth, by
-        order = torch.randperm(len(truth), generator=torch.Generator().manual_seed(seed))
-        if truth.dim() == 1 and not task.shift:
-            order = order[truth[order].argsort(stable=True)]
-        self._halves = (order[0::2], order[1::2]) if self._can_judge(order[0::2], order[1::2]) else (order, order)
-        self._tasks = [self._expecting(half, learned) for half in self._halves]
+    def __init__(
+        self, task: Task, targets: Tensor, select_by: str, seed: int, train_targets: Tensor | None = None
+    ) -> None:
+        self._task, self._targets, self._select_by = task, targets, select_by
+        order = torch.randperm(len(targets), generator=torch.Generator().manual_seed(seed))
+        # With prior correction, stratified halves would reveal each other's class priors.
+        if targets.dim() == 1 and not task.shift:
+            order = order[targets[order].argsort(stable=True)]
+        halves = (order[0::2], order[1::2])
+        self._halves = halves if self._can_evaluate(*halves) else (order, order)
+        self._tasks = [self._with_priors_of(half, train_targets) for half in self._halves]
         self._best: list[tuple[tuple[float, float], float] | None] = [None, None]
 
-    def _expecting(self, half: Tensor, learned: Tensor | None) -> Task:
-        if not self._task.shift or learned is None:
+    def _with_priors_of(self, half: Tensor, train_targets: Tensor | None) -> Task:
+        """Return the task with the prior correction estimated on one half."""
+        if not self._task.shift or train_targets is None:
             return self._task
-        return replace(self._task, shift=log_prior_ratio(learned, self._truth[half], len(self._task.shift)))
+        return replace(self._task, shift=log_prior_ratio(train_targets, self._targets[half], len(self._task.shift)))
 
-    def _can_judge(self, *halves: Tensor) -> bool:
-        """Not where there are too few: ROC-AUC needs a 0 and a 1."""
-        width = self._truth[0].numel()
+    def _can_evaluate(self, *halves: Tensor) -> bool:
+        """Return whether the metric is defined on each half."""
+        width = self._targets[0].numel()
         if self._task.target == "classes":
-            width = len(self._task.shift) or int(self._truth.max()) + 1
+            width = len(self._task.shift) or int(self._targets.max()) + 1
         try:
             for half in halves:
-                judge(self._task, torch.zeros(len(half), width), self._truth[half])
+                judge(self._task, torch.zeros(len(half), width), self._targets[half])
         except ValueError:
             return False
         return all(map(len, halves))
 
-    def see(self, outputs: Tensor) -> None:
-        """After an epoch."""
+    def update(self, outputs: Tensor) -> None:
+        """Take the validation outputs of one more epoch into account.
+
+        Args:
+            outputs: Outputs of the model for the validation set, ``[N, C]``.
+        """
         outputs = outputs.cpu()
-        for mine, other in ((0, 1), (1, 0)):
-            task, before, half = self._tasks[mine], self._best[mine], self._halves[mine]
-            found = judge(task, outputs[half], self._truth[half])
-            if is_better(task, self._by, found, (None, None) if before is None else before[0]):
-                self._best[mine] = found, task.score(outputs[self._halves[other]], self._truth[self._halves[other]])
+        for selecting, evaluating in ((0, 1), (1, 0)):
+            task, best = self._tasks[selecting], self._best[selecting]
+            half, other = self._halves[selecting], self._halves[evaluating]
+            metric_and_loss = judge(task, outputs[half], self._targets[half])
+            if is_better(task, self._select_by, metric_and_loss, (None, None) if best is None else best[0]):
+                self._best[selecting] = metric_and_loss, task.score(outputs[other], self._targets[other])
 
     @property
     def score(self) -> float:
-        """Of the epochs seen so far."""
+        """Score of the epochs so far."""
         return fmean(best[1] for best in self._best if best is not None)
 
 
-def validation_score(config: Config, tell: Callable[[int, float], None] = lambda epoch, score: None) -> float:
-    """Trains as configured and gives the validation metric of :class:`Halves`; writes and says nothing.
+def validation_score(config: Config, on_epoch: Callable[[int, float], None] = lambda epoch, score: None) -> float:
+    """Train a model and return its :class:`TwoFoldScore`. Nothing is printed or saved.
 
     Args:
-        config: Of one run.
-        tell: Called after every epoch with its number and the score so far; what it raises ends the training.
+        config: Configuration of the run.
+        on_epoch: Called after every epoch with the epoch (from 0) and the score so far. An exception from it ends the
+            training.
     """
-    with quietly():  # advice is for settings that somebody chose
+    with quietly():  # warnings about hyperparameters are for users who set them, not for sampled ones
         set_threads(config)
         prepared = prepare_without_test(config)
         assert prepared.data.y is not None
-        truth = prepared.data.y[prepared.split.val]
-        learned = prepared.data.y[prepared.split.train]
-        halves = Halves(prepared.task, truth, config.train.select_by, config.train.seed, learned)
+        targets = prepared.data.y[prepared.split.val]
+        train_targets = prepared.data.y[prepared.split.train]
+        two_fold = TwoFoldScore(prepared.task, targets, config.train.select_by, config.train.seed, train_targets)
 
-        def look(epoch: Epoch) -> None:
-            halves.see(epoch.outputs)
-            tell(epoch.number, halves.score)
+        def after_epoch(epoch: Epoch) -> None:
+            two_fold.update(epoch.outputs)
+            on_epoch(epoch.number, two_fold.score)
 
         model = make_model(config, prepared.shape).to(find_device(config.train.device))
-        fit(model, prepared, config, None, tell=look)
-    return halves.score
+        fit(model, prepared, config, None, tell=after_epoch)
+    return two_fold.score

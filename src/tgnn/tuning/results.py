@@ -1,4 +1,4 @@
-"""What a search has found, as a file that needs no Optuna to be read."""
+"""Result of a hyperparameter search, stored as ``study.json`` and ``best.yaml``. Reading it needs no Optuna."""
 
 from __future__ import annotations
 
@@ -13,62 +13,62 @@ import yaml
 from tgnn.data.split_protocols import STORED
 from tgnn.utils.io import write_json, write_text
 
-RESULT, RECIPE = "study.json", "best.yaml"
+STUDY_FILE, RECIPE_FILE = "study.json", "best.yaml"
 
 
-class ResultError(ValueError):
-    """A file that is no study, or was damaged; the text names it."""
+class StudyFileError(ValueError):
+    """The file is not a study, or it is damaged. The message names the file."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of settings.
+    """One set of hyperparameters and its validation score.
 
     Args:
-        number: Its place in the search, from 0.
-        state: ``"complete"``, ``"pruned"`` (not finished: half of the earlier ones were better), ``"failed"`` or
-            ``"running"``.
-        values: The settings, as ``section.key``; of one that runs they are not told.
+        number: Number of the trial, from 0.
+        state: ``"complete"``, ``"pruned"`` (stopped early, because the median of earlier trials was better),
+            ``"failed"`` or ``"running"``.
+        params: Hyperparameters, as ``section.key``. Empty for a running trial.
         score: Mean validation metric over the splits.
-        scores: On each split.
-        seconds: It took.
-        reason: Why it failed.
-        last: What a pruned one had when it was given up.
+        scores: Validation metric on each split.
+        seconds: Duration in seconds.
+        reason: Error message of a failed trial.
+        last_score: Last intermediate score of a pruned trial.
     """
 
     number: int
     state: str
-    values: Mapping[str, Any]
+    params: Mapping[str, Any]
     score: float | None = None
     scores: Sequence[float] = ()
     seconds: float | None = None
     reason: str = ""
-    last: float | None = None
+    last_score: float | None = None
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A search, as far as it is.
+    """Current state of a study.
 
     Args:
-        name: Of the study.
-        data: What was learned from.
-        model: Which model.
-        metric: Of validation.
-        higher_is_better: Its sense.
-        split: Protocol of the splits.
-        splits: How many of them.
-        trials: By place.
-        asked: Trials that were asked for.
-        finals: The best of them, as they were judged once more on other splits, or failed there.
-        finals_left: How many are still to be judged.
-        space: What could be tried.
-        config: What the search started from and, but for its space, left as it was.
-        importance: Share of each setting in how scores differ, over complete trials.
-        seed: Of the search.
-        command: To have the same.
-        environment: What a result may depend on.
-        data_hash: Of the data.
+        name: Name of the study.
+        data: Name of the data set.
+        model: Name of the model.
+        metric: Validation metric.
+        higher_is_better: Whether a higher metric is better.
+        split: Split protocol.
+        splits: Number of splits in the score of a trial.
+        trials: Trials, by number.
+        num_trials: Number of trials when the study is finished.
+        space: Search space: the values to try for each ``section.key``.
+        config: Base configuration of the search.
+        importance: Importance of each hyperparameter (fANOVA) over the complete trials.
+        seed: Random seed of the sampler.
+        command: Command that repeats the search.
+        environment: Versions and machine.
+        data_hash: Hash of the data.
+        finals: Final evaluation of the best trials on new splits, including failed evaluations.
+        finals_left: Number of final evaluations that are not finished.
     """
 
     name: str
@@ -79,7 +79,7 @@ class StudyResult:
     split: str
     splits: int
     trials: Sequence[Trial]
-    asked: int
+    num_trials: int
     space: Mapping[str, Sequence[Any]]
     config: Mapping[str, Any]
     importance: Mapping[str, float] = field(default_factory=dict)
@@ -92,85 +92,91 @@ class StudyResult:
 
     @property
     def ranking(self) -> list[Trial]:
-        """Complete trials, the best first."""
+        """Complete trials, best first."""
         return self._rank(self.trials)
 
     @property
-    def judged(self) -> list[Trial]:
-        """The finals that did not fail, the best there first."""
+    def final_ranking(self) -> list[Trial]:
+        """Complete final evaluations, best first."""
         return self._rank(self.finals)
 
     def _rank(self, trials: Sequence[Trial]) -> list[Trial]:
-        done = [trial for trial in trials if trial.state == "complete" and trial.score is not None]
-        return sorted(done, key=lambda trial: (-1 if self.higher_is_better else 1) * (trial.score or 0.0))
+        complete = [trial for trial in trials if trial.state == "complete" and trial.score is not None]
+        return sorted(complete, key=lambda trial: (-1 if self.higher_is_better else 1) * (trial.score or 0.0))
 
     @property
     def best(self) -> Trial | None:
-        """The best of the finals, once all have ended; else the best complete trial."""
-        if self.judged and not self.finals_left:
-            return next((trial for trial in self.trials if trial.number == self.judged[0].number), None)
+        """Best trial of the final evaluation if that is finished, otherwise the best complete trial."""
+        if self.final_ranking and not self.finals_left:
+            return next((trial for trial in self.trials if trial.number == self.final_ranking[0].number), None)
         return next(iter(self.ranking), None)
 
     @property
     def unit(self) -> str:
-        """What differs between two scores of the same settings: of a published split there is but one."""
+        """What the scores of a trial differ in: ``"split"``, or ``"seed"`` if the split comes with the data."""
         return "seed" if self.split in STORED else "split"
 
     def count(self, *states: str) -> int:
-        """How many trials are in one of these states."""
+        """Return the number of trials in any of these states."""
         return sum(trial.state in states for trial in self.trials)
 
     def write(self, path: Path) -> None:
+        """Write ``study.json``."""
         write_json(path, {"kind": "study", **asdict(self)})
 
     @classmethod
     def read(cls, path: Path) -> StudyResult:
+        """Read ``study.json``.
+
+        Raises:
+            StudyFileError: If the file is not a study or is damaged.
+        """
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(found, dict) or found.pop("kind", None) != "study":
-                raise ResultError(f"{path} is not a study")
-            trials = [Trial(**trial) for trial in found.pop("trials")]
-            finals = [Trial(**trial) for trial in found.pop("finals", ())]
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(fields, dict) or fields.pop("kind", None) != "study":
+                raise StudyFileError(f"{path} is not a study of `tgnn tune`")
+            trials = [Trial(**trial) for trial in fields.pop("trials")]
+            finals = [Trial(**trial) for trial in fields.pop("finals", ())]
             if not all(isinstance(trial.score, float | int | None) for trial in [*trials, *finals]):
-                raise TypeError("a score is not a number")
-            return cls(**found, trials=trials, finals=finals)
+                raise TypeError("the score of a trial is not a number")
+            return cls(**fields, trials=trials, finals=finals)
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise ResultError(f"{path} is damaged: {error}") from error
+            raise StudyFileError(f"{path} is damaged: {error}") from error
 
     def write_recipe(self, path: Path, recipe: Mapping[str, Any]) -> None:
-        """The best settings, with where they come from.
+        """Write the best hyperparameters as a recipe, with the command and the score in a comment.
 
         Args:
-            path: Of the YAML file.
-            recipe: The settings, in sections.
+            path: The YAML file.
+            recipe: Configuration of the best trial, by section.
         """
         best = self.best
         assert best is not None
-        tried = self.count("complete", "pruned", "failed")
-        about = [
-            f"{self._judged(best, tried)}. Split: {self.split}.",
-            f"Study {self.name}, seed {self.seed}, trial {best.number}" + (f": {self.command}" if self.command else ""),
-        ]
-        text = yaml.safe_dump(dict(recipe), sort_keys=False, default_flow_style=None, width=1000)
-        write_text(path, "".join(f"# {' '.join(line.splitlines())}\n" for line in about) + text)
+        command = f": {' '.join(self.command.splitlines())}" if self.command else ""
+        header = (
+            f"# Found by trial {best.number} of study {self.name} (seed {self.seed}){command}\n"
+            f"# Validation {self.metric}: {self._describe_score(best)}. Split protocol: {self.split}.\n"
+        )
+        write_text(path, header + yaml.safe_dump(dict(recipe), sort_keys=False, default_flow_style=None, width=1000))
 
-    def _judged(self, best: Trial, tried: int) -> str:
-        splits = f"{self.splits} {self.unit}{'s' * (self.splits > 1)}"
-        last = next((trial for trial in self.judged[:1] if trial.number == best.number), None)
-        if last is None:
-            return f"Best of {tried} trials on validation: {self.metric} {best.score:.4f}, mean over {splits}"
+    def _describe_score(self, best: Trial) -> str:
+        finished = self.count("complete", "pruned", "failed")
+        mean = f"mean over {self.splits} {self.unit}{'s' * (self.splits > 1)}"
+        search = f"{best.score:.4f} in the search ({finished} trials, {mean})"
+        final = next((trial for trial in self.final_ranking[:1] if trial.number == best.number), None)
+        if final is None:
+            return search
         return (
-            f"On validation {self.metric} {last.score:.4f}, mean over {len(last.scores)} {self.unit}s: the best there "
-            f"of {len(self.judged)} finalists, which are the best of {tried} trials on {splits} (where this one has "
-            f"{best.score:.4f}) and the start"
+            f"{final.score:.4f} in the final evaluation (best of {len(self.final_ranking)} trials, mean over "
+            f"{len(final.scores)} new {self.unit}s), {search}"
         )
 
 
-def in_words(value: Any) -> str:
-    """A setting, as a reader wants it.
+def format_value(value: Any) -> str:
+    """Format the value of a hyperparameter for a table.
 
     Example:
-        >>> in_words(True), in_words(0.0005), in_words(None), in_words("=[5, 5]")
+        >>> format_value(True), format_value(0.0005), format_value(None), format_value("=[5, 5]")
         ('yes', '0.0005', 'none', '[5, 5]')
     """
     if isinstance(value, bool):
@@ -181,11 +187,11 @@ def in_words(value: Any) -> str:
 
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:
-    """Without their sections, where that tells them apart.
+    """Map each ``section.key`` to its key, or to itself if another section has the same key.
 
     Example:
         >>> short_names(["model.rank", "optimizer.name", "model.name"])
         {'model.rank': 'rank', 'optimizer.name': 'optimizer.name', 'model.name': 'model.name'}
     """
     last = [key.rpartition(".")[2] for key in keys]
-    return {key: word if last.count(word) == 1 else key for key, word in zip(keys, last)}
+    return {key: name if last.count(name) == 1 else key for key, name in zip(keys, last)}

@@ -1,4 +1,4 @@
-"""What a search tries where nobody says: ranges of the model, scaling of features, how the epoch is chosen."""
+"""Default search space of a model, changed by the user's own ranges."""
 
 from __future__ import annotations
 
@@ -18,41 +18,58 @@ from tgnn.training.model_check import check_model
 from tgnn.training.prepare import Prepared
 from tgnn.utils.suggest import closest_match
 
-_HOPS = ("model.num_layers", "model.powers")
-"""How far a model sees: not searched where neighbours are sampled, of which there is one number for each step."""
-_DECAY_OF_ADAMW = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5)
-"""Its decay is a share of the step, Adam's a part of the gradient: their sizes have nothing to do with one another."""
+_DEPTH_KEYS = ("model.num_layers", "model.powers")
+"""Keys that change the number of hops. ``train.num_neighbors`` has one entry for each hop, so they are not searched
+with neighbor sampling."""
+
+_ADAMW_WEIGHT_DECAY = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5)
+"""AdamW decouples weight decay from the gradient, so its useful range differs from Adam's."""
+
+_NOT_SEARCHABLE = (
+    *("data.name", "data.root", "data.offline", "data.split", "model.name"),
+    *("train.seed", "train.prior_correction", "train.threads", "train.workers"),
+    *("train.device", "train.track", "train.save_every"),
+)
 
 
-def space_of(config: Config, prepared: Prepared, own: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    """Settings and the values to try.
+def build_search_space(
+    config: Config, prepared: Prepared, user_space: Mapping[str, tuple[Any, ...]]
+) -> dict[str, tuple[Any, ...]]:
+    """Return the values to try for each ``section.key``.
+
+    The default space has the common ranges of the paper and those of the model. It also has the row normalization of
+    non-negative features and, for classification, the quantity that selects the epoch.
 
     Args:
-        config: Where the search starts.
-        prepared: The data.
-        own: What somebody says, in place of what is known; no values: it is not searched.
+        config: Base configuration of the search.
+        prepared: The data, split and task.
+        user_space: Values that replace the default range of a key. An empty tuple removes the key from the space.
     """
-    sampled = config.train.num_neighbors is not None or bool(own.get("train.num_neighbors"))
-    if sampled and (far := [key for key in _HOPS if own.get(key)]):
+    is_sampled = config.train.num_neighbors is not None or bool(user_space.get("train.num_neighbors"))
+    if is_sampled and (depth_keys := [key for key in _DEPTH_KEYS if user_space.get(key)]):
+        key = depth_keys[0]
         raise ConfigError(
-            f"{far[0]} cannot be searched where neighbours are sampled (train.num_neighbors has a number for each step): "
-            f"search one value after the other, with --set {far[0]}=... and --set train.num_neighbors=..."
+            f"{key} cannot be searched with neighbor sampling, because train.num_neighbors has one entry for each "
+            f"hop: run one search for each value, with --set {key}=... --set train.num_neighbors=..."
         )
     shape = prepared.shape
     space: dict[str, tuple[Any, ...]] = dict(search_space(config.model.name, shape.level))
     if config.optimizer.name == "adamw":
-        space["optimizer.weight_decay"] = _DECAY_OF_ADAMW
-    if isinstance(shape.features, int) and _like_counts(prepared.data):
+        space["optimizer.weight_decay"] = _ADAMW_WEIGHT_DECAY
+    if isinstance(shape.features, int) and _are_features_nonnegative(prepared.data):
         space["data.features"] = FEATURE_SCALINGS
     if prepared.task.metric == "accuracy":
         space["train.select_by"] = ("metric", "loss")
-    known = {key: values for key, values in space.items() if not (sampled and key in _HOPS)}
-    return {key: values for key, values in {**known, **own}.items() if values}
+    if is_sampled:
+        space = {key: values for key, values in space.items() if key not in _DEPTH_KEYS}
+    return {key: values for key, values in {**space, **user_space}.items() if values}
 
 
-def _like_counts(data: LoadedData) -> bool:
-    """Whether rows of one graph may be divided by their size: not where numbers are around a mean, as after
-    standardizing, where the size of a row says something. Of a graph on disk the first rows tell.
+def _are_features_nonnegative(data: LoadedData) -> bool:
+    """Return whether no feature of a single graph is negative, as for word counts.
+
+    Rows of standardized features are not normalized, because their norm carries information. Only the first 10,000
+    rows of a graph on disk are read.
     """
     if isinstance(data, GraphDataset) or data.x is None:
         return False
@@ -61,47 +78,42 @@ def _like_counts(data: LoadedData) -> bool:
     return bool((values >= 0).all())
 
 
-_NEVER = (
-    *("data.name", "data.root", "data.offline", "data.split", "model.name"),
-    *("train.seed", "train.prior_correction", "train.threads", "train.workers"),
-    *("train.device", "train.track", "train.save_every"),
-)
-
-
-def check_search(config: Config, level: str, space: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raises where a key cannot be searched or a value cannot be.
+def check_search_space(config: Config, level: str, space: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raise a ``ConfigError`` if a key cannot be searched or a value is not allowed.
 
     Args:
-        config: Of a run.
+        config: Base configuration of the search.
         level: ``"node"`` or ``"graph"``.
-        space: Settings and values.
+        space: Values to try for each ``section.key``.
     """
-    build = get_model(config.model.name).builder(level)
-    own = [] if build is None else [f"model.{name}" for name in model_options(build)]
+    builder = get_model(config.model.name).builder(level)
+    model_keys = [] if builder is None else [f"model.{name}" for name in model_options(builder)]
     for key, values in space.items():
-        if key in _NEVER:
-            raise ConfigError(f"{key} cannot be searched: scores would not be of the same thing")
-        if not values and key not in (known := [*option_keys(), *own]):
-            raise ConfigError(f"unknown option {key!r}; did you mean {closest_match(key, known, cutoff=0)}?")
+        if key in _NOT_SEARCHABLE:
+            raise ConfigError(f"{key} cannot be searched, because scores of different values are not comparable")
+        if not values and key not in (known_keys := [*option_keys(), *model_keys]):
+            raise ConfigError(f"unknown option {key!r}: did you mean {closest_match(key, known_keys, cutoff=0)}?")
         for value in values:
-            check_model(make_config(with_options(config.model_dump(mode="json"), {key: value}, own)), level)
+            check_model(make_config(with_options(config.model_dump(mode="json"), {key: value}, model_keys)), level)
 
 
-def with_defaults(config: Config, level: str, keys: Iterable[str]) -> Config:
-    """The same settings, but those of the model's own that are searched are said, also where they are the default.
+def with_model_defaults(config: Config, level: str, keys: Iterable[str]) -> Config:
+    """Return the configuration with explicit values for the searched model arguments, also where they are defaults.
 
     Args:
-        config: Of a run.
+        config: Base configuration of the search.
         level: ``"node"`` or ``"graph"``.
-        keys: That are searched, as ``section.key``.
+        keys: The searched keys, as ``section.key``.
     """
-    build = get_model(config.model.name).builder(level)
-    own = {} if build is None else {f"model.{name}": default for name, (_, default) in model_options(build).items()}
-    said = {f"model.{name}" for name in config.model.arguments}
-    missing = {key: own[key] for key in keys if key in own and key not in said}
+    builder = get_model(config.model.name).builder(level)
+    defaults = {}
+    if builder is not None:
+        defaults = {f"model.{name}": default for name, (_, default) in model_options(builder).items()}
+    explicit = {f"model.{name}" for name in config.model.arguments}
+    missing = {key: defaults[key] for key in keys if key in defaults and key not in explicit}
     return make_config(with_options(config.model_dump(mode="json"), missing))
 
 
-def usual_splits(prepared: Prepared) -> int:
-    """Over how many splits to average: three, but of a split that came with the data there is one."""
+def default_num_splits(prepared: Prepared) -> int:
+    """Return the default number of splits of a trial: 3, or 1 if the split comes with the data."""
     return 1 if prepared.split.name in STORED else 3

@@ -1,4 +1,4 @@
-"""A search from beginning to end: a study, its workers, and what comes out."""
+"""Run a hyperparameter search: open the study, start the workers, write the result."""
 
 from __future__ import annotations
 
@@ -14,108 +14,112 @@ from tgnn.training.loaders import check_loader
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.prepare import Prepared, prepare_without_test
 from tgnn.training.train import environment, find_device
-from tgnn.tuning.outcome import finals_so_far, importance_of, trials_of, write_all
-from tgnn.tuning.plan import Plan
-from tgnn.tuning.results import RESULT, ResultError, StudyResult
-from tgnn.tuning.storage import LostStorage, Shared, StudyError, in_words
-from tgnn.tuning.workers import Opened, work_here, work_side_by_side
+from tgnn.tuning.results import STUDY_FILE, StudyFileError, StudyResult
+from tgnn.tuning.search_plan import SearchPlan
+from tgnn.tuning.storage import SharedStudy, StorageLostError, StudyError, storage_errors
+from tgnn.tuning.summarize import param_importances, read_finals, read_trials, write_files
+from tgnn.tuning.worker_pool import StudyAddress, run_in_processes, run_in_this_process
 
 
 def tune(
-    plan: Plan,
+    plan: SearchPlan,
     folder: Path,
     jobs: int = 1,
     storage: str | None = None,
     name: str | None = None,
     command: str = "",
-    tell: Callable[[StudyResult], None] = lambda result: None,
+    on_progress: Callable[[StudyResult], None] = lambda result: None,
 ) -> StudyResult:
-    """Searches until the study has all its trials; writes ``study.json`` and the recipe ``best.yaml`` into the folder.
+    """Run all trials of a study, then the final evaluation, and write ``study.json`` and ``best.yaml``.
 
-    Both are written whenever a trial has ended; the shares of the settings are told at the end.
-    Started again, it goes on. Several of it, on one machine or many, share the trials of one storage.
+    Both files are rewritten whenever a trial ends. The importance of the hyperparameters is computed at the end.
+    A study that was interrupted is resumed. Several processes, on one machine or many, can share the trials of one
+    storage.
 
     Args:
-        plan: What to search.
-        folder: For what comes out, and the study itself where no storage is given.
-        jobs: Processes at once.
-        storage: Such as ``postgresql://...``; by default a SQLite file in the folder.
-        name: Of the study; by default data set and model.
-        command: That a reader can type to have the same.
-        tell: Called with what is known so far: first before any trial, and last when all have ended.
+        plan: The search.
+        folder: Output folder. It also holds the study (``study.db``) if ``storage`` is ``None``.
+        jobs: Number of trials to run in parallel.
+        storage: Optuna storage URL, such as ``postgresql://...``. By default a SQLite file in ``folder``.
+        name: Name of the study. By default data set and model.
+        command: Command that repeats the search, stored in the result.
+        on_progress: Called with the current state of the study: before the first trial, while trials run and at the
+            end.
     """
-    start = plan.config_of(plan.start)
-    prepared = prepare_without_test(start)  # what is wrong is said before anything begins
-    check_loader(prepared.data, start.train)
-    find_device(start.train.device)
-    name = name or plan.name
+    initial_config = plan.trial_config(plan.initial_params)
+    prepared = prepare_without_test(initial_config)  # errors in data or options surface before anything is written
+    check_loader(prepared.data, initial_config.train)
+    find_device(initial_config.train.device)
+    name = name or plan.study_name
     _check_folder(folder, name)
-    about = _about(plan, name, prepared, command)
-    facts = {"data": prepared.data_hash, "metric": about.metric, **plan.facts}
+    empty_result = _empty_result(plan, name, prepared, command)
+    fingerprint = {"data": prepared.data_hash, "metric": empty_result.metric, **plan.fingerprint}
     del prepared
     if storage is None:
         folder.mkdir(parents=True, exist_ok=True)
     url = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
-    opened: Opened = (url, name, "maximize" if about.higher_is_better else "minimize", facts)
-    shared, result, ended = Shared(*opened), about, (0, 0)
-    with in_words(url):
-        count = len(trials_of(shared))
-    if count > plan.trials:  # its finals and its best would be of some of the trials only
+    address: StudyAddress = (url, name, "maximize" if empty_result.higher_is_better else "minimize", fingerprint)
+    shared, result, written = SharedStudy(*address), empty_result, (0, 0)
+    with storage_errors(url):
+        count = len(read_trials(shared))
+    if count > plan.trials:  # best.yaml and the final evaluation would ignore some of the trials
         shared.close()
         raise StudyError(
-            f"the study {name} has {count} trials already, and --trials counts those, too: ask for {count} to see what "
-            "came out, or for more to go on"
+            f"study {name} already has {count} trials, which --trials includes: use --trials {count} to see its "
+            "result, or a larger number to add trials"
         )
     folder.mkdir(parents=True, exist_ok=True)
 
-    def now() -> None:
-        nonlocal result, ended
-        trials = trials_of(shared)
-        finals, left = finals_so_far(shared, plan, about.higher_is_better)
-        asked = max(plan.trials, len(trials))
-        result = replace(about, trials=trials, asked=asked, finals=finals, finals_left=left)
-        done = (result.count("complete", "pruned", "failed"), left)
-        if done != ended:  # for those who look on, and for a kill; shares take too long to be told each time
-            write_all(result, plan, folder)
-            ended = done
-        tell(result)
+    def refresh() -> None:
+        nonlocal result, written
+        trials = read_trials(shared)
+        finals, left = read_finals(shared, plan, empty_result.higher_is_better)
+        num_trials = max(plan.trials, len(trials))
+        result = replace(empty_result, trials=trials, num_trials=num_trials, finals=finals, finals_left=left)
+        finished = (result.count("complete", "pruned", "failed"), left)
+        if finished != written:  # importances are left out here, because they take too long
+            write_files(result, plan, folder)
+            written = finished
+        on_progress(result)
 
     try:
-        with in_words(url):
-            now()
+        with storage_errors(url):
+            refresh()
             if jobs == 1:
-                work_here(shared, plan, now)
+                run_in_this_process(shared, plan, refresh)
             else:
-                work_side_by_side(opened, plan, jobs, now)
-            now()
+                run_in_processes(address, plan, jobs, refresh)
+            refresh()
     except Interrupted:
-        with contextlib.suppress(LostStorage), in_words(url):
-            now()
+        with contextlib.suppress(StorageLostError), storage_errors(url):
+            refresh()
         raise
     finally:
         if result.trials:
-            result = replace(result, importance=importance_of(result, plan))
-            write_all(result, plan, folder)
+            result = replace(result, importance=param_importances(result, plan))
+            write_files(result, plan, folder)
         shared.close()
     if result.best is None:
-        reason = next((trial.reason for trial in result.trials if trial.reason), "all were pruned")
-        raise StudyError(f"none of {len(result.trials)} trials could be finished; the first said: {reason}")
+        reason = next((trial.reason for trial in result.trials if trial.reason), "all trials were pruned")
+        raise StudyError(f"none of {len(result.trials)} trials finished, first error: {reason}")
     return result
 
 
 def _check_folder(folder: Path, name: str) -> None:
-    """Refuses one that has what came out of another study."""
-    with contextlib.suppress(OSError, ResultError):
-        if (other := StudyResult.read(folder / RESULT).name) != name:
-            raise StudyError(f"{folder} has the study {other}: give another --out, or --study {other} to go on with it")
+    """Raise a ``StudyError`` if the folder holds the result of another study."""
+    with contextlib.suppress(OSError, StudyFileError):
+        if (other := StudyResult.read(folder / STUDY_FILE).name) != name:
+            raise StudyError(
+                f"{folder} holds study {other}: use another folder (--out), or --study {other} to resume that study"
+            )
 
 
-def _about(plan: Plan, name: str, prepared: Prepared, command: str) -> StudyResult:
-    """What is known before the first trial."""
+def _empty_result(plan: SearchPlan, name: str, prepared: Prepared, command: str) -> StudyResult:
+    """Return the result before the first trial."""
     config = plan.config.model_dump(mode="json")
-    for private in ("root", "offline"):
-        config["data"].pop(private)
-    where = {key: value for key, value in environment().items() if key != "command"}
+    for private_key in ("root", "offline"):
+        config["data"].pop(private_key)
+    versions = {key: value for key, value in environment().items() if key != "command"}
     return StudyResult(
         name=name,
         data=prepared.data.info.name,
@@ -125,11 +129,11 @@ def _about(plan: Plan, name: str, prepared: Prepared, command: str) -> StudyResu
         split=prepared.split.name,
         splits=plan.splits,
         trials=(),
-        asked=plan.trials,
+        num_trials=plan.trials,
         space={key: list(values) for key, values in plan.space.items()},
         config=config,
         seed=plan.seed,
         command=command,
-        environment={**where, "optuna": optuna.__version__},
+        environment={**versions, "optuna": optuna.__version__},
         data_hash=prepared.data_hash,
     )

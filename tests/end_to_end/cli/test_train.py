@@ -352,7 +352,7 @@ HERE = {  # the same, in this process: that is quicker
     "a sample too short": (["train", "karate", "--sample", "5"], "2 layers needs 2 numbers, e.g. --sample 10,5"),
     "a file for a folder": (["train", "karate", "--out", "typo/nodes.csv"], "typo/nodes.csv is a file"),
     "a folder below a file": (["train", "karate", "--out", "typo/nodes.csv/run"], "typo/nodes.csv is a file"),
-    "an option of all verbs": (["train", "karate", "--quiet"], "--quiet goes before the verb: tgnn --quiet train"),
+    "an option of all verbs": (["train", "karate", "--quiet"], "--quiet goes before the command: tgnn --quiet train"),
     "a table for molecules": (
         ["predict", "of_molecules", "--data", "typo"],
         "was trained on molecules; typo is a folder",

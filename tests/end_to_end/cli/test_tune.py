@@ -43,34 +43,32 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=4,8")
     assert code == 0, err
-    assert "5 of 5 trials done" in out
-    assert all(f"trial {number}: " in err for number in range(5))
+    assert "5 of 5 trials finished\n" in out
+    assert all(f"[{number + 1}/5] trial {number}: " in err for number in range(5))
     assert "tgnn train --recipe runs/tune/karate-gcn/best.yaml --runs 10" in err
     folder = tmp_path / "runs/tune/karate-gcn"
     study = json.loads((folder / "study.json").read_text())
-    final = max(study["finals"], key=lambda trial: trial["score"])  # judged once more, on other splits
+    final = max(study["finals"], key=lambda trial: trial["score"])
     assert len(final["scores"]) == 3
     count = len(study["finals"])
-    assert f"; 0 of {count} judged once more on other splits\n" in err  # beside the last trial: what comes now
-    assert err.count(", once more: ") == count
-    assert f"{count} judged once more on other splits, the best {final['score']:.4f} (trial {final['number']})" in out
+    assert [f"[final evaluation {number}/{count}] trial " in err for number in range(1, count + 1)] == count * [True]
+    assert f"final evaluation on new splits: best {final['score']:.4f} (trial {final['number']})\n" in out
     best = next(t for t in study["trials"] if t["number"] == final["number"])
 
     text = (folder / "best.yaml").read_text()
-    said = f"# On validation accuracy {final['score']:.4f}, mean over 3 splits: the best there of "
-    assert text.startswith(said)
-    assert (
-        f"the best of 5 trials on 1 split (where this one has {best['score']:.4f}) and the start. Split: stra" in text
-    )
+    score = f"{final['score']:.4f} in the final evaluation (best of {count} trials, mean over 3 new splits)"
+    search = f"{best['score']:.4f} in the search (5 trials, mean over 1 split)"
+    assert f"\n# Validation accuracy: {score}, {search}. Split protocol: stratified.\n" in text
     command = "tgnn tune karate --model gcn --trials 5 --splits 1 --together 3 --search model.hidden_channels=4,8"
-    assert f"# Study karate-gcn, seed 0, trial {best['number']}: {command} --set train.epochs=5" in text
+    found_by = f"# Found by trial {best['number']} of study karate-gcn (seed 0)"
+    assert text.startswith(f"{found_by}: {command} --set train.epochs=5\n")
 
     code, out, err = run("train", "--recipe", str(folder / "best.yaml"), "--dry-run", "--json")
     assert code == 0, err
     found = json.loads(out)
     assert found.pop("hash")
     wanted = json.loads(json.dumps(study["config"]))
-    for key, value in best["values"].items():
+    for key, value in best["params"].items():
         section, _, field = key.partition(".")
         wanted[section][field] = value
     for config in (wanted, found):
@@ -80,14 +78,14 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
 
     code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=4,8")  # again: it is done
     assert code == 0
-    assert "going on with a study: 5 of 5 trials done" in err
+    assert "resuming study karate-gcn: 5 of 5 trials finished" in err
     assert "trial 0: " not in err
-    assert "once more: " not in err
+    assert "[final evaluation" not in err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Python on Windows has no modules pty, fcntl and termios")
 def test_on_a_terminal_of_80_columns(tmp_path):
-    """A table that grows, and nothing that is cut: settings for which there is no room are left out."""
+    """The live table fits into the terminal: columns that exceed its width are left out."""
     import fcntl
     import os
     import pty
@@ -97,10 +95,22 @@ def test_on_a_terminal_of_80_columns(tmp_path):
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    words = ["tune", "karate", "--trials", "3", "--splits", "1", "--finals", "1", "--jobs", "1", "--set=train.epochs=2"]
+    arguments = [
+        "tune",
+        "karate",
+        "--trials",
+        "3",
+        "--splits",
+        "1",
+        "--finals",
+        "1",
+        "--jobs",
+        "1",
+        "--set=train.epochs=2",
+    ]
     environ = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tgnn", *words],
+        [sys.executable, "-m", "tgnn", *arguments],
         cwd=tmp_path,
         stdout=theirs,
         stderr=theirs,
@@ -121,7 +131,7 @@ def test_on_a_terminal_of_80_columns(tmp_path):
     assert header.split()[:2] == ["trial", "accuracy"]
     assert len(header) <= 80
     assert all(re.match(r"\d +0\.\d{4} ", row) for row in rows[:3]), rows
-    assert re.match(r"and \d+ more settings: tgnn report shows all", rows[3])
+    assert re.match(r"\d+ more columns: see tgnn report", rows[3])
     assert "…" not in "".join(lines)
 
 
@@ -133,43 +143,44 @@ def test_two_studies_in_the_same_place(run, tmp_path, monkeypatch):
     assert sorted(path.name for path in Path("runs/tune").iterdir()) == ["first", "second"]
     code, _, err = run("tune", "karate", *QUICK, "--trials", "1", "--study", "second", "--out", "runs/tune/first")
     assert code == 2
-    assert "has the study first" in err
+    assert "holds study first" in err
 
 
-def test_a_final_that_fails_is_told(run, tmp_path, monkeypatch):
-    def score(config, tell):
+def test_a_failed_final_evaluation_is_reported(run, tmp_path, monkeypatch):
+    def score(config, on_epoch):
         if config.train.seed >= 1001 and config.model.hidden_channels == 8:  # a seed of the finals
             raise ValueError("the loss became nan")
         return config.model.hidden_channels / 100
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tgnn.tuning.work.validation_score", score)
+    monkeypatch.setattr("tgnn.tuning.run_trials.validation_score", score)
     code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=4,8")
     assert code == 0, err
     failed = json.loads(Path("runs/tune/karate-gcn/study.json").read_text())["finals"]
     failed = [trial for trial in failed if trial["state"] == "failed"]
-    assert {trial["values"]["model.hidden_channels"] for trial in failed} == {8}
-    assert f"trial {failed[0]['number']}, once more: failed (the loss became nan)" in err
-    assert f"{len(failed)} failed when judged once more, the first trial {failed[0]['number']}: the loss" in err
+    assert {trial["params"]["model.hidden_channels"] for trial in failed} == {8}
+    number = failed[0]["number"]
+    assert f"] trial {number} failed: the loss became nan" in err
+    assert f"1 final evaluation failed, first error (trial {number}): the loss became nan" in err
 
 
 def test_a_recipe_goes_over_that_of_the_package(run, tmp_path):
     """The packaged recipe of tgnn for cora sets ``optimizer.cp_lr``; the best of the search does not."""
     from tgnn.training.recipes import recipe_for
-    from tgnn.tuning.outcome import write_all
-    from tgnn.tuning.plan import Plan
     from tgnn.tuning.results import StudyResult, Trial
+    from tgnn.tuning.search_plan import SearchPlan
+    from tgnn.tuning.summarize import write_files
 
     packaged = recipe_for("cora", "tgnn")
     config = make_config({**packaged, "data": {**packaged.get("data", {}), "name": "cora"}})
-    plan = Plan(config, {"optimizer.cp_lr": (None, 0.3), "model.rank": (5,), "train.patience": (7,)})
+    plan = SearchPlan(config, {"optimizer.cp_lr": (None, 0.3), "model.rank": (5,), "train.patience": (7,)})
     values = {"optimizer.cp_lr": None, "model.rank": 5, "train.patience": 7}
     names = ("cora-tgnn", "cora", "tgnn", "accuracy")
     trial = Trial(0, "complete", values, 0.5, (0.5,))
-    write_all(StudyResult(*names, True, "per-class-quota", 1, [trial], 1, plan.space, {}), plan, tmp_path)
+    write_files(StudyResult(*names, True, "per-class-quota", 1, [trial], 1, plan.space, {}), plan, tmp_path)
     code, out, err = run("train", "--recipe", str(tmp_path / "best.yaml"), "--dry-run", "--json")
     assert code == 0, err
-    wanted = plan.config_of(values).model_dump(mode="json")
+    wanted = plan.trial_config(values).model_dump(mode="json")
     wanted["train"] |= {"seed": 0, "threads": None}
     assert {key: value for key, value in json.loads(out).items() if key != "hash"} == wanted
 
@@ -180,7 +191,7 @@ def test_json_and_dry_run(run, tmp_path, monkeypatch):
     assert code == 0, err
     assert "optimizer.lr" in out
     assert "0.01" in out
-    assert "5 trials, each the mean validation score over 1 split\n" in out
+    assert "5 trials, each scored by its mean validation metric over 1 split\n" in out
     code, out, err = run("tune", "karate", *QUICK, "--search", "optimizer.lr=", "--dry-run", "--json")
     plan = json.loads(out)
     assert "optimizer.lr" not in plan["space"]
@@ -197,12 +208,12 @@ def test_json_and_dry_run(run, tmp_path, monkeypatch):
 
 
 def test_fewer_trials_than_there_are(run, tmp_path):
-    words = ("tune", "karate", *QUICK, "--out", str(tmp_path))
-    assert run(*words)[0] == 0
+    arguments = ("tune", "karate", *QUICK, "--out", str(tmp_path))
+    assert run(*arguments)[0] == 0
     before = (tmp_path / "best.yaml").read_bytes()
-    code, _, err = run(*words, "--trials", "2")
+    code, _, err = run(*arguments, "--trials", "2")
     assert code == 2
-    assert "the study karate-gcn has 5 trials already, and --trials counts those, too: ask for 5" in err
+    assert "study karate-gcn already has 5 trials, which --trials includes: use --trials 5" in err
     assert (tmp_path / "best.yaml").read_bytes() == before
 
 
@@ -220,9 +231,12 @@ def test_rows_are_scaled_only_where_nothing_is_negative(run, tmp_path):
             assert ("data.features" in json.loads(out)["space"]) == (sign > 0)
 
 
-def test_how_far_a_model_sees_is_not_searched_where_neighbours_are_sampled(run):
-    for words in (["--set", "train.num_neighbors=5,5,5,5"], ["--search", "train.num_neighbors=[5,5,5,5],[3,3,3,3]"]):
-        code, out, err = run("tune", "karate", "--model", "mixhop", *words, "--dry-run", "--json")
+def test_depth_is_not_searched_with_neighbor_sampling(run):
+    for arguments in (
+        ["--set", "train.num_neighbors=5,5,5,5"],
+        ["--search", "train.num_neighbors=[5,5,5,5],[3,3,3,3]"],
+    ):
+        code, out, err = run("tune", "karate", "--model", "mixhop", *arguments, "--dry-run", "--json")
         assert code == 0, err
         assert not {"model.num_layers", "model.powers"} & set(json.loads(out)["space"])
 
@@ -243,20 +257,20 @@ def test_decays_are_those_of_the_optimizer(run):
     assert run(*both, "--search", "optimizer.weight_decay=0,0.1")[0] == 0
 
 
-def test_a_value_that_is_said_twice_is_tried_once(run):
+def test_repeated_values_are_tried_once(run):
     code, out, err = run("tune", "karate", "--dry-run", "--json", "--search", "model.hidden_channels=8,4,8")
     assert code == 0, err
     assert json.loads(out)["space"]["model.hidden_channels"].count(8) == 1
 
 
 def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
-    from tests.cli.test_train import write_friends
+    from tests.end_to_end.cli.test_train import write_friends
 
     monkeypatch.chdir(tmp_path)
     write_friends(tmp_path / "friends")
-    (tmp_path / "mine.yaml").write_text("model: {hidden: 4}\n")
-    words = ("--data", "friends", "--recipe", "mine.yaml", "--set", "optimizer.grad_clip=null", "--out", "study")
-    code, _, err = run("tune", *words, *QUICK, "--study", "mine")
+    (tmp_path / "mine.yaml").write_text("model: {hidden_channels: 4}\n")
+    arguments = ("--data", "friends", "--recipe", "mine.yaml", "--set", "optimizer.grad_clip=null", "--out", "study")
+    code, _, err = run("tune", *arguments, *QUICK, "--study", "mine")
     assert code == 0, err
     study = json.loads((tmp_path / "study/study.json").read_text())
     expected = "tgnn tune --data friends --model gcn --recipe mine.yaml --study mine --trials 5"
@@ -270,8 +284,8 @@ def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
 MISTAKES = {
     "an unknown data set": (["kora"], "did you mean cora"),
     "an unknown model": (["karate", "--model", "tgn"], "did you mean tgnn"),
-    "an unknown setting": (["karate", "--search", "optimizer.lrr=1,2"], "did you mean optimizer.lr"),
-    "an unknown setting of the model": (["karate", "--search", "model.rnak=1,2"], "did you mean model.rank"),
+    "an unknown key": (["karate", "--search", "optimizer.lrr=1,2"], "did you mean optimizer.lr"),
+    "an unknown key of the model": (["karate", "--search", "model.rnak=1,2"], "did you mean model.rank"),
     "an unknown section": (["karate", "--search", "optimiser.lr=1,2"], "unknown option 'optimiser.lr'"),
     "a value that cannot be": (["karate", "--search", "optimizer.lr=0.1,-1"], "optimizer.lr is -1"),
     "a choice that is none": (["karate", "--search", "model.factors=plain,fancy"], "fancy"),
@@ -279,19 +293,19 @@ MISTAKES = {
     "no values": (["karate", "--search", "optimizer.lr"], "is not KEY=A,B,C"),
     "searched and set": (
         ["karate", "--search", "optimizer.lr=0.1", "--set", "optimizer.lr=0.2"],
-        "optimizer.lr is searched and set",
+        "optimizer.lr is in --search and in --set",
     ),
     "searched twice": (
         ["karate", "--search", "model.hidden_channels=16", "--search", "model.hidden_channels=24"],
-        "model.hidden_channels is there twice",
+        "model.hidden_channels is given twice",
     ),
-    "an unknown setting to be left alone": (
-        ["karate", "--search", "model.hiden="],
+    "an unknown key to exclude": (
+        ["karate", "--search", "model.hidden_chanels="],
         "did you mean model.hidden_channels?",
     ),
-    "another optimizer than the recipe's": (["karate", "--search", "optimizer.name=adamw"], "say which to try"),
+    "another optimizer than the recipe's": (["karate", "--search", "optimizer.name=adamw"], "give the values to try"),
     "the split": (["karate", "--search", "data.split=stratified"], "data.split cannot be searched"),
-    "seeds": (["karate", "--set", "train.seed=3"], "give --seed"),
+    "seeds": (["karate", "--set", "train.seed=3"], "use --seed"),
     "nothing to search": (
         [
             "karate",
@@ -299,19 +313,19 @@ MISTAKES = {
             "mlp",
             *(f"--search={key}=" for key in (*search_space("mlp", "node"), "data.features", "train.select_by")),
         ],
-        "nothing is left to search",
+        "the search space is empty",
     ),
     "two data sets": (["karate", "--data", "."], "give NAME or --data, not both"),
     "no data": ([], "give a data set by name"),
-    "a bad address": (["karate", "--storage", "postgres://me:secret@host/x"], "give sqlite:///FILE or postgresql://"),
-    "nobody there": (["karate", "--storage", "postgresql://me:secret@127.0.0.1:9/x"], "cannot be opened"),
+    "a bad address": (["karate", "--storage", "postgres://me:secret@host/x"], "use sqlite:///FILE or postgresql://"),
+    "no server": (["karate", "--storage", "postgresql://me:secret@127.0.0.1:9/x"], "cannot be opened"),
     "depth of what is sampled": (
         ["karate", "--set", "train.num_neighbors=[5,5]", "--search", "model.num_layers=2,3"],
-        "model.num_layers cannot be searched where neighbours are sampled",
+        "model.num_layers cannot be searched with neighbor sampling",
     ),
     "depth while samples are searched": (
         ["karate", "--search", "train.num_neighbors=[5,5],[3,3]", "--search", "model.num_layers=2,3"],
-        "model.num_layers cannot be searched where neighbours are sampled",
+        "model.num_layers cannot be searched with neighbor sampling",
     ),
     "a device": (["karate", "--set", "train.device=cuda:7"], "train.device is 'cuda:7'"),
     "batches": (["karate", "--set", "train.batch_size=3"], "needs train.num_neighbors"),
@@ -321,10 +335,10 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_a_line_and_leaves_nothing_behind(run, tmp_path, monkeypatch, mistake):
-    words, message = MISTAKES[mistake]
+    arguments, message = MISTAKES[mistake]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    code, out, err = run("tune", *words)
+    code, out, err = run("tune", *arguments)
     assert code == 2, err
     assert message in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
     assert "secret" not in err
@@ -342,43 +356,43 @@ def test_without_optuna(run, tmp_path, monkeypatch):
     assert run("tune", "karate", *QUICK, "--dry-run")[0] == 0
 
 
-def test_reasons_of_failures_are_told(run, tmp_path, monkeypatch):
-    from tgnn.tuning import work
+def test_errors_of_trials_are_reported(run, tmp_path, monkeypatch):
+    from tgnn.tuning import run_trials
 
-    def score(config, tell):
+    def score(config, on_epoch):
         if config.model.hidden_channels != 64:
             raise RuntimeError("hidden [b]eight[/b]")
         return 0.5
 
-    monkeypatch.setattr(work, "validation_score", score)
+    monkeypatch.setattr(run_trials, "validation_score", score)
     code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=7,8,9", "--out", str(tmp_path))
     assert code == 0, err
-    assert re.search(r"trial \d: failed \(hidden \[b\]eight\[/b\]\); \d of 5 trials done \(1 failed\)", err)
-    assert re.search(r"\d failed, the first trial \d: hidden \[b\]eight\[/b\]", err)
+    assert re.search(r"\[\d/5\] trial \d failed: hidden \[b\]eight\[/b\]", err)
+    assert re.search(r"\d trials? failed, first error \(trial \d\): hidden \[b\]eight\[/b\]", err)
 
 
 def test_ctrl_c_stops_all_and_nothing_is_lost(run, tmp_path):
-    words = ["tune", "digits", *QUICK, "--finals", "0", "--set", "train.epochs=80", "--set", "train.patience=80"]
-    with warm.Process(warm.TGNN, *words, "--jobs", "2", "--out", str(tmp_path / "stopped")) as process:
-        process.until(lambda: re.search("^trial", process.read("err"), re.M) is not None)
+    arguments = ["tune", "digits", *QUICK, "--finals", "0", "--set", "train.epochs=80", "--set", "train.patience=80"]
+    with warm.Process(warm.TGNN, *arguments, "--jobs", "2", "--out", str(tmp_path / "stopped")) as process:
+        process.until(lambda: re.search(r"\] trial", process.read("err"), re.M) is not None)
         process.send_signal(signal.SIGINT, to_all=True)
         code, out, err = process.wait(), process.read("out"), process.read("err")
     assert code == 130, err
     assert "Traceback" not in err
-    assert "what was tried is kept: type the same line again to go on" in err
+    assert "Finished trials are saved. Run the same command again to resume." in err
     assert out == ""
     with sqlite3.connect(tmp_path / "stopped/study.db") as database:
         assert database.execute("select count(*) from tgnn_claims").fetchone() == (0,)
     database.close()
     before = trials(tmp_path / "stopped")
     assert 0 < len(before) < 5
-    assert run(*words, "--out", str(tmp_path / "stopped"))[0] == 0
+    assert run(*arguments, "--out", str(tmp_path / "stopped"))[0] == 0
     after = trials(tmp_path / "stopped")
     assert [trial["number"] for trial in after] == list(range(5))
     assert all(trial in after for trial in before)
 
 
-def test_data_without_features_are_told_before_any_trial(run, tmp_path):
+def test_missing_features_are_reported_before_any_trial(run, tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\nd,a\n")
     (tmp_path / "nodes.csv").write_text("id,label\na,x\nb,y\nc,x\nd,y\n")
     code, _, err = run("tune", "--data", str(tmp_path), "--out", str(tmp_path / "study"))

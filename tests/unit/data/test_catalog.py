@@ -167,7 +167,7 @@ def test_root_may_come_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("TGNN_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(
         NotADirectoryError,
-        match=r"not a folder, but was given as the folder of cora \(--root, root= or TGNN_DATA",
+        match=r"nowhere is not a folder, but was given as the folder of cora \(--root, root= or TGNN_DATA",
     ):
         load("cora", offline=True)
     monkeypatch.setenv("TGNN_DATA", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Small graphs to learn from, one thread to learn with."""
+"""Small graphs, and one thread for training."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def club() -> Data:
 
 @pytest.fixture
 def planted() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features, edges, and a number of each node: its first feature, and the mean second one of its neighbours."""
+    """Features, edges, and a number of each node: its first feature, and the mean second one of its neighbors."""
     random = np.random.RandomState(0)
     edges = random.randint(300, size=(2, 900))
     edges = np.concatenate([edges, edges[::-1]], axis=1)

@@ -1,4 +1,4 @@
-"""What docs/estimators.md shows works when typed."""
+"""The code blocks of docs/estimators.md run."""
 
 from __future__ import annotations
 

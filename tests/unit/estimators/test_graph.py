@@ -1,4 +1,4 @@
-"""Estimators of graphs learn, from every form of a list of graphs."""
+"""Graph-level estimators train on every form of a list of graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tgnn.data.graph_dataset import pack
 QUICK = {"epochs": 4, "hidden": 8, "layers": 2, "rank": 4, "random_state": 0}
 
 
-def test_rings_are_told_from_paths():
+def test_classification():
     graphs = rings(60)
     model = GraphClassifier(**{**QUICK, "epochs": 60, "batch_size": 16}).fit(graphs)
     assert model.score(rings(40, seed=1)) > 0.9
@@ -25,7 +25,7 @@ def test_rings_are_told_from_paths():
     assert model.predict_proba(graphs[:3]).shape == (3, 2)
 
 
-def test_sizes_are_told():
+def test_regression():
     graphs = rings(80)
     sizes = [100.0 + 3 * graph.num_nodes for graph in graphs]
     model = GraphRegressor(**{**QUICK, "epochs": 80, "batch_size": 16, "dropout": 0.0, "lr": 0.02}).fit(graphs, sizes)
@@ -95,7 +95,7 @@ def test_given_validation():
     model = GraphClassifier(**QUICK).fit(graphs, validation=held)
     other = [graph.clone() for graph in graphs]
     for graph in other[14:]:
-        graph.y = 1 - graph.y  # what is held out chooses, and is not learned from
+        graph.y = 1 - graph.y  # the validation set selects the epoch and is not trained on
     again = GraphClassifier(**QUICK).fit(other, validation=torch.from_numpy(held))
     assert [line["loss"] for line in model.history_] == [line["loss"] for line in again.history_]
     assert [line["val_loss"] for line in model.history_] != [line["val_loss"] for line in again.history_]

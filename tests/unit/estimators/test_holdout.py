@@ -1,4 +1,4 @@
-"""The hold-out is drawn in proportion, and never takes the last example of a class."""
+"""The hold-out is stratified, and leaves one example of each class for training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_small_sets():
     assert draw_holdout(np.zeros(2), 0.1, 0).sum() == 1  # at least one
     assert draw_holdout(np.array([0, 1, 2, 2]), 0.5, 0).tolist()[:2] == [False, False]
     assert not draw_holdout(np.array([0, 1]), 0.0, 0).any()
-    with pytest.raises(ValueError, match="2 labelled examples, one of each of 2 classes, cannot spare one"):
+    with pytest.raises(ValueError, match="2 labeled examples of 2 classes are too few"):
         draw_holdout(np.array([0, 1]), 0.1, 0)
     for wrong in (-0.1, 1.0, 3):
         with pytest.raises(ValueError, match="validation_fraction"):

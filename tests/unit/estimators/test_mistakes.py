@@ -1,4 +1,4 @@
-"""Every mistake has an error of scikit-learn's kind, with a text that says what is wrong."""
+"""Wrong inputs raise the exception types of scikit-learn, with a message that says what is wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X, EDGES, Y = np.eye(6), np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]), [0, 1, 0,
 
 @pytest.mark.parametrize("kind", [NodeClassifier, NodeRegressor, GraphClassifier, GraphRegressor])
 def test_a_parameter_with_a_typo(kind):
-    with pytest.raises(TypeError, match=f"{kind.__name__} has no parameter 'epoch'; did you mean epochs?"):
+    with pytest.raises(TypeError, match=f"{kind.__name__} has no parameter 'epoch': did you mean epochs?"):
         kind(epoch=3)
 
 
@@ -40,10 +40,10 @@ def test_not_fitted(kind, tmp_path):
 @pytest.mark.parametrize(
     ("graph", "text"),
     [
-        ((np.ones((3, 2)), [[0, 3], [1, 1]]), "edge_index contains node 3, but the 3 nodes are 0 to 2"),
+        ((np.ones((3, 2)), [[0, 3], [1, 1]]), r"edge_index contains node 3, but the graph has 3 nodes \(0 to 2\)"),
         ((np.ones((3, 2)), [[0, -1], [1, 1]]), "edge_index contains node -1"),
-        ((np.ones((3, 2)), [[0.0, 1.0], [1, 1]]), "edge_index must be of integers"),
-        ((np.ones((3, 2)), [[0, 1], [1, 1], [2, 2]]), r"edge_index must have shape \[2, E\], .* got \[3, 2\]"),
+        ((np.ones((3, 2)), [[0.0, 1.0], [1, 1]]), "edge_index must contain integers"),
+        ((np.ones((3, 2)), [[0, 1], [1, 1], [2, 2]]), r"edge_index must have shape \[2, E\] .* got \[3, 2\]"),
         ((np.ones((3, 2)), [0, 1]), r"edge_index must have shape \[2, E\]"),
         ((np.ones(3), [[0], [1]]), "Expected 2D array"),
         ((np.ones((3, 0)), [[0], [1]]), r"X has 0 feature\(s\)"),
@@ -51,25 +51,25 @@ def test_not_fitted(kind, tmp_path):
         ((np.array([[np.nan], [1]]), [[0], [1]]), "Input X contains NaN"),
         ((np.array([[1e300], [1]]), [[0], [1]]), "Input X contains infinity"),
         ((scipy.sparse.csr_array([[np.inf], [1]]), [[0], [1]]), "Input X contains infinity"),
-        ((np.array([["a"], ["b"]]), [[0], [1]]), "X must hold numbers"),
-        ((np.array([["a"], [None]], dtype=object), [[0], [1]]), "X must hold numbers"),
+        ((np.array([["a"], ["b"]]), [[0], [1]]), "X must contain numbers"),
+        ((np.array([["a"], [None]], dtype=object), [[0], [1]]), "X must contain numbers"),
         ((np.array([[1j], [1]]), [[0], [1]]), "Complex data not supported"),
-        ((np.ones((3, 2)), scipy.sparse.eye_array(4)), r"shape \[4, 4\], but there are 3 nodes"),
-        ((torch.tensor([[-2], [1]]), [[0], [1]]), "contains the category -2"),
+        ((np.ones((3, 2)), scipy.sparse.eye_array(4)), r"shape \[4, 4\], but the graph has 3 nodes"),
+        ((torch.tensor([[-2], [1]]), [[0], [1]]), "contains category -2"),
         (Data(edge_index=torch.tensor([[0], [1]])), "no node features x"),
         (Data(x=torch.ones(3, 1)), "no edge_index"),
         (
             Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0], [1]]), edge_attr=torch.ones(2, 1)),
-            "edge_attr has 2 rows, but there are 1 edges",
+            "edge_attr has 2 rows, but the graph has 1 edges",
         ),
         (
             Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0], [1]]), edge_weight=torch.tensor([torch.nan])),
             "edge_weight contains NaN",
         ),
-        (networkx.path_graph(3), "node 0 has no attribute 'x', it has none: give it one, such as graph.nodes"),
+        (networkx.path_graph(3), r"node 0 has no attribute 'x' \(it has none\): set one, such as graph.nodes"),
     ],
 )
-def test_graphs_that_are_none(graph, text):
+def test_invalid_graphs(graph, text):
     with pytest.raises(ValueError, match=text):
         NodeClassifier(**QUICK).fit(graph, [0, 1, 0])
     with pytest.raises(ValueError, match=text):
@@ -79,11 +79,11 @@ def test_graphs_that_are_none(graph, text):
 def test_nodes_of_different_width():
     graph = networkx.path_graph(3)
     networkx.set_node_attributes(graph, {0: [1.0], 1: [1.0, 2.0], 2: [1.0]}, "x")
-    with pytest.raises(ValueError, match="different shapes"):
+    with pytest.raises(ValueError, match="must have the same shape"):
         NodeClassifier(**QUICK).fit(graph, [0, 1, 0])
 
 
-def test_weights_that_the_layer_refuses(club):
+def test_edge_weights_above_1(club):
     club.edge_weight = torch.full((club.num_edges,), 3.0)
     with pytest.raises(ValueError, match="an edge weight is 3, but must lie between 0"):
         NodeClassifier(**QUICK).fit(club)
@@ -93,16 +93,16 @@ def test_weights_that_the_layer_refuses(club):
     ("y", "text"),
     [
         ([0, 1, 0], r"inconsistent numbers of samples: \[6, 3\]"),
-        ([1] * 6, "needs two classes or more to tell apart, y has one class, 1; -1 means unlabelled"),
-        ([-1, 1] * 3, "y has one class, 1; -1 means unlabelled"),
-        ([None] * 6, "y has none"),
+        ([1] * 6, r"needs at least two classes, but y has one class, 1 \(-1 means unlabeled\)"),
+        ([-1, 1] * 3, r"y has one class, 1 \(-1 means unlabeled\)"),
+        ([None] * 6, "y has no labels"),
         ([0.5, 1.5, 2.5, 0.1, 0.2, 0.3], "Unknown label type: continuous"),
         ([0.0, np.inf, 0.0, 1.0, 1.0, 1.0], "infinity"),
-        (["a", 1, "b", 2, "a", 1], "text only or numbers only, got int, str"),
+        (["a", 1, "b", 2, "a", 1], "only strings or only numbers, got int, str"),
         (np.ones((6, 2), dtype=int), "1d array"),
     ],
 )
-def test_labels_that_are_none(y, text):
+def test_invalid_labels(y, text):
     with pytest.raises(ValueError, match=text):
         NodeClassifier(**QUICK).fit((X, EDGES), y)
 
@@ -111,45 +111,45 @@ def test_labels_that_are_none(y, text):
     ("y", "text"),
     [
         ([1.0, 2.0], r"inconsistent numbers of samples: \[6, 2\]"),
-        (["a"] * 6, "y must hold numbers for a regression"),
+        (["a"] * 6, "y must contain numbers for a regression"),
         ([1.0, np.inf] * 3, "Input y contains infinity"),
-        ([np.nan] * 6, "0 labelled examples cannot spare one"),
+        ([np.nan] * 6, "0 labeled examples are too few to hold out a validation set"),
         (np.ones((6, 2)), "1d array"),
     ],
 )
-def test_numbers_that_are_none(y, text):
+def test_invalid_numbers(y, text):
     with pytest.raises(ValueError, match=text):
         NodeRegressor(**QUICK).fit((X, EDGES), y)
 
 
 def test_no_targets_at_all():
-    with pytest.raises(ValueError, match="y is not given, and the graph has none"):
+    with pytest.raises(ValueError, match="the graph has no targets: pass y"):
         NodeClassifier(**QUICK).fit((X, EDGES))
-    with pytest.raises(ValueError, match="y is not given, and the graphs have none"):
+    with pytest.raises(ValueError, match="the graphs have no targets: pass y"):
         GraphClassifier(**QUICK).fit([(X, EDGES)])
 
 
 @pytest.mark.parametrize(
     ("nodes", "text"),
     [
-        ([0, 6], "X contains node 6, but the 6 nodes of the graph are 0 to 5"),
+        ([0, 6], r"X contains node 6, but the graph has 6 nodes \(0 to 5\)"),
         ([-1, 2], "X contains node -1"),
-        ([0.0, 1.0], "must be numbers of nodes, integers"),
-        ([True, False], "must be numbers of nodes, integers"),
-        (X, "must be numbers of nodes, integers"),
+        ([0.0, 1.0], "must be node indices, integers"),
+        ([True, False], "must be node indices, integers"),
+        (X, "must be node indices, integers"),
         ([], r"0 sample\(s\)"),
-        ([1, 1], "a node is there twice"),
+        ([1, 1], "X contains a node twice"),
     ],
 )
-def test_nodes_that_are_none(nodes, text):
+def test_invalid_node_indices(nodes, text):
     with pytest.raises(ValueError, match=text):
         NodeClassifier(graph=(X, EDGES), **QUICK).fit(nodes, [0, 1])
 
 
-def test_nodes_of_no_graph():
-    with pytest.raises(ValueError, match=r"say of which graph: NodeClassifier\(graph=...\)"):
+def test_node_indices_without_a_graph():
+    with pytest.raises(ValueError, match=r"pass their graph as NodeClassifier\(graph=...\)"):
         NodeClassifier(**QUICK).fit([0, 1], [0, 1])
-    with pytest.raises(ValueError, match="neither a torch_geometric Data"):
+    with pytest.raises(ValueError, match="X must be a torch_geometric Data"):
         NodeClassifier(**QUICK).fit(X, Y)
     with pytest.raises(TypeError, match="a graph must be a torch_geometric Data, .* got str"):
         NodeClassifier(graph="cora", **QUICK).fit([0, 1], [0, 1])
@@ -185,7 +185,7 @@ def test_another_width():
         ),
         ([*rings(3), (X[:2], EDGES)], ValueError, "graph 3 of X: edge_index contains node 5"),
         ([*rings(3), (X * np.nan, EDGES)], ValueError, "graph 3 of X: Input X contains NaN"),
-        ([(X, scipy.sparse.eye_array(6) * 0.5)], ValueError, "put them into edge_attr"),
+        ([(X, scipy.sparse.eye_array(6) * 0.5)], ValueError, "use edge_attr of shape"),
         (
             [*rings(1), Data(x=torch.ones(2, 2), edge_index=torch.tensor([[0], [1]]), edge_attr=torch.ones(1, 1))],
             ValueError,
@@ -200,7 +200,7 @@ def test_another_width():
         (GraphDataset({"num_nodes": [1], "y": [0], "x": [[1.0]]}), ValueError, "no edges"),
     ],
 )
-def test_lists_of_graphs_that_are_none(graphs, kind, text):
+def test_invalid_lists_of_graphs(graphs, kind, text):
     with pytest.raises(kind, match=text):
         GraphClassifier(**QUICK).fit(graphs)
 
@@ -215,7 +215,7 @@ def test_targets_of_graphs():
         GraphClassifier(**QUICK).fit(graphs, ["a"] * 6)
     with pytest.raises(ValueError, match="graph 1 has no target"):
         GraphRegressor(**QUICK).fit(graphs, [0, np.nan, 1, 0, 1, 0])
-    with pytest.raises(ValueError, match="one graph is left to learn from"):
+    with pytest.raises(ValueError, match="only one graph is left for training"):
         GraphRegressor(**QUICK).fit(graphs[:2], [1.0, 2.0])
     with pytest.raises(ValueError, match="X has 6 features, but GraphClassifier is expecting 2"):
         GraphClassifier(**QUICK).fit(pack(graphs)).predict([(X, EDGES)])
@@ -232,10 +232,10 @@ def test_targets_of_graphs():
         ({"random_state": -1}, "train.seed is -1"),
         ({"validation_fraction": 1.0}, "validation_fraction is 1.0"),
         ({"batch_size": 2}, "train.batch_size needs train.num_neighbors"),
-        ({"options": {"optimizer.lr": 0.1}}, "has a parameter of its own: set lr=..."),
-        ({"options": {"train.seed": 0}}, "has a parameter of its own: set random_state=..."),
-        ({"options": {"data.split": "public"}}, "is for runs from files"),
-        ({"options": {"optimizer.clp": 1.0}}, "did you mean optimizer.grad_clip"),
+        ({"options": {"optimizer.lr": 0.1}}, "which is a parameter: use lr=..."),
+        ({"options": {"train.seed": 0}}, "which is a parameter: use random_state=..."),
+        ({"options": {"data.split": "public"}}, "has no effect on an estimator"),
+        ({"options": {"optimizer.grad_clp": 1.0}}, "did you mean optimizer.grad_clip"),
         ({"options": {"model.mixx": "sum"}}, "did you mean model.mix"),
         ({"options": {"clip": 1.0}}, "options are written as section.key"),
     ],
@@ -248,13 +248,13 @@ def test_parameters(parameters, text):
 def test_validation(club):
     with pytest.raises(ValueError, match=r"validation must be a boolean array of shape \[34\]"):
         NodeClassifier(**QUICK).fit(club, validation=[1, 2])
-    with pytest.raises(ValueError, match="validation has no labelled node"):
+    with pytest.raises(ValueError, match="the validation mask selects no labeled node"):
         NodeClassifier(**QUICK).fit(club, validation=np.zeros(34, dtype=bool))
-    with pytest.raises(ValueError, match="every labelled example is held out"):
+    with pytest.raises(ValueError, match="all labeled examples are in the validation set"):
         NodeClassifier(**QUICK).fit(club, validation=np.ones(34, dtype=bool))
-    with pytest.raises(ValueError, match="validation has no graph"):
+    with pytest.raises(ValueError, match="the validation mask selects no graph"):
         GraphClassifier(**QUICK).fit(rings(4), validation=np.zeros(4, dtype=bool))
-    with pytest.raises(ValueError, match="4 labelled examples, one of each of 4 classes, cannot spare one"):
+    with pytest.raises(ValueError, match="4 labeled examples of 4 classes are too few"):
         NodeClassifier(**QUICK).fit(as_networkx(club, y=False), [0, 1, 2, 3, *[-1] * 30])
     club.train_mask = torch.ones(34, 10, dtype=torch.bool)
     with pytest.raises(ValueError, match="train_mask has 10 columns, one for each split"):

@@ -1,4 +1,4 @@
-"""Estimators give every model what a run gives it."""
+"""Estimators pass every model the same inputs as a training run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_node2vec_needs_no_features(club):
         model = NodeClassifier(model="node2vec", **QUICK).fit(graph, club.y)
         assert model.predict(graph).shape == (34,)
         assert model.n_features_in_ == 0
-    with pytest.raises(ValueError, match="no node features x; .*node2vec"):
+    with pytest.raises(ValueError, match="no node features x: .*node2vec"):
         NodeClassifier(model="gcn", **QUICK).fit(bare, club.y)
     with pytest.raises(ValueError, match=r"node2vec trains on the whole graph; remove train\.num_neighbors"):
         NodeClassifier(model="node2vec", **QUICK, options={"train.num_neighbors": (5, 5)}).fit(bare, club.y)
@@ -83,7 +83,7 @@ def test_weights_that_are_all_1_are_none(club):
         plain.predict((x, halves))
 
 
-def test_positions_are_read_where_a_model_is_told_to():
+def test_positions_are_used_by_models_with_that_option():
     graphs = rings(10)
     for graph in graphs:
         graph.pos = torch.rand(graph.num_nodes, 3)
@@ -98,7 +98,7 @@ def test_positions_are_read_where_a_model_is_told_to():
         model.predict(rings(3))
     assert GraphClassifier(model="monet", **QUICK).fit(graphs).predict(rings(3)).shape == (3,)
     graphs[4].pos = torch.rand(1, 3)
-    with pytest.raises(ValueError, match="graph 4 of X: pos must have a row for each"):
+    with pytest.raises(ValueError, match="graph 4 of X: pos must have shape"):
         model.predict(graphs)
     graphs[4].pos = None
     with pytest.raises(ValueError, match="graph 4 of X: it has no pos, unlike graph 0"):

@@ -1,4 +1,4 @@
-"""Estimators of nodes learn, from every form of a graph, and say what they have learned in the user's words."""
+"""Node-level estimators train on every form of a graph and predict the user's labels."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def test_digits_are_read():
     assert model.history_[model.best_epoch_]["val_accuracy"] == max(line["val_accuracy"] for line in model.history_)
 
 
-def test_shares_of_classes_that_are_held_out_are_expected(club):
+def test_prior_correction(club):
     held = np.arange(34) % 3 == 0
     y = np.where(held, 0, club.y)
-    said = {}
-    for shares in ("none", "validation"):
-        model = NodeClassifier(**QUICK, options={"train.prior_correction": shares}).fit(club, y, validation=held)
-        said[shares] = model.predict_proba(club), model.task_.shift
-    odds = said["none"][0] * np.exp(said["validation"][1])
-    assert said["none"][1] == ()
-    assert said["validation"][1][0] > 0.2
-    assert said["validation"][0] == pytest.approx(odds / odds.sum(1, keepdims=True), abs=1e-4)
+    predictions = {}
+    for correction in ("none", "validation"):
+        model = NodeClassifier(**QUICK, options={"train.prior_correction": correction}).fit(club, y, validation=held)
+        predictions[correction] = model.predict_proba(club), model.task_.shift
+    odds = predictions["none"][0] * np.exp(predictions["validation"][1])
+    assert predictions["none"][1] == ()
+    assert predictions["validation"][1][0] > 0.2
+    assert predictions["validation"][0] == pytest.approx(odds / odds.sum(1, keepdims=True), abs=1e-4)
     with pytest.raises(ValueError, match="has no classes"):
         NodeRegressor(**QUICK, options={"train.prior_correction": "validation"}).fit(club, np.arange(34) / 3)
 
 
-def test_numbers_are_told(planted):
+def test_regression(planted):
     x, edges, y = planted
     model = NodeRegressor(graph=(x, edges), epochs=120, dropout=0.0, random_state=0).fit(np.arange(225), y[:225])
     assert model.score(np.arange(225, 300), y[225:]) > 0.8
@@ -125,7 +125,7 @@ def test_predictions_are_the_users_labels(club, label):
 
 
 @pytest.mark.parametrize("nothing", [-1, None, float("nan")])
-def test_unlabelled_nodes_are_not_learned_from(club, nothing):
+def test_unlabeled_nodes_are_ignored(club, nothing):
     y = [nothing if node % 3 == 0 else int(club.y[node]) for node in range(34)]
     known = np.array([node for node in range(34) if node % 3])
     wanted = NodeClassifier(graph=club, **QUICK).fit(known, club.y[known]).predict_proba(known)
@@ -136,13 +136,13 @@ def test_unlabelled_nodes_are_not_learned_from(club, nothing):
     assert model.score(club, y) == pytest.approx((guess[known] == club.y[known].numpy()).mean())
 
 
-def test_unlabelled_among_text(club):
+def test_unlabeled_among_text(club):
     y = [None if node % 5 == 0 else "ab"[int(club.y[node]) % 2] for node in range(34)]
     y[5] = float("nan")
     assert NodeClassifier(**QUICK).fit(club, y).classes_.tolist() == ["a", "b"]
 
 
-def test_unlabelled_numbers(planted):
+def test_unlabeled_numbers(planted):
     x, edges, y = planted
     wanted = NodeRegressor(graph=(x, edges), **QUICK).fit(np.arange(200), y[:200]).predict(np.arange(300))
     for nothing in (np.nan, None):
@@ -176,7 +176,7 @@ def test_a_test_mask_alone_is_kept_to(club):
 
 
 def test_few_labels_need_no_validation():
-    """One labelled node of each class: the paper's figure, and the club's own mask."""
+    """One labeled node of each class, as in the train_mask of the karate club."""
     data = karate()
     model = NodeClassifier(validation_fraction=0, epochs=100, random_state=0).fit(data)
     assert model.history_[model.best_epoch_]["val_accuracy"] == 1.0  # of the four
@@ -230,7 +230,7 @@ def test_the_same_state_gives_the_same(club):
     assert np.array_equal(fitted(np.random.RandomState(1)), fitted(np.random.RandomState(1)))
     assert not np.array_equal(fitted(0), fitted(1))
     assert not np.array_equal(fitted(None), fitted(None))
-    assert torch.equal(before, torch.get_rng_state())  # the caller's random numbers go on as they would have
+    assert torch.equal(before, torch.get_rng_state())  # the global random state is unchanged
 
 
 def test_verbose(club, capsys):

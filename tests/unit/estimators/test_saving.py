@@ -1,4 +1,4 @@
-"""What was saved comes back the same; what is no such file is refused in words."""
+"""A saved estimator is loaded unchanged, and damaged files are rejected."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def saved(club, path):
 
 
 def test_files_that_are_none(club, tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         NodeClassifier.load(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         NodeClassifier.load(tmp_path)
     path = saved(club, tmp_path / "model")
-    with pytest.raises(CheckpointError, match="is of a NodeClassifier, not of a GraphRegressor: .*NodeClassifier.load"):
+    with pytest.raises(CheckpointError, match="contains a NodeClassifier, not a GraphRegressor: .*NodeClassifier.load"):
         GraphRegressor.load(path)
     whole = path.read_bytes()
     for damaged in (b"", b"text", whole[:100], whole[:-10], b"\x80\x04K\x01."):
@@ -83,7 +83,7 @@ def test_files_that_are_none(club, tmp_path):
         with pytest.raises(CheckpointError, match="damaged, or not a file of tgnn"):
             NodeClassifier.load(path)
     write_tensors(path, {"weight": torch.ones(1)}, {"tgnn": "0.1.0"})
-    with pytest.raises(CheckpointError, match="not of an estimator; the model of a run"):
+    with pytest.raises(CheckpointError, match="does not contain an estimator"):
         NodeClassifier.load(path)
     save_file({"weight": torch.ones(1)}, path)
     with pytest.raises(CheckpointError, match="damaged, or not a file of tgnn"):
@@ -109,7 +109,7 @@ def test_text_that_does_not_fit(club, tmp_path, change):
     about = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
     change(about)
     write_tensors(path, load_file(path), about)
-    with pytest.raises(CheckpointError, match="damaged, or of another version of tgnn"):
+    with pytest.raises(CheckpointError, match="damaged or was written by another version of tgnn"):
         NodeClassifier.load(path)
 
 
@@ -126,7 +126,7 @@ def test_weights_that_do_not_fit(club, tmp_path):
 
 def test_nothing_is_left_of_a_write_that_failed(club, tmp_path):
     model = NodeClassifier(**QUICK, x_attribute=object()).fit(club)
-    with pytest.raises(ValueError, match="x_attribute holds object, which cannot be written"):
+    with pytest.raises(ValueError, match="x_attribute contains object, which cannot be saved"):
         model.save(tmp_path / "model")
     with pytest.raises(FileNotFoundError):
         NodeClassifier(**QUICK).fit(club).save(tmp_path / "nowhere" / "model")

@@ -140,3 +140,13 @@ def test_pickled(club):
     again = pickle.loads(pickle.dumps(model))
     check_is_fitted(again)
     assert np.array_equal(again.predict_proba(range(34)), model.predict_proba(range(34)))
+
+
+@pytest.mark.parametrize("estimator", ALL)
+def test_every_parameter_and_fitted_attribute_is_documented(estimator):
+    parameters, attributes = estimator.__doc__.split("Attributes:\n")
+    for name in estimator().get_params():
+        assert f"\n        {name}: " in parameters, name
+    for name in ("n_features_in_", "model_", "history_", "n_iter_", "best_epoch_", "config_"):
+        assert f"        {name}: " in attributes, name
+    assert ("        classes_: " in attributes) == is_classifier(estimator())

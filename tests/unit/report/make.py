@@ -82,14 +82,14 @@ def study(folder: Path, **changes: Any) -> Path:
         Trial(0, "complete", {"optimizer.lr": 0.01, "model.norm": False}, 0.71, (0.70, 0.72), 1.5),
         Trial(1, "failed", {"optimizer.lr": 1.0, "model.norm": True}, None, (), 0.2, NASTY),
         Trial(2, "complete", {"optimizer.lr": 0.1, "model.norm": True}, 0.83, (0.82, 0.84), 1.25),
-        Trial(3, "pruned", {"optimizer.lr": 0.001, "model.norm": True}, None, (), 0.5, last=0.42),
+        Trial(3, "pruned", {"optimizer.lr": 0.001, "model.norm": True}, None, (), 0.5, last_score=0.42),
         Trial(4, "pruned", {"optimizer.lr": 0.001, "model.norm": False}, None, (), 0.5),
         Trial(5, "complete", {"optimizer.lr": 0.05, "model.norm": True}, 0.79, (0.78, 0.80), 1.0),
         Trial(6, "running", {}),
     ]
     facts: dict[str, Any] = {
         **{"name": "cora-gcn", "data": "cora", "model": "gcn", "metric": "accuracy", "higher_is_better": True},
-        **{"split": "per-class-quota", "splits": 2, "trials": tried, "asked": 8, "config": {}},
+        **{"split": "per-class-quota", "splits": 2, "trials": tried, "num_trials": 8, "config": {}},
         **{"space": {"optimizer.lr": [0.001, 0.01, 0.05, 0.1, 1.0], "model.norm": [False, True]}},
         **{"importance": {"model.norm": 0.25, "optimizer.lr": 0.75}, "command": "tgnn tune cora --model gcn"},
         **{"environment": {"optuna": "4.5.0", "system": "Linux x"}, "data_hash": "ddd444"},

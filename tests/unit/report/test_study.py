@@ -138,7 +138,7 @@ def test_names_are_escaped(tmp_path):
         ("[" * 100000, "is damaged: "),
         ({"splits": "many"}, "is damaged: splits: "),
         ({"importance": {"a": "much"}}, "is damaged: importance.a: "),
-        ({"trials": [{"number": 0, "state": "complete", "values": {}, "scores": [None]}]}, "trials.0.scores.0"),
+        ({"trials": [{"number": 0, "state": "complete", "params": {}, "scores": [None]}]}, "trials.0.scores.0"),
         ({"space": {"a": 3}}, "is damaged: space.a"),
     ],
 )

@@ -45,7 +45,7 @@ def postgres() -> Iterator[Server]:
         pytest.skip(f"{' and '.join(missing)} of PostgreSQL is not in PATH")
     folder = Path(tempfile.mkdtemp(prefix="pg-"))  # not pytest's: others may not look into that, and its name is long
     try:
-        server = Server(folder, _as_somebody(folder))
+        server = Server(folder, _unprivileged_command(folder))
         (folder / "password").write_text(PASSWORD)
         os.chmod(folder / "password", 0o644)
         server.run("initdb", "-D", "data", "-U", "me", "-A", "scram-sha-256", "--pwfile", "password", "-N")
@@ -58,12 +58,12 @@ def postgres() -> Iterator[Server]:
         shutil.rmtree(folder)
 
 
-def _as_somebody(folder: Path) -> list[str]:
-    """PostgreSQL does not run as root."""
+def _unprivileged_command(folder: Path) -> list[str]:
+    """Return a command prefix that drops root privileges, because PostgreSQL does not run as root."""
     if os.geteuid() != 0:
         return []
     if shutil.which("setpriv") is None:
-        pytest.skip("PostgreSQL does not run as root, and there is no setpriv to run it as somebody else")
+        pytest.skip("PostgreSQL does not run as root, and there is no setpriv to run it as another user")
     users = {user.pw_name: user for user in pwd.getpwall()}
     user = users.get("postgres") or users.get("nobody")
     if user is None:

@@ -1,12 +1,12 @@
-"""A search that takes a second."""
+"""A small search that takes about a second."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tgnn.training.recipes import resolve
-from tgnn.tuning.plan import Plan
 from tgnn.tuning.results import StudyResult
+from tgnn.tuning.search_plan import SearchPlan
 
 SPACE = {
     "optimizer.lr": (0.0001, 0.001, 0.01, 0.05),
@@ -16,12 +16,12 @@ SPACE = {
 }
 
 
-def small_plan(data: str = "karate", epochs: int = 5, **more: Any) -> Plan:
+def small_plan(data: str = "karate", epochs: int = 5, **more: Any) -> SearchPlan:
     config = resolve(data, "gcn", "node", changes={"train.epochs": epochs, "model.hidden_channels": 16})
-    how = {"space": SPACE, "trials": 10, "splits": 2, "together": 4} | more
-    return Plan(config, **how)
+    options = {"space": SPACE, "trials": 10, "splits": 2, "together": 4} | more
+    return SearchPlan(config, **options)
 
 
-def told(result: StudyResult) -> list[tuple[Any, ...]]:
-    """All of its trials but the time they took."""
-    return [(t.number, t.state, dict(t.values), t.score, list(t.scores), t.reason) for t in result.trials]
+def comparable(result: StudyResult) -> list[tuple[Any, ...]]:
+    """Return what two runs of the same search must have in common: everything about the trials but their duration."""
+    return [(t.number, t.state, dict(t.params), t.score, list(t.scores), t.reason) for t in result.trials]

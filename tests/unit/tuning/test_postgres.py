@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 
 from tests import warm
 from tests.unit.tuning.postgres import PASSWORD
-from tgnn.tuning.results import RESULT, StudyResult
+from tgnn.tuning.results import STUDY_FILE, StudyResult
 
 WORKER = """
 import sys
@@ -23,7 +23,7 @@ TRIALS = 6
 
 
 def start(url: str, folder: str, where) -> warm.Process:
-    words = [
+    arguments = [
         "tune",
         "digits",
         "--model",
@@ -37,9 +37,9 @@ def start(url: str, folder: str, where) -> warm.Process:
         "--jobs",
         "1",
     ]
-    words += ["--set", "train.epochs=40", "--set", "train.patience=40", "--search", "model.hidden_channels=16,32"]
-    words += ["--jobs", "1", "--finals", "2", "--storage", url, "--study", "shared", "--out", folder]
-    return warm.Process(WORKER, *words, folder=where, environment=os.environ | {"OMP_NUM_THREADS": "1"})
+    arguments += ["--set", "train.epochs=40", "--set", "train.patience=40", "--search", "model.hidden_channels=16,32"]
+    arguments += ["--jobs", "1", "--finals", "2", "--storage", url, "--study", "shared", "--out", folder]
+    return warm.Process(WORKER, *arguments, folder=where, environment=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
 def test_no_trial_is_lost_or_done_twice_when_a_worker_is_killed(server, tmp_path):
@@ -54,9 +54,9 @@ def test_no_trial_is_lost_or_done_twice_when_a_worker_is_killed(server, tmp_path
     with start(server.url, "first", tmp_path) as first, start(server.url, "second", tmp_path) as second:
         first.until(both_are_in_a_trial)
         first.send_signal(signal.SIGKILL)
-        code, said = second.wait(), second.read("err")
-    assert code == 0, said
-    assert PASSWORD not in said
+        code, errors = second.wait(), second.read("err")
+    assert code == 0, errors
+    assert PASSWORD not in errors
     with engine.connect() as connection:
         assert connection.scalar(text("select count(*) from tgnn_claims where study = 'shared'")) == 0
     engine.dispose()
@@ -65,8 +65,8 @@ def test_no_trial_is_lost_or_done_twice_when_a_worker_is_killed(server, tmp_path
     storage.engine.dispose()
     assert len(places) == len(set(places))
     assert sorted(places)[:TRIALS] == list(range(TRIALS))
-    assert len(places) == TRIALS + 2  # and two of them once more
-    result = StudyResult.read(tmp_path / "second" / RESULT)
+    assert len(places) == TRIALS + 2  # and two final evaluations
+    result = StudyResult.read(tmp_path / "second" / STUDY_FILE)
     assert [trial.number for trial in result.trials] == list(range(TRIALS))
     assert result.count("complete", "pruned") == TRIALS
-    assert PASSWORD not in (tmp_path / "second" / RESULT).read_text()
+    assert PASSWORD not in (tmp_path / "second" / STUDY_FILE).read_text()

@@ -1,4 +1,4 @@
-"""The same seed gives the same trials, however they are done."""
+"""The same seed gives the same trials, with any number of workers and after an interrupt."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.tuning.small import small_plan, told
+from tests.unit.tuning.small import comparable, small_plan
 from tgnn.training.config import Config
 from tgnn.training.interrupts import Interrupted
-from tgnn.tuning.plan import Plan
-from tgnn.tuning.results import RESULT, StudyResult
+from tgnn.tuning.results import STUDY_FILE, StudyResult
+from tgnn.tuning.search_plan import SearchPlan
 from tgnn.tuning.storage import StudyError
 from tgnn.tuning.study import tune
 
@@ -24,7 +24,7 @@ def at_once(tmp_path_factory) -> StudyResult:
 
 def test_side_by_side(at_once, tmp_path):
     found = tune(small_plan(), tmp_path, jobs=2)
-    assert told(found) == told(at_once)
+    assert comparable(found) == comparable(at_once)
     assert found.importance == at_once.importance != {}
 
 
@@ -34,9 +34,9 @@ def test_stopped_between_trials_and_continued(at_once, tmp_path):
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        tune(small_plan(), tmp_path, tell=stop)
-    assert StudyResult.read(tmp_path / RESULT).count("complete", "pruned") == 5
-    assert told(tune(small_plan(), tmp_path)) == told(at_once)
+        tune(small_plan(), tmp_path, on_progress=stop)
+    assert StudyResult.read(tmp_path / STUDY_FILE).count("complete", "pruned") == 5
+    assert comparable(tune(small_plan(), tmp_path)) == comparable(at_once)
 
 
 def test_stopped_in_a_trial_by_a_signal_and_continued(at_once, tmp_path):
@@ -48,30 +48,30 @@ def test_stopped_in_a_trial_by_a_signal_and_continued(at_once, tmp_path):
                 os.kill(os.getpid(), number)
 
     with pytest.raises(Interrupted):
-        tune(small_plan(), tmp_path, tell=stop)
-    assert len(StudyResult.read(tmp_path / RESULT).trials) == 3
-    assert told(tune(small_plan(), tmp_path)) == told(at_once)
+        tune(small_plan(), tmp_path, on_progress=stop)
+    assert len(StudyResult.read(tmp_path / STUDY_FILE).trials) == 3
+    assert comparable(tune(small_plan(), tmp_path)) == comparable(at_once)
 
 
 def test_with_fewer_trials_at_first(at_once, tmp_path):
     tune(small_plan(trials=3), tmp_path)
-    assert told(tune(small_plan(), tmp_path)) == told(at_once)
-    with pytest.raises(StudyError, match="has 10 trials already"):
+    assert comparable(tune(small_plan(), tmp_path)) == comparable(at_once)
+    with pytest.raises(StudyError, match="already has 10 trials"):
         tune(small_plan(trials=2), tmp_path)
 
 
 def test_another_seed_gives_others(at_once, tmp_path):
     other = tune(small_plan(seed=1), tmp_path)
-    assert told(other)[0] == told(at_once)[0]  # the recipe itself
-    assert [row[2] for row in told(other)[1:]] != [row[2] for row in told(at_once)[1:]]
+    assert comparable(other)[0] == comparable(at_once)[0]  # the recipe itself
+    assert [row[2] for row in comparable(other)[1:]] != [row[2] for row in comparable(at_once)[1:]]
 
 
 def test_the_first_trial_is_the_recipe(at_once):
     plan = small_plan()
-    first = plan.config_of(at_once.trials[0].values)
+    first = plan.trial_config(at_once.trials[0].params)
     for section in ("data", "model", "optimizer"):
         assert getattr(first, section) == getattr(plan.config, section)
-    assert [plan.config_of(plan.start, split).train.seed for split in (0, 1)] == [1000, 1001]
+    assert [plan.trial_config(plan.initial_params, split).train.seed for split in (0, 1)] == [1000, 1001]
 
 
 def with_name(config: Config, name: str) -> Config:
@@ -80,9 +80,9 @@ def with_name(config: Config, name: str) -> Config:
 
 def test_a_plan_is_the_same_in_another_process_and_where_the_data_lies_elsewhere(tmp_path):
     plan = small_plan(space={"optimizer.lr": (0.1,), "train.num_neighbors": ((5, 5), None)}, seed=3)
-    assert Plan.from_dict(plan.to_dict()) == plan
-    assert plan.config_of({"optimizer.lr": 0.1, "train.num_neighbors": "=[5, 5]"}).train.num_neighbors == (5, 5)
+    assert SearchPlan.from_dict(plan.to_dict()) == plan
+    assert plan.trial_config({"optimizer.lr": 0.1, "train.num_neighbors": "=[5, 5]"}).train.num_neighbors == (5, 5)
     moved = [
         replace(plan, config=with_name(plan.config, str(tmp_path / name))) for name in ("a/friends", "b/friends", "c")
     ]
-    assert moved[0].facts == moved[1].facts != moved[2].facts
+    assert moved[0].fingerprint == moved[1].fingerprint != moved[2].fingerprint

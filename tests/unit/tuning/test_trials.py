@@ -1,4 +1,4 @@
-"""Trials that are given up, that fail, and that win."""
+"""Trials that are pruned, fail or are the best, and the final evaluation."""
 
 from __future__ import annotations
 
@@ -7,55 +7,55 @@ import math
 
 import pytest
 
-from tests.unit.tuning.small import small_plan, told
-from tgnn.tuning.results import RECIPE, RESULT, ResultError, StudyResult, Trial
+from tests.unit.tuning.small import comparable, small_plan
+from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE, StudyFileError, StudyResult, Trial
 from tgnn.tuning.storage import StudyError
 from tgnn.tuning.study import tune
 
 
 def scored(monkeypatch, value):
-    """In place of training: a score for each config, told after each fifth of the epochs."""
+    """Replace training by a function that returns the score of a configuration."""
 
-    def score(config, tell):
-        found = value(config)
-        for number in range(config.train.epochs):
-            tell(number, found)
-        return found
+    def score(config, on_epoch):
+        result = value(config)
+        for epoch in range(config.train.epochs):
+            on_epoch(epoch, result)
+        return result
 
-    monkeypatch.setattr("tgnn.tuning.work.validation_score", score)
+    monkeypatch.setattr("tgnn.tuning.run_trials.validation_score", score)
 
 
-def test_what_is_worse_than_half_is_pruned_and_is_never_the_best(monkeypatch, tmp_path):
+def test_trials_below_the_median_are_pruned(monkeypatch, tmp_path):
     scored(monkeypatch, lambda config: config.optimizer.lr)
     plan = small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=30, together=6)
     result = tune(plan, tmp_path)
     pruned = [trial for trial in result.trials if trial.state == "pruned"]
     assert len(pruned) > 2
     assert all(trial.number >= 6 and trial.score is None for trial in pruned)
-    assert result.best.score == max(trial.values["optimizer.lr"] for trial in result.trials)
+    assert result.best.score == max(trial.params["optimizer.lr"] for trial in result.trials)
     assert result.best not in pruned
     assert result.best.number == min(t.number for t in result.trials if t.score == result.best.score)
 
 
-def test_what_was_tried_is_written_whenever_a_trial_has_ended(monkeypatch, tmp_path):
+def test_the_files_are_written_after_every_trial(monkeypatch, tmp_path):
     seen = []
 
     def value(config):
-        path = tmp_path / RESULT
+        path = tmp_path / STUDY_FILE
         seen.append(len(StudyResult.read(path).trials) if path.exists() else 0)
         return config.optimizer.lr
 
     scored(monkeypatch, value)
     result = tune(small_plan(trials=4, splits=1), tmp_path)
     assert seen == [0, 1, 2, 3]
-    assert StudyResult.read(tmp_path / RESULT).importance == result.importance
+    assert StudyResult.read(tmp_path / STUDY_FILE).importance == result.importance
 
 
-def test_a_pruned_trial_tells_what_it_had(monkeypatch, tmp_path):
+def test_a_pruned_trial_keeps_its_last_score(monkeypatch, tmp_path):
     scored(monkeypatch, lambda config: config.optimizer.lr)
     tune(small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=30, together=6), tmp_path)
-    for trial in StudyResult.read(tmp_path / RESULT).trials:
-        assert trial.last == (trial.values["optimizer.lr"] if trial.state == "pruned" else None)
+    for trial in StudyResult.read(tmp_path / STUDY_FILE).trials:
+        assert trial.last_score == (trial.params["optimizer.lr"] if trial.state == "pruned" else None)
 
 
 def test_lower_may_be_better(monkeypatch, tmp_path):
@@ -63,7 +63,7 @@ def test_lower_may_be_better(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("tgnn.tuning.study", fromlist=["tune"]).HIGHER_IS_BETTER, "accuracy", False)
     result = tune(small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3)}, trials=20), tmp_path)
     assert result.best.score == 0.01
-    assert all(trial.values["optimizer.lr"] > 0.01 for trial in result.trials if trial.state == "pruned")
+    assert all(trial.params["optimizer.lr"] > 0.01 for trial in result.trials if trial.state == "pruned")
 
 
 def test_real_training_is_pruned_too(tmp_path):
@@ -72,10 +72,10 @@ def test_real_training_is_pruned_too(tmp_path):
     pruned = [trial for trial in result.trials if trial.state == "pruned"]
     assert pruned
     assert result.best.score > 0.7
-    assert all(trial.last < result.best.score for trial in pruned)
+    assert all(trial.last_score < result.best.score for trial in pruned)
 
 
-def test_a_trial_that_fails_tells_why_and_the_search_goes_on(monkeypatch, tmp_path):
+def test_a_failed_trial_keeps_its_error_and_the_search_continues(monkeypatch, tmp_path):
     def value(config):
         if config.model.hidden_channels == 4:
             raise IndexError("too small")
@@ -83,21 +83,21 @@ def test_a_trial_that_fails_tells_why_and_the_search_goes_on(monkeypatch, tmp_pa
 
     scored(monkeypatch, value)
     result = tune(small_plan(trials=20), tmp_path)
-    assert result.best.values["model.hidden_channels"] == 16
-    reasons = {trial.values["model.hidden_channels"]: trial.reason for trial in result.trials}
-    assert reasons == {4: "too small", 8: "the validation metric is not a number", 16: ""}
-    assert result.count("failed") == sum(trial.values["model.hidden_channels"] < 16 for trial in result.trials)
-    assert told(StudyResult.read(tmp_path / RESULT)) == told(result)
+    assert result.best.params["model.hidden_channels"] == 16
+    reasons = {trial.params["model.hidden_channels"]: trial.reason for trial in result.trials}
+    assert reasons == {4: "too small", 8: "the validation metric is not finite", 16: ""}
+    assert result.count("failed") == sum(trial.params["model.hidden_channels"] < 16 for trial in result.trials)
+    assert comparable(StudyResult.read(tmp_path / STUDY_FILE)) == comparable(result)
 
 
-def test_where_all_fail_the_first_reason_is_told(monkeypatch, tmp_path):
+def test_the_first_error_is_reported_if_all_trials_fail(monkeypatch, tmp_path):
     scored(monkeypatch, lambda config: 1 // 0)
-    with pytest.raises(StudyError, match="none of 3 trials could be finished; the first said: integer division"):
+    with pytest.raises(StudyError, match="none of 3 trials finished, first error: integer division"):
         tune(small_plan(trials=3), tmp_path)
-    assert not (tmp_path / RECIPE).exists()
+    assert not (tmp_path / RECIPE_FILE).exists()
 
 
-def test_what_is_wrong_with_the_machine_is_no_trial(monkeypatch, tmp_path):
+def test_an_error_of_the_machine_ends_the_search(monkeypatch, tmp_path):
     def full(config):
         raise OSError(28, "No space left on device")
 
@@ -109,7 +109,7 @@ def test_what_is_wrong_with_the_machine_is_no_trial(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "is damaged"),
         ("[]", "is not a study"),
@@ -118,67 +118,68 @@ def test_what_is_wrong_with_the_machine_is_no_trial(monkeypatch, tmp_path):
         ('{"kind": "study", "trials": [{"number": 1}]}', "is damaged"),
         ('{"kind": "study", "trials": [3]}', "is damaged"),
         ('{"kind": "study", "trials": []}', "is damaged"),
-        ('{"kind": "study", "trials": [{"number": 1, "state": "complete", "values": {}, "score": "x"}]}', "score"),
+        ('{"kind": "study", "trials": [{"number": 1, "state": "complete", "params": {}, "score": "x"}]}', "score"),
         (b"\xff\xfe\x00", "is damaged"),
     ],
 )
-def test_a_damaged_file_is_named(tmp_path, text, said):
-    path = tmp_path / RESULT
+def test_a_damaged_file_is_named(tmp_path, text, message):
+    path = tmp_path / STUDY_FILE
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(ResultError, match=said) as found:
+    with pytest.raises(StudyFileError, match=message) as found:
         StudyResult.read(path)
     assert str(path) in str(found.value)
 
 
-def test_a_file_tells_all(tmp_path):
+def test_write_and_read(tmp_path):
     trials = (Trial(0, "complete", {"model.rank": 8}, 0.5, (0.5,), 1.0), Trial(1, "running", {}))
     names = ("name", "data", "model", "metric")
     result = StudyResult(*names, True, "stratified", 1, trials, 2, {"model.rank": [8]}, {})
-    result.write(tmp_path / RESULT)
-    assert StudyResult.read(tmp_path / RESULT).best.score == 0.5
-    assert json.loads((tmp_path / RESULT).read_text())["trials"][1]["state"] == "running"
+    result.write(tmp_path / STUDY_FILE)
+    assert StudyResult.read(tmp_path / STUDY_FILE).best.score == 0.5
+    assert json.loads((tmp_path / STUDY_FILE).read_text())["trials"][1]["state"] == "running"
 
 
 def lucky(config):
-    """The larger the step, the better on the splits of the search, and the worse on all others."""
+    """Score that grows with the learning rate on the splits of the search, and falls on all others."""
     seen = config.train.seed < 1002
     return config.optimizer.lr if seen else -config.optimizer.lr
 
 
-def test_the_best_are_judged_once_more_on_other_splits(monkeypatch, tmp_path):
+def test_the_best_trials_are_evaluated_again_on_new_splits(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
     plan = small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=20, together=20, splits=2, finals=3)
-    told_so_far = []
-    result = tune(plan, tmp_path, tell=told_so_far.append)
-    tried = sorted({trial.values["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
-    start = plan.start["optimizer.lr"]
+    states = []
+    result = tune(plan, tmp_path, on_progress=states.append)
+    tried = sorted({trial.params["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
+    start = plan.initial_params["optimizer.lr"]
     assert start not in tried[-3:]
-    assert [trial.score for trial in result.judged] == [-lr for lr in (start, *tried[-3:])]
+    assert [trial.score for trial in result.final_ranking] == [-lr for lr in (start, *tried[-3:])]
     assert all(len(trial.scores) == 5 for trial in result.finals)  # the splits 2 to 6
-    assert result.best.values["optimizer.lr"] == start
+    assert result.best.params["optimizer.lr"] == start
     assert len(result.trials) == 20
-    said = (tmp_path / RECIPE).read_text()
-    assert said.startswith(
-        f"# On validation accuracy {-start:.4f}, mean over 5 splits: the best there of 4 finalists, which are the "
-        "best of 20 trials on 2 splits (where this one has"
+    header = (tmp_path / RECIPE_FILE).read_text().splitlines()
+    assert header[0] == f"# Found by trial {result.best.number} of study karate-gcn (seed 0)"
+    assert header[1] == (
+        f"# Validation accuracy: {-start:.4f} in the final evaluation (best of 4 trials, mean over 5 new splits), "
+        f"{start:.4f} in the search (20 trials, mean over 2 splits). Split protocol: stratified."
     )
-    assert f"lr: {start:g}" in (tmp_path / RECIPE).read_text()
-    again = StudyResult.read(tmp_path / RESULT)
-    assert [trial.number for trial in again.judged] == [trial.number for trial in result.judged]
+    assert f"lr: {start:g}" in (tmp_path / RECIPE_FILE).read_text()
+    again = StudyResult.read(tmp_path / STUDY_FILE)
+    assert [trial.number for trial in again.final_ranking] == [trial.number for trial in result.final_ranking]
     assert again.best.number == result.best.number
-    assert max(len(one.finals) for one in told_so_far) == 4
+    assert max(len(one.finals) for one in states) == 4
 
 
-def test_fewer_unlike_settings_than_finals(monkeypatch, tmp_path):
+def test_fewer_distinct_trials_than_finals(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
     plan = small_plan(space={"optimizer.lr": (0.01, 0.1)}, trials=10, together=20, splits=2, finals=5)
     result = tune(plan, tmp_path)
     assert len(result.finals) == 2
-    assert result.best.values["optimizer.lr"] == 0.01
-    assert "lr: 0.01" in (tmp_path / RECIPE).read_text()
+    assert result.best.params["optimizer.lr"] == 0.01
+    assert "lr: 0.01" in (tmp_path / RECIPE_FILE).read_text()
 
 
-def test_a_final_that_fails(monkeypatch, tmp_path):
+def test_a_final_evaluation_that_fails(monkeypatch, tmp_path):
     def score(config):
         if config.train.seed >= 1002 and config.optimizer.lr == 0.2:
             raise ValueError("the loss became nan")
@@ -187,48 +188,48 @@ def test_a_final_that_fails(monkeypatch, tmp_path):
     scored(monkeypatch, score)
     space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
     result = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=3), tmp_path)
-    tried = sorted({trial.values["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
+    tried = sorted({trial.params["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
     assert 0.2 in tried[-3:]
-    judged = [0.01, *(lr for lr in tried[-3:] if lr != 0.2)]  # the start is
-    assert [trial.values["optimizer.lr"] for trial in result.judged] == judged
-    assert result.best.values["optimizer.lr"] == judged[0] != tried[-1]
+    expected = [0.01, *(lr for lr in tried[-3:] if lr != 0.2)]  # trial 0 is included
+    assert [trial.params["optimizer.lr"] for trial in result.final_ranking] == expected
+    assert result.best.params["optimizer.lr"] == expected[0] != tried[-1]
     assert result.finals_left == 0
-    failed = [trial for trial in StudyResult.read(tmp_path / RESULT).finals if trial.state == "failed"]
-    assert [(trial.values["optimizer.lr"], trial.reason) for trial in failed] == [(0.2, "the loss became nan")]
+    failed = [trial for trial in StudyResult.read(tmp_path / STUDY_FILE).finals if trial.state == "failed"]
+    assert [(trial.params["optimizer.lr"], trial.reason) for trial in failed] == [(0.2, "the loss became nan")]
 
 
-def test_more_finals_are_those_of_a_search_that_had_them_at_once(monkeypatch, tmp_path):
-    judged = []
+def test_more_finals_than_before_evaluate_no_trial_twice(monkeypatch, tmp_path):
+    evaluated = []
 
     def score(config):
-        judged.extend([config.optimizer.lr] if config.train.seed >= 1002 else [])
+        evaluated.extend([config.optimizer.lr] if config.train.seed >= 1002 else [])
         return lucky(config)
 
     scored(monkeypatch, score)
     space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
     for finals in (1, 3):
         result = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=finals), tmp_path)
-        assert all(trial.score == -trial.values["optimizer.lr"] for trial in result.finals)
-        assert result.best.values["optimizer.lr"] == 0.01
+        assert all(trial.score == -trial.params["optimizer.lr"] for trial in result.finals)
+        assert result.best.params["optimizer.lr"] == 0.01
         assert len(result.finals) == finals + 1
-    assert sorted(judged) == sorted(5 * [trial.values["optimizer.lr"] for trial in result.finals])  # each once
+    assert sorted(evaluated) == sorted(5 * [trial.params["optimizer.lr"] for trial in result.finals])  # each once
 
 
 def test_the_folder_of_another_study(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
     tune(small_plan(trials=2), tmp_path, name="first")
-    before = (tmp_path / RESULT).read_bytes()
-    with pytest.raises(StudyError, match="has the study first: give another --out"):
+    before = (tmp_path / STUDY_FILE).read_bytes()
+    with pytest.raises(StudyError, match="holds study first: use another folder"):
         tune(small_plan(trials=2), tmp_path, name="second")
-    assert (tmp_path / RESULT).read_bytes() == before
+    assert (tmp_path / STUDY_FILE).read_bytes() == before
 
 
-def test_a_study_that_goes_on_has_finals_of_its_own(monkeypatch, tmp_path):
+def test_a_resumed_study_selects_its_finals_anew(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
     space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
     first = tune(small_plan(space=space, trials=4, together=20, splits=2, finals=2), tmp_path)
     assert len(first.finals) <= 3
     second = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=2), tmp_path)
     whole = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=2), tmp_path / "at once")
-    assert [t.number for t in second.judged] == [t.number for t in whole.judged]
+    assert [t.number for t in second.final_ranking] == [t.number for t in whole.final_ranking]
     assert len(second.trials) == 20

@@ -101,7 +101,7 @@ def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
         text = f"{duplicates:,} duplicate edge{'s' * (duplicates > 1)}; a source is counted once per edge"
         report.add(Finding("warning", "duplicate-edge", text))
     if not linked.all():
-        text = "the node has no edges; its prediction depends on its own features only"
+        text = "isolated node; its prediction depends on its own features only"
         report.add(nodes.finding("note", "isolated-node", text, ~linked))
 
 

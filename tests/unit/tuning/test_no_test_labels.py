@@ -1,4 +1,4 @@
-"""A search cannot see test labels."""
+"""A search never reads test labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 import torch
 
-from tests.unit.tuning.small import small_plan, told
+from tests.unit.tuning.small import comparable, small_plan
 from tgnn.data.convert import convert
 from tgnn.data.load import load
 from tgnn.training.prepare import prepare, prepare_without_test
@@ -16,7 +16,7 @@ from tgnn.tuning.study import tune
 
 
 def write_groups(folder, wrong: bool) -> None:
-    """Two groups who know one another, with a split of their own; the labels of its test part are right or wrong."""
+    """Write a graph of two communities with a split column, and with right or wrong labels in the test set."""
     rng = np.random.default_rng(0)
     group = np.arange(90) % 2
     split = np.array(["train", "val", "test"])[np.arange(90) // 2 % 3]
@@ -37,7 +37,7 @@ def test_other_test_labels_change_no_score(tmp_path):
     right, wrong_ = found
     assert right.split == "column"
     assert right.data_hash != wrong_.data_hash
-    assert told(right) == told(wrong_)
+    assert comparable(right) == comparable(wrong_)
     assert len({trial.score for trial in right.trials}) > 1
 
 

@@ -1,0 +1,80 @@
+"""Map the parameters of an estimator to a training configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from tgnn.models import get_model
+from tgnn.training.config import Config, ConfigError
+from tgnn.training.recipes import resolve
+
+CONFIG_KEYS = {
+    "model": "model.name",
+    "hidden": "model.hidden_channels",
+    "layers": "model.num_layers",
+    "rank": "model.rank",
+    "dropout": "model.dropout",
+    "lr": "optimizer.lr",
+    "weight_decay": "optimizer.weight_decay",
+    "epochs": "train.epochs",
+    "patience": "train.patience",
+    "batch_size": "train.batch_size",
+    "device": "train.device",
+    "random_state": "train.seed",
+}
+"""Configuration key of each parameter."""
+
+_FILE_KEYS = ("data.name", "data.root", "data.offline", "data.split", "train.save_every")
+"""Keys of data files and run folders, which an estimator does not use."""
+
+
+def config_from_parameters(parameters: Mapping[str, Any], level: str) -> Config:
+    """Return the default recipe of a model, updated with all parameters that are not ``None``.
+
+    Args:
+        parameters: Parameters, as ``get_params()`` returns them.
+        level: ``"node"`` or ``"graph"``.
+
+    Example:
+        >>> config = config_from_parameters({"model": "tgnn", "rank": 4, "options": {"model.mix": "scalar"}}, "node")
+        >>> config.model.arguments["rank"], config.model.arguments["mix"]
+        (4, 'scalar')
+    """
+    options = dict(parameters.get("options") or {})
+    parameter_names = {key: name for name, key in CONFIG_KEYS.items()}
+    for key in options:
+        if key in parameter_names:
+            raise ConfigError(f"options contains {key!r}, which is a parameter: use {parameter_names[key]}=...")
+        if key in _FILE_KEYS:
+            raise ConfigError(f"options contains {key!r}, which has no effect on an estimator: remove it")
+    values = {key: parameters.get(name) for name, key in CONFIG_KEYS.items()}
+    changes = {key: _to_python(value) for key, value in values.items() if value is not None}
+    changes |= {key: _to_python(value) for key, value in options.items()}
+    changes["train.seed"] = seed_from(parameters.get("random_state"))
+    name = changes.pop("model.name", "tgnn")
+    get_model(name)
+    return resolve("", name, level, changes=changes)
+
+
+def seed_from(random_state: Any) -> int:
+    """Return an integer seed as it is, or draw one from a random state as scikit-learn does.
+
+    Args:
+        random_state: Integer, ``numpy.random.RandomState``, or ``None`` for NumPy's global random state.
+
+    Example:
+        >>> seed_from(3)
+        3
+    """
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _to_python(value: Any) -> Any:
+    """Convert a NumPy number, as in a parameter grid, to a Python number."""
+    return value.item() if isinstance(value, np.generic) else value
