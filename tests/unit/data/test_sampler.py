@@ -429,7 +429,7 @@ PTR, COL = torch.tensor([0, 1, 2, 3]), torch.tensor([2, 0, 1])
         ((PTR, COL), [5], {"num_nodes": 4}, ValueError, "rowptr has 4 entries.* one more than 4 nodes"),
         ((PTR[:0], COL), [5], {}, ValueError, "rowptr has 0 entries"),
         ((PTR[:3], COL), [5], {}, ValueError, "goes from 0 to 2, but must go from 0 to the length of col, 3"),
-        ((PTR + 1, COL), [5], {}, ValueError, "runs from 1 to 4"),
+        ((PTR + 1, COL), [5], {}, ValueError, "goes from 1 to 4"),
         ((torch.tensor([0, 2, 1, 3]), COL), [5], {}, ValueError, "goes from 2 to 1 at node 1"),
         ((PTR.float(), COL), [5], {}, TypeError, "rowptr must be int64 or int32.* torch.float32"),
         ((PTR, COL.numpy().astype(np.uint32)), [5], {}, TypeError, r"col must be int64 or int32.* uint32 array \[3\]"),

@@ -111,7 +111,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         ({"edge_index": np.array([[-1], [1]])}, "contains node -1, but the graph has 3"),
         ({"num_nodes": 2.7}, "num_nodes must contain integers"),
         ({"num_nodes": np.array([[3]])}, "num_nodes must be a single non-negative integer"),
-        ({"split": np.array([0, 1])}, r"split has shape \[2\], but \[3\] is needed"),
+        ({"split": np.array([0, 1])}, r"split must have shape \[3\], got \[2\]"),
         ({"node_id": np.array([1, 2])}, "node_id must have 3 entries, got 2"),
         ({"x.ptr": np.array([0, 0, 0, 0])}, "it has no array 'x.columns'"),
     ],
