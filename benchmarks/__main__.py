@@ -168,7 +168,7 @@ def sampling(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Sampling",
         "",
-        f"{nodes:,} nodes, {edge_count:,} directed edges; batches of 1,024 seeds, 5 and 5 neighbours of each without",
+        f"{nodes:,} nodes, {edge_count:,} directed edges; batches of 1,024 seeds, 5 and 5 neighbors of each without",
         f"replacement, some {edges:,.0f} edges. On one thread, as in a loader's worker: two share only larger batches.",
         "",
     ]
@@ -234,7 +234,7 @@ def stability(arguments: argparse.Namespace) -> list[str]:
         losses = f"{first.mean():.3f} to {last.mean():.3f}"
         rows.append([name, f"{degree:,}", f"{sum(r[2] for r in found)} of {len(found)}", f"{down}", losses])
     text = [
-        "## Graphs with hubs, full neighbourhoods",
+        "## Graphs with hubs, full neighborhoods",
         "",
         f"tGNN with the literal product, rank 32, 200 epochs at learning rate 0.01, {arguments.seeds} seeds each.",
         "",

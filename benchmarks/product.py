@@ -1,4 +1,4 @@
-"""The neighbourhood product against PyG's message passing and against the memory bus."""
+"""The neighborhood product against PyG's message passing and against the memory bus."""
 
 from __future__ import annotations
 

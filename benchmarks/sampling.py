@@ -29,7 +29,7 @@ SEEDS, FAN_OUT = 1024, [5, 5]
 
 
 def plain_numpy(ptr: np.ndarray, col: np.ndarray, seeds: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
-    """What one writes without a compiler: a hop at a time, distinct neighbours by Floyd's method, ``np.unique``."""
+    """What one writes without a compiler: a hop at a time, distinct neighbors by Floyd's method, ``np.unique``."""
     node, new, rows, cols, edges = seeds, seeds, [], [], []
     for k in FAN_OUT:
         begin, degree = ptr[new], ptr[new + 1] - ptr[new]

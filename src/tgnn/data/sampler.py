@@ -17,7 +17,7 @@ from torch_geometric.sampler.neighbor_sampler import edge_sample
 
 from tgnn.ops import cpp_build
 from tgnn.ops.checks import INTEGERS, describe
-from tgnn.ops.graph import DOUBTFUL, Grouping, graph_of
+from tgnn.ops.graph import VOLATILE, CompressedEdges, get_graph
 from tgnn.ops.sampling import check_num_neighbors, sample_neighbors
 
 
@@ -104,7 +104,7 @@ class NeighborSampler(BaseSampler):
 
     @property
     def num_edges(self) -> int:
-        return self._in_edges.other.numel()
+        return self._in_edges.index.numel()
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, which changes the samples of the same batches. Call it before iterating over the loader."""
@@ -146,7 +146,7 @@ class NeighborSampler(BaseSampler):
         # A spawned worker opens a memory-mapped file again instead of receiving a copy of its content.
         if not any(self._files):
             return self.__dict__
-        parts = zip(self._files, (self._in_edges.ptr, self._in_edges.other))
+        parts = zip(self._files, (self._in_edges.ptr, self._in_edges.index))
         return {**self.__dict__, "_in_edges": tuple(file or tensor for file, tensor in parts)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -169,7 +169,7 @@ def _check_homogeneous(index: NodeSamplerInput | EdgeSamplerInput) -> None:
 # ---- graph -----------------------------------------------------------------------------------------------------
 
 
-def get_in_edges(graph: Any, num_nodes: int | None = None) -> Grouping:
+def get_in_edges(graph: Any, num_nodes: int | None = None) -> CompressedEdges:
     """Group the edges by target node.
 
     Args:
@@ -187,14 +187,14 @@ def get_in_edges(graph: Any, num_nodes: int | None = None) -> Grouping:
     if isinstance(graph, EdgeIndex):
         known = [n for n in graph.sparse_size() if n is not None]
         num_nodes = max(known) if num_nodes is None and known else num_nodes
-        form += DOUBTFUL if graph._version > 0 else ""  # edits do not change the version of its inner tensor
+        form += VOLATILE if graph._version > 0 else ""  # edits do not change the version of its inner tensor
         graph = graph.as_tensor()
     if num_nodes is None:
         num_nodes = int(graph.max()) + 1 if graph.numel() else 0
-    return graph_of(form, graph, None, num_nodes, num_nodes).by_dst()
+    return get_graph(form, graph, None, num_nodes, num_nodes).by_dst()
 
 
-def _compressed(ptr: Tensor, col: Tensor, num_nodes: int | None) -> Grouping:
+def _compressed(ptr: Tensor, col: Tensor, num_nodes: int | None) -> CompressedEdges:
     ptr = ptr.to(torch.int64)
     if ptr.numel() == 0 or (num_nodes is not None and ptr.numel() != num_nodes + 1):
         nodes = "the nodes" if num_nodes is None else f"{num_nodes} nodes"
@@ -209,7 +209,7 @@ def _compressed(ptr: Tensor, col: Tensor, num_nodes: int | None) -> Grouping:
         if decreases.numel():
             v = begin + int(decreases[0])
             raise ValueError(f"rowptr must not decrease, but goes from {int(ptr[v])} to {int(ptr[v + 1])} at node {v}")
-    return Grouping(ptr, col, None)
+    return CompressedEdges(ptr, col, None)
 
 
 def _as_tensor(array: Any, what: str) -> Tensor:

@@ -14,7 +14,7 @@ from tgnn.nn.conv import TGNNConv
 from tgnn.nn.conv.tgnn_conv import _Messages
 from tgnn.nn.models.tgnn import TGNN
 from tgnn.nn.neighborhood import Neighborhood, inverse_root
-from tgnn.ops.graph import Grouping
+from tgnn.ops.graph import CompressedEdges
 from tgnn.utils.memory_map import as_tensor, create_memmap
 
 EDGES_AT_ONCE = 2**22
@@ -28,12 +28,12 @@ Rows = Callable[[int, int], Tensor]
 def infer_layerwise(
     gnn: TGNN,
     read: Rows,
-    in_edges: Grouping,
+    in_edges: CompressedEdges,
     scratch: Path,
     tell: Callable[[int, int], None] = lambda done, all_nodes: None,
     edges_at_once: int = EDGES_AT_ONCE,
 ) -> np.memmap:
-    r"""What ``gnn.eval()(x, edge_index)`` says, with every neighbour of every node, from files into a file.
+    r"""What ``gnn.eval()(x, edge_index)`` says, with every neighbor of every node, from files into a file.
 
     Each layer is done in two halves (:class:`~tgnn.nn.TGNNConv`): factor and summand of every node, once, into a file;
     then their product and sum over the in-edges of each node. Memory is that of a block, whatever the graph.
@@ -85,7 +85,7 @@ def infer_layerwise(
 def _layer(
     conv: TGNNConv,
     read: Rows,
-    in_edges: Grouping,
+    in_edges: CompressedEdges,
     blocks: list[tuple[int, int]],
     loops: Tensor,
     scratch: Path,
@@ -111,10 +111,10 @@ def _layer(
         yield begin, end, conv.hear(told, near, None if roots is None else (roots, roots[begin:end]), own)
 
 
-def _near(in_edges: Grouping, begin: int, end: int, loops: Tensor | None) -> Neighborhood:
-    """The neighbourhoods of some nodes, among all."""
+def _near(in_edges: CompressedEdges, begin: int, end: int, loops: Tensor | None) -> Neighborhood:
+    """The neighborhoods of some nodes, among all."""
     ptr = in_edges.ptr[begin : end + 1]
-    source = in_edges.other[int(ptr[0]) : int(ptr[-1])]
+    source = in_edges.index[int(ptr[0]) : int(ptr[-1])]
     target = torch.arange(end - begin, dtype=source.dtype).repeat_interleave(ptr.diff(), output_size=source.numel())
     if loops is not None:
         missing = (~loops[begin:end]).nonzero().squeeze(1).to(source.dtype)
@@ -123,7 +123,7 @@ def _near(in_edges: Grouping, begin: int, end: int, loops: Tensor | None) -> Nei
     return Neighborhood(source, edge_index, (in_edges.num_groups, end - begin), False, None, None)
 
 
-def _own_loops(in_edges: Grouping, blocks: list[tuple[int, int]]) -> Tensor:
+def _own_loops(in_edges: CompressedEdges, blocks: list[tuple[int, int]]) -> Tensor:
     """Which nodes have an edge to themselves."""
     found = torch.zeros(in_edges.num_groups, dtype=torch.bool)
     for begin, end in blocks:

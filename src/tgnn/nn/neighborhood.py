@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Neighborhood(NamedTuple):
-    """The set S(v) of each node, Section 2 of the paper: its neighbours, and itself where self-loops are wanted."""
+    """The set S(v) of each node, Section 2 of the paper: its neighbors, and itself where self-loops are wanted."""
 
     x: Tensor
     """Features of the sources."""
@@ -131,11 +131,11 @@ def _closed_bipartite(
     """Each destination becomes a source as well, with one edge, to itself."""
     if destinations is None:
         raise ValueError(
-            "each node is to be its own neighbour, but x_dst is None; give it, or use add_self_loops=False"
+            "each node is to be its own neighbor, but x_dst is None; give it, or use add_self_loops=False"
         )
     if sources.size(1) != destinations.size(1):
         raise ValueError(
-            f"each node is to be its own neighbour, but sources have {sources.size(1)} features and destinations "
+            f"each node is to be its own neighbor, but sources have {sources.size(1)} features and destinations "
             f"{destinations.size(1)}; use add_self_loops=False (root_weight=True keeps a channel for the node itself)"
         )
     if torch.strided not in (sources.layout, destinations.layout):

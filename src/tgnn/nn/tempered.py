@@ -12,14 +12,14 @@ _MOST = 80.0  # of the logarithm: exp(80) is finite in float32, and far beyond w
 
 
 def tempered_product(z: Tensor, near: Neighborhood, addend: Tensor | None = None) -> Tensor:
-    r""":math:`\operatorname{sign}(P) \, |P|^{1 / \sqrt{d}}` over the neighbourhood of each node, of weighted degree d.
+    r""":math:`\operatorname{sign}(P) \, |P|^{1 / \sqrt{d}}` over the neighborhood of each node, of weighted degree d.
 
     From the sum of logarithms, so that only the tempered product is ever formed. With edge terms each edge has its own
     factor, and an E x R matrix of them is formed.
 
     Args:
         z: Factors of the sources, ``[N_src, R]``.
-        near: The neighbourhoods.
+        near: The neighborhoods.
         addend: Added to the factor of each edge, ``[E, R]``.
     """
     given = z.dtype

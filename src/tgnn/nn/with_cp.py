@@ -27,7 +27,7 @@ class Change(NamedTuple):
 
 
 def with_cp(model: torch.nn.Module, rank: int, *, skip: Collection[str] = (), verbose: bool = True) -> torch.nn.Module:
-    """A copy of a PyG model whose layers and readouts multiply their neighbours beside what they do already.
+    """A copy of a PyG model whose layers and readouts multiply their neighbors beside what they do already.
 
     The aggregation of every ``MessagePassing`` layer, and every ``Aggregation`` used as a readout, becomes a
     :class:`~tgnn.nn.HighOrderAggregation` of it. All weights are kept, and the new branch starts at 0: the outputs are

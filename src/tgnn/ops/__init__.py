@@ -1,4 +1,4 @@
-"""The neighbourhood product: what a node computes when it multiplies its neighbours instead of summing them."""
+"""Neighborhood products and sums: operators without parameters, with C++, Triton, torch and reference backends."""
 
 from tgnn.ops.dispatch import available_backends, use_backend
 from tgnn.ops.product import neighbor_product, segment_product

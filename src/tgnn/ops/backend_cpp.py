@@ -1,4 +1,4 @@
-"""Backend ``cpp``: the kernels of ``kernels/`` on torch's own threads."""
+"""Backend ``cpp``: the C++ kernels of ``kernels/``, run on the threads of torch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from tgnn.ops import cpp_build
-from tgnn.ops.graph import Grouping
-from tgnn.ops.problem import Gradients, Problem, Saved, Wanted
+from tgnn.ops.graph import CompressedEdges
+from tgnn.ops.operands import Gradients, NeedsGrad, Operands, Saved
 
 name = "cpp"
 
@@ -18,48 +18,48 @@ def unavailable() -> str | None:
     return cpp_build.why_unavailable()
 
 
-def unsupported(problem: Problem) -> str | None:
-    if problem.z.device.type != "cpu":
-        return f"it runs on the CPU, and z is on {problem.z.device}"
-    if problem.graph.by_dst().other.dtype != torch.int32:
-        return "node numbers do not fit 32 bits"
+def unsupported(operands: Operands) -> str | None:
+    if operands.z.device.type != "cpu":
+        return f"it runs on the CPU, but z is on {operands.z.device}"
+    if operands.graph.by_dst().index.dtype != torch.int32:
+        return "the node indices do not fit into 32 bits"
     return None
 
 
-def forward(problem: Problem, save: bool) -> tuple[Tensor, Saved | None]:
-    z, graph = problem.z, problem.graph
-    out = z.new_empty(graph.num_dst, problem.rank)
+def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
+    z, graph = operands.z, operands.graph
+    out = z.new_empty(graph.num_dst, operands.rank)
     saved = Saved(torch.empty_like(out), z.new_empty(graph.num_dst)) if save else None
     if out.numel():
-        kept = saved or (None, None)
-        _call("tgnn_forward", problem, *_group(graph.by_dst()), graph.num_src, out, *kept)
+        to_save = saved or (None, None)
+        _call("tgnn_forward", operands, *_edge_args(graph.by_dst()), graph.num_src, out, *to_save)
     return out, saved
 
 
-def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gradients:
-    z, graph = problem.z, problem.graph
-    if graph.num_edges == 0:  # an empty tensor has no address: the kernel would take it for one that is absent
-        inputs = (z, problem.addend, problem.weight)
+def backward(operands: Operands, grad: Tensor, saved: Saved, needs_grad: NeedsGrad) -> Gradients:
+    z, graph = operands.z, operands.graph
+    if graph.num_edges == 0:  # an empty tensor has a null pointer, which means "absent" to the kernel
+        inputs = (z, operands.addend, operands.weight)
         return Gradients(*(None if t is None else torch.zeros_like(t) for t in inputs))
-    grad_z = torch.empty_like(z) if wanted.z or not problem.has_edge_terms else None
-    grad_addend = torch.empty_like(problem.addend) if wanted.addend and problem.addend is not None else None
+    grad_z = torch.empty_like(z) if needs_grad.z or not operands.has_edge_terms else None
+    grad_addend = torch.empty_like(operands.addend) if needs_grad.addend and operands.addend is not None else None
     grad_weight = None
-    if wanted.weight and problem.weight is not None:
-        grad_weight = torch.zeros_like(problem.weight, dtype=torch.float64)
+    if needs_grad.weight and operands.weight is not None:
+        grad_weight = torch.zeros_like(operands.weight, dtype=torch.float64)
     if z.numel():
-        groups = (*_group(graph.by_dst()), *_group(graph.by_src()))
+        edges = (*_edge_args(graph.by_dst()), *_edge_args(graph.by_src()))
         q = torch.empty_like(saved.state)
-        results = (grad_z, grad_addend, grad_weight)
-        _call("tgnn_backward", problem, *groups, grad.contiguous(), saved.state, saved.least, q, *results)
-    return Gradients(grad_z, grad_addend, _saturated(grad_weight, z.dtype))
+        gradients = (grad_z, grad_addend, grad_weight)
+        _call("tgnn_backward", operands, *edges, grad.contiguous(), saved.state, saved.min_factor, q, *gradients)
+    return Gradients(grad_z, grad_addend, _clamped(grad_weight, z.dtype))
 
 
-def sum(problem: Problem, transposed: bool) -> Tensor:
-    by = problem.graph.by_src() if transposed else problem.graph.by_dst()
-    out = problem.z.new_empty(by.num_groups, problem.rank)
+def sum(operands: Operands, transposed: bool) -> Tensor:
+    edges = operands.graph.by_src() if transposed else operands.graph.by_dst()
+    out = operands.z.new_empty(edges.num_groups, operands.rank)
     if out.numel():
-        inputs = (problem.z, problem.weight, problem.rank)
-        _library().call(f"tgnn_sum_{_SUFFIX[problem.z.dtype]}", *inputs, *_group(by), out)
+        inputs = (operands.z, operands.weight, operands.rank)
+        _library().call(f"tgnn_sum_{_SUFFIX[operands.z.dtype]}", *inputs, *_edge_args(edges), out)
     return out
 
 
@@ -69,14 +69,14 @@ def _library() -> cpp_build.Library:
     return library
 
 
-def _call(function: str, problem: Problem, *arguments: Tensor | int | None) -> None:
-    inputs = (problem.z, problem.addend, problem.weight, problem.rank, int(problem.tanh))
-    _library().call(f"{function}_{_SUFFIX[problem.z.dtype]}", *inputs, *arguments)
+def _call(function: str, operands: Operands, *arguments: Tensor | int | None) -> None:
+    inputs = (operands.z, operands.addend, operands.weight, operands.rank, int(operands.tanh))
+    _library().call(f"{function}_{_SUFFIX[operands.z.dtype]}", *inputs, *arguments)
 
 
-def _group(by: Grouping) -> tuple[int, Tensor, Tensor, Tensor | None]:
-    return by.num_groups, by.ptr, by.other, by.edge
+def _edge_args(edges: CompressedEdges) -> tuple[int, Tensor, Tensor, Tensor | None]:
+    return edges.num_groups, edges.ptr, edges.index, edges.perm
 
 
-def _saturated(x: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+def _clamped(x: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     return None if x is None else x.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max).to(dtype)

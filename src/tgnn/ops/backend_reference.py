@@ -1,7 +1,14 @@
-"""Backend ``reference``: the definition, written to be read. Every other backend is tested against it.
+"""Backend ``reference``: the definition of the product and of its gradient. All other backends are tested against it.
 
-A row's product is formed factor by factor; the gradient of a factor is the *exclusive* product, the product of all
-the others, which is what makes zeros exact. Nothing here divides by a factor. It is slow: use it on small graphs.
+The product of a row is computed factor by factor. The gradient of a factor is the product of all *other* factors of its
+row (the exclusive product), times the gradient of the result and the slope of the activation. This is the rule for zero
+factors:
+
+* One zero in a row: the gradient of the zero factor is the product of the others. The gradients of the others are 0.
+* Two or more zeros in a row: all gradients are 0.
+
+The exclusive product is ``prefix[k] * suffix[k + 1]``, the products before and after a factor, so nothing is divided by
+a factor. See :func:`backward`. This backend loops in Python: use it on small graphs.
 """
 
 from __future__ import annotations
@@ -11,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tgnn.ops.problem import Gradients, Problem, Saved, Wanted
+from tgnn.ops.operands import Gradients, NeedsGrad, Operands, Saved
 
 name = "reference"
 
@@ -20,12 +27,12 @@ def unavailable() -> str | None:
     return None
 
 
-def unsupported(problem: Problem) -> str | None:
+def unsupported(operands: Operands) -> str | None:
     return None
 
 
 class Scaled(NamedTuple):
-    """``mantissa * 2 ** exponent``: no product of these overflows or underflows."""
+    """A number ``mantissa * 2 ** exponent``. Products of such numbers neither overflow nor underflow."""
 
     mantissa: Tensor
     exponent: Tensor
@@ -39,84 +46,93 @@ class Scaled(NamedTuple):
         mantissa, exponent = torch.frexp(self.mantissa * other.mantissa)
         return Scaled(mantissa, exponent + self.exponent + other.exponent)
 
-    def join(self) -> Tensor:
+    def to_float(self) -> Tensor:
         exponent = self.exponent.clamp(-2000, 2000).double()
         half = (exponent / 2).floor()
         return self.mantissa * torch.exp2(half) * torch.exp2(exponent - half)
 
 
-def _factors(problem: Problem, v: int) -> tuple[list[int], list[int], list[Tensor]]:
-    """Sources, edge numbers and factors of the edges into node ``v``."""
-    by = problem.graph.by_dst()
-    places = range(int(by.ptr[v]), int(by.ptr[v + 1]))
-    sources = [int(by.other[k]) for k in places]
-    edges = [k if by.edge is None else int(by.edge[k]) for k in places]
+def _factors(operands: Operands, v: int) -> tuple[list[int], list[int], list[Tensor]]:
+    """Return the sources, the edge positions and the factors of the edges into node ``v``."""
+    in_edges = operands.graph.by_dst()
+    positions = range(int(in_edges.ptr[v]), int(in_edges.ptr[v + 1]))
+    sources = [int(in_edges.index[k]) for k in positions]
+    edges = [k if in_edges.perm is None else int(in_edges.perm[k]) for k in positions]
     factors = []
     for u, e in zip(sources, edges):
-        f = problem.z[u].double()
-        if problem.addend is not None:
-            f = f + problem.addend[e].double()
-        if problem.weight is not None:
-            w = problem.weight[e].double()
-            f = w * f + (1 - w)  # a product's neutral element is 1: weight 0 means that the neighbour is not there
+        f = operands.z[u].double()
+        if operands.addend is not None:
+            f = f + operands.addend[e].double()
+        if operands.weight is not None:
+            w = operands.weight[e].double()
+            f = w * f + (1 - w)  # the neutral element of a product is 1, so weight 0 removes the neighbor
         factors.append(f)
     return sources, edges, factors
 
 
-def _running_products(factors: list[Tensor], one: Scaled) -> list[Scaled]:
-    """``[1, f_0, f_0 f_1, ...]``"""
+def _cumulative_products(factors: list[Tensor], one: Scaled) -> list[Scaled]:
+    """Return ``[1, f_0, f_0 f_1, ...]``."""
     products = [one]
     for f in factors:
         products.append(products[-1] * Scaled.of(f))
     return products
 
 
-def forward(problem: Problem, save: bool) -> tuple[Tensor, Saved | None]:
-    one = Scaled.of(problem.z.new_ones(problem.rank))
-    out = problem.z.new_empty(problem.graph.num_dst, problem.rank)
-    for v in range(problem.graph.num_dst):
-        product = _running_products(_factors(problem, v)[2], one)[-1].join()
-        out[v] = torch.tanh(product) if problem.tanh else product
-    # Least 0 says of every row that the backward pass must form it again.
-    saved = Saved(torch.zeros_like(out), out.new_zeros(problem.graph.num_dst)) if save else None
+def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
+    one = Scaled.of(operands.z.new_ones(operands.rank))
+    out = operands.z.new_empty(operands.graph.num_dst, operands.rank)
+    for v in range(operands.graph.num_dst):
+        product = _cumulative_products(_factors(operands, v)[2], one)[-1].to_float()
+        out[v] = torch.tanh(product) if operands.tanh else product
+    # min_factor = 0 marks every row as wide: the backward pass computes its product again.
+    saved = Saved(torch.zeros_like(out), out.new_zeros(operands.graph.num_dst)) if save else None
     return out, saved
 
 
-def backward(problem: Problem, grad: Tensor, saved: Saved, wanted: Wanted) -> Gradients:
-    one = Scaled.of(problem.z.new_ones(problem.rank))
-    grad_z = torch.zeros_like(problem.z, dtype=torch.float64)
-    grad_addend = None if problem.addend is None else torch.zeros_like(problem.addend, dtype=torch.float64)
-    grad_weight = None if problem.weight is None else torch.zeros_like(problem.weight, dtype=torch.float64)
-    for v in range(problem.graph.num_dst):
-        sources, edges, factors = _factors(problem, v)
-        before = _running_products(factors, one)
-        after = _running_products(factors[::-1], one)[::-1]
-        product = before[-1].join()
-        slope = 1 / torch.cosh(product) ** 2 if problem.tanh else torch.ones_like(product)
+def backward(operands: Operands, grad: Tensor, saved: Saved, needs_grad: NeedsGrad) -> Gradients:
+    """Compute the gradients by exclusive products.
+
+    The gradient of factor ``f_e`` is ``grad_v act'(P_v)`` times the product of the other factors of row ``v``. If
+    ``f_e`` is the only zero of its row, this is the product of the others, not 0 and not NaN. If the row has two or
+    more zeros, every exclusive product contains one of them, so all gradients are 0.
+    """
+    one = Scaled.of(operands.z.new_ones(operands.rank))
+    grad_z = torch.zeros_like(operands.z, dtype=torch.float64)
+    grad_addend = None if operands.addend is None else torch.zeros_like(operands.addend, dtype=torch.float64)
+    grad_weight = None if operands.weight is None else torch.zeros_like(operands.weight, dtype=torch.float64)
+    for v in range(operands.graph.num_dst):
+        sources, edges, factors = _factors(operands, v)
+        prefix = _cumulative_products(factors, one)
+        suffix = _cumulative_products(factors[::-1], one)[::-1]
+        product = prefix[-1].to_float()
+        slope = 1 / torch.cosh(product) ** 2 if operands.tanh else torch.ones_like(product)
         outer = Scaled.of(grad[v]) * Scaled.of(slope)
         for k, (u, e) in enumerate(zip(sources, edges)):
-            d = finite((outer * (before[k] * after[k + 1])).join())  # d loss / d f_e
-            w = 1.0 if problem.weight is None else problem.weight[e].double()
+            exclusive = prefix[k] * suffix[k + 1]  # the product of all factors but f_e
+            d = clamp_to_finite((outer * exclusive).to_float())  # d loss / d f_e
+            w = 1.0 if operands.weight is None else operands.weight[e].double()
             grad_z[u] += w * d
             if grad_addend is not None:
                 grad_addend[e] = w * d
             if grad_weight is not None:
-                y = 0.0 if problem.addend is None else problem.addend[e].double()
-                grad_weight[e] = finite(d * (problem.z[u].double() + y - 1)).sum()
-    dtype = problem.z.dtype
-    return Gradients(*(None if g is None else finite(g, dtype).to(dtype) for g in (grad_z, grad_addend, grad_weight)))
+                y = 0.0 if operands.addend is None else operands.addend[e].double()
+                grad_weight[e] = clamp_to_finite(d * (operands.z[u].double() + y - 1)).sum()
+    dtype = operands.z.dtype
+    gradients = (grad_z, grad_addend, grad_weight)
+    return Gradients(*(None if g is None else clamp_to_finite(g, dtype).to(dtype) for g in gradients))
 
 
-def sum(problem: Problem, transposed: bool) -> Tensor:
-    by = problem.graph.by_src() if transposed else problem.graph.by_dst()
-    out = problem.z.new_zeros(by.num_groups, problem.rank)
-    for i in range(by.num_groups):
-        for k in range(int(by.ptr[i]), int(by.ptr[i + 1])):
-            w = 1.0 if problem.weight is None else problem.weight[k if by.edge is None else int(by.edge[k])]
-            out[i] += w * problem.z[int(by.other[k])]
+def sum(operands: Operands, transposed: bool) -> Tensor:
+    edges = operands.graph.by_src() if transposed else operands.graph.by_dst()
+    out = operands.z.new_zeros(edges.num_groups, operands.rank)
+    for i in range(edges.num_groups):
+        for k in range(int(edges.ptr[i]), int(edges.ptr[i + 1])):
+            e = k if edges.perm is None else int(edges.perm[k])
+            w = 1.0 if operands.weight is None else operands.weight[e]
+            out[i] += w * operands.z[int(edges.index[k])]
     return out
 
 
-def finite(x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Overflow becomes the largest number; NaN stays."""
+def clamp_to_finite(x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Replace values that overflow ``dtype`` by its largest finite number; NaN stays NaN."""
     return x.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max)

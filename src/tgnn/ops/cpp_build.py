@@ -1,10 +1,9 @@
-"""Builds and loads the C++ kernels of this folder: on first use, against the torch that is installed.
+"""Compile and load the C++ kernels of ``kernels/`` on first use, against the installed torch.
 
-The library is kept in a folder of the user's (``TGNN_CACHE_DIR``, else the platform's cache folder), under a name
-made of everything that decides its code (the sources, the flags, torch, the CPU, the compiler) and of its own
-checksum. It is written under a temporary name and moved into place, so that no process ever sees half a file; a lock
-lets one process build while others wait. Whatever goes wrong, :func:`load` gives ``None`` after one line in the log,
-and torch serves.
+The library is cached in ``TGNN_CACHE_DIR``, or in the cache folder of the user. Its file name contains hashes of
+everything that determines its code (sources, flags, torch, CPU, compiler) and its own checksum. The file is written
+under a temporary name and then moved, so no process sees an incomplete file. A lock lets one process compile while the
+others wait. If anything fails, :func:`load` logs one line and returns ``None``, and the torch backend is used.
 """
 
 from __future__ import annotations
@@ -39,22 +38,22 @@ _SOURCES = (_HERE / "kernels" / "cpu.cpp", *sorted((_HERE / "kernels").glob("*.h
 _TORCH = Path(torch.__file__).parent
 _BUILD_SECONDS = 300
 
-# Each is tried until one builds and loads. OpenMP is torch's own: it is used when compiling and not named when
-# linking, so that its symbols come from the runtime that torch has loaded. Without it the kernel runs on one thread.
+# These flags are tried in turn until the library builds and loads. OpenMP is enabled for compiling but not for linking,
+# so that its symbols come from the OpenMP runtime that torch has loaded. Without OpenMP the kernels run on one thread.
 _PARALLEL = (["-fopenmp"], ["-fopenmp-simd"])
 
 
 class BuildUnavailableError(Exception):
-    """Why there is no native library; the text is for the user."""
+    """The C++ kernels cannot be used on this machine; the message says why."""
 
 
 class Library:
-    """The loaded kernels; see ``kernels/cpu.cpp`` for what each function does."""
+    """The loaded kernels. ``kernels/cpu.cpp`` documents the functions."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._functions = ctypes.CDLL(str(path))
-        # Arguments are passed as pointers, integers and None: tell ctypes that integers are 64 bits wide.
+        # Declare the argument types, because ctypes passes integers with 32 bits by default.
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         graph = [integer, pointer, pointer, pointer]
         inputs = [pointer, pointer, pointer, integer, ctypes.c_int]
@@ -74,21 +73,24 @@ class Library:
         function.restype = ctypes.c_int
 
     def call(self, name: str, *arguments: Tensor | int | None) -> None:
-        """Calls a kernel; tensors must be contiguous CPU tensors of the types that it expects."""
-        plain = [a.data_ptr() if isinstance(a, Tensor) else a for a in arguments]
-        if getattr(self._functions, name)(*plain) != 0:
-            raise MemoryError(f"not enough memory for the scratch space of {name}")
+        """Call a kernel. Tensors must be contiguous CPU tensors of the types that it expects."""
+        pointers = [a.data_ptr() if isinstance(a, Tensor) else a for a in arguments]
+        if getattr(self._functions, name)(*pointers) != 0:
+            raise MemoryError(f"There is not enough memory for the scratch space of {name}.")
 
     def group(self, key: Tensor, other: Tensor | None, num_groups: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Stable counting sort: ``ptr``, far ends and edge numbers by group. Keys must be below ``num_groups``."""
+        """Group edges by ``key`` with a stable counting sort; return ``ptr``, ``index`` and ``perm``.
+
+        Keys must be below ``num_groups``, see :class:`~tgnn.ops.graph.CompressedEdges`.
+        """
         key = key.contiguous()
         other = None if other is None else other.to(key.dtype).contiguous()
         ptr = torch.empty(num_groups + 1, dtype=torch.int64, device=key.device)
-        sorted_other = torch.empty(key.numel(), dtype=torch.int32, device=key.device)
-        edge = torch.empty(key.numel(), dtype=torch.int64, device=key.device)
+        index = torch.empty(key.numel(), dtype=torch.int32, device=key.device)
+        perm = torch.empty(key.numel(), dtype=torch.int64, device=key.device)
         suffix = "i32" if key.dtype == torch.int32 else "i64"
-        self.call(f"tgnn_group_{suffix}", key, other, key.numel(), num_groups, ptr, sorted_other, edge)
-        return ptr, sorted_other, edge
+        self.call(f"tgnn_group_{suffix}", key, other, key.numel(), num_groups, ptr, index, perm)
+        return ptr, index, perm
 
 
 # ---- loading ---------------------------------------------------------------------------------------------------
@@ -98,7 +100,7 @@ _outcome: Library | BuildUnavailableError | None = None
 
 
 def load() -> Library | None:
-    """The kernels, built if they are not there yet; ``None`` (said once, in one line) where they cannot be had."""
+    """Load the kernels, compiled first if needed; return ``None`` (logged once) if this is not possible."""
     global _outcome
     if _outcome is None:
         with _lock:
@@ -107,12 +109,12 @@ def load() -> Library | None:
                     _outcome = _find_or_build()
                 except (BuildUnavailableError, OSError, RuntimeError, ValueError) as reason:
                     _outcome = BuildUnavailableError(str(reason))
-                    logger.warning("tgnn: the C++ kernels are not used, torch serves instead: %s", reason)
+                    logger.warning("tgnn: the C++ kernels are not available, so the torch backend is used: %s", reason)
     return _outcome if isinstance(_outcome, Library) else None
 
 
 def why_unavailable() -> str | None:
-    """The reason that :func:`load` gives ``None``, or ``None`` if it does not."""
+    """Return why :func:`load` returns ``None``, or ``None`` if the kernels are available."""
     load()
     return str(_outcome) if isinstance(_outcome, BuildUnavailableError) else None
 
@@ -128,13 +130,13 @@ if hasattr(os, "register_at_fork"):
 
 def _find_or_build() -> Library:
     if sys.platform not in ("linux", "darwin"):
-        raise BuildUnavailableError(f"they are built on Linux and macOS only, and this is {sys.platform}")
+        raise BuildUnavailableError(f"they support Linux and macOS only, but this is {sys.platform}")
     folder = _private_folder()
     compiler = _compiler()
     name = f"kernels-{_fingerprint()}-"
     if compiler is not None:
         name += f"{_compiler_fingerprint(compiler)}-"
-    # Without a compiler, a library that an earlier one has built is as good.
+    # Without a compiler, use a cached library that any compiler has built.
     if library := _find(folder, name):
         return library
     if compiler is None:
@@ -144,11 +146,11 @@ def _find_or_build() -> Library:
 
 
 def _find(folder: Path, name: str) -> Library | None:
-    """The first library of that name that is whole and that nobody else can have put there."""
+    """Return the first cached library of that name that is complete and that no other user can have written."""
     for path in sorted(folder.glob(f"{name}*.so")):
         with contextlib.suppress(OSError, AttributeError, BuildUnavailableError):
             _refuse_if_others_can_write(path)
-            if path.stem.endswith(_digest(path)):  # a damaged library would crash the process, not raise
+            if path.stem.endswith(_digest(path)):  # loading a damaged library would crash the process
                 return Library(path)
     return None
 
@@ -159,27 +161,27 @@ def _digest(path: Path) -> str:
 
 def _build(compiler: list[str], folder: Path, name: str) -> Library:
     command, reason = " ".join(compiler), ""
-    logger.info("tgnn: building the C++ kernels, once, with %s", command)
+    logger.info("tgnn: compiling the C++ kernels with %s (once per machine)", command)
     for parallel in _PARALLEL:
         try:
             with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
-                made = _compile(compiler, parallel, Path(scratch))
-                made.chmod(0o700)
-                Library(made)  # loads, or this way of building it is of no use
-                path = folder / f"{name}{_digest(made)}.so"
-                os.replace(made, path)
+                library = _compile(compiler, parallel, Path(scratch))
+                library.chmod(0o700)
+                Library(library)  # raises if these flags gave a library that does not load
+                path = folder / f"{name}{_digest(library)}.so"
+                os.replace(library, path)
             return Library(path)
         except subprocess.CalledProcessError as error:
             reason = reason or f"{command} failed: {_first_error(error.stderr)}"
         except subprocess.TimeoutExpired:
             reason = reason or f"{command} did not finish within {_BUILD_SECONDS} seconds"
         except (OSError, AttributeError) as error:
-            reason = reason or f"what {command} built in {folder} cannot be used: {error}"
+            reason = reason or f"the library that {command} built in {folder} cannot be loaded: {error}"
     raise BuildUnavailableError(reason)
 
 
 def _compile(compiler: list[str], parallel: list[str], scratch: Path) -> Path:
-    """Compiles the parts of ``cpu.cpp`` side by side, and links them."""
+    """Compile the parts of ``cpu.cpp`` in parallel, and link them."""
 
     def run(command: list[str]) -> None:
         subprocess.run(command, check=True, capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS)
@@ -211,18 +213,18 @@ def _link_flags() -> list[str]:
 
 def _first_error(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "it said nothing")
+    return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no error message")
 
 
-# ---- what decides a library's name -----------------------------------------------------------------------------
+# ---- the file name of a library --------------------------------------------------------------------------------
 
 
 def _compiler() -> list[str] | None:
-    """The command, as ``CXX`` may have words of its own (``ccache g++``)."""
-    wanted = shlex.split(os.environ.get("CXX", ""))
-    for command in [wanted] if wanted else [["g++"], ["c++"], ["clang++"]]:
-        if found := shutil.which(command[0]):
-            return [found, *command[1:]]
+    """Return the compiler command. ``CXX`` may contain arguments, such as ``ccache g++``."""
+    requested = shlex.split(os.environ.get("CXX", ""))
+    for command in [requested] if requested else [["g++"], ["c++"], ["clang++"]]:
+        if executable := shutil.which(command[0]):
+            return [executable, *command[1:]]
     return None
 
 
@@ -239,55 +241,55 @@ def _compiler_fingerprint(compiler: list[str]) -> str:
 
 
 def _cpu() -> bytes:
-    """What ``-march=native`` depends on."""
+    """Describe the CPU, which ``-march=native`` depends on."""
     with contextlib.suppress(OSError):
-        wanted = (b"model name", b"flags", b"Features", b"CPU part")
-        lines = {line for line in Path("/proc/cpuinfo").read_bytes().splitlines() if line.startswith(wanted)}
+        fields = (b"model name", b"flags", b"Features", b"CPU part")
+        lines = {line for line in Path("/proc/cpuinfo").read_bytes().splitlines() if line.startswith(fields)}
         return b"\n".join(sorted(lines))
     return repr((platform.machine(), platform.processor(), platform.release())).encode()
 
 
-# ---- the folder ------------------------------------------------------------------------------------------------
+# ---- the cache folder ------------------------------------------------------------------------------------------
 
 
 def _private_folder() -> Path:
     folder = make_cache_dir()
     _refuse_if_others_can_write(folder)
     folder = folder.resolve()
-    for parent in folder.parents:  # whoever can write there could put another folder in its place
+    for parent in folder.parents:  # a user who can write to a parent folder could replace the cache folder
         info = parent.stat()
         shared = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not info.st_mode & stat.S_ISVTX
         if shared or info.st_uid not in (0, os.geteuid()):
             raise BuildUnavailableError(
-                f"others can replace the cache folder {folder}, because they can write {parent}"
+                f"other users can replace the cache folder {folder}, because they can write to {parent}"
             )
     return folder
 
 
 def _refuse_if_others_can_write(path: Path) -> None:
-    """A library that somebody else could have put there is never loaded."""
+    """Raise an error if other users can write this path: a library that is not ours must not be loaded."""
     try:
         info = path.lstat()
     except OSError as error:
         raise BuildUnavailableError(f"{path}: {error}") from None
     if stat.S_ISLNK(info.st_mode):
-        raise BuildUnavailableError(f"{path} is a link; remove it or set TGNN_CACHE_DIR")
+        raise BuildUnavailableError(f"{path} is a symbolic link; remove it or set TGNN_CACHE_DIR")
     if info.st_uid != os.geteuid():
-        raise BuildUnavailableError(f"{path} belongs to another user; set TGNN_CACHE_DIR to a folder of your own")
+        raise BuildUnavailableError(f"{path} belongs to another user; set TGNN_CACHE_DIR to a folder that you own")
     if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise BuildUnavailableError(f"{path} is writable by others; run: chmod go-w {path}")
+        raise BuildUnavailableError(f"{path} is writable by other users; run: chmod go-w {path}")
 
 
 @contextlib.contextmanager
 def _exclusive(folder: Path) -> Iterator[None]:
-    """One process builds, the others wait. Where locks do not work, all build: the move into place is atomic."""
-    import fcntl  # not on every platform that can import this module
+    """Let one process compile while the others wait. If locks do not work, all compile; the final move is atomic."""
+    import fcntl  # does not exist on Windows, where this module is imported too
 
     try:
         handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise BuildUnavailableError(
-            f"the cache folder {folder} cannot be written: {error} (set TGNN_CACHE_DIR)"
+            f"the cache folder {folder} is not writable: {error} (set TGNN_CACHE_DIR)"
         ) from None
     try:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A graph as the kernels want it: its edges grouped by destination and by source, checked once and kept."""
+"""Graphs in the format of the kernels: edges by destination (CSC) and by source (CSR), checked once and cached."""
 
 from __future__ import annotations
 
@@ -11,123 +11,135 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 
 from tgnn.ops import cpp_build
-from tgnn.ops.graph_cache import cached_on, remembered_by_content
+from tgnn.ops.graph_cache import cached_by_content, cached_on
 
 
 @dataclass(frozen=True)
-class Grouping:
-    """Edges grouped by one end: group ``i`` holds the positions ``ptr[i] .. ptr[i + 1]``."""
+class CompressedEdges:
+    """Edges grouped by one endpoint, as in a CSR or CSC matrix: group ``i`` has the positions ``ptr[i]:ptr[i + 1]``."""
 
     ptr: Tensor
-    """int64 ``[groups + 1]``"""
-    other: Tensor
-    """Node at the far end of each edge, int32 (int64 where a node number needs it)."""
-    edge: Tensor | None
-    """int64: place of each edge in the caller's order; ``None``: the same place."""
+    """int64 ``[groups + 1]``: first position of each group."""
+    index: Tensor
+    """``[E]``: node at the other endpoint of each edge, int32 (int64 if the node indices do not fit)."""
+    perm: Tensor | None
+    """int64 ``[E]``: position of each edge in the caller's ``edge_index``; ``None`` if the order is the same."""
 
     @property
     def num_groups(self) -> int:
         return self.ptr.numel() - 1
 
     def owners(self) -> Tensor:
-        """The group that each position belongs to."""
-        groups = torch.arange(self.num_groups, dtype=self.other.dtype, device=self.ptr.device)
-        return groups.repeat_interleave(self.ptr.diff(), output_size=self.other.numel())
+        """Return the group of each edge, ``[E]``."""
+        groups = torch.arange(self.num_groups, dtype=self.index.dtype, device=self.ptr.device)
+        return groups.repeat_interleave(self.ptr.diff(), output_size=self.index.numel())
 
 
 @dataclass
 class Graph:
-    """Edges from ``num_src`` to ``num_dst`` nodes, grouped both ways; the second way is made when first needed."""
+    """Edges from ``num_src`` sources to ``num_dst`` destinations, in CSC and CSR form.
+
+    The CSR form is computed on first use: only the backward pass needs it.
+    """
 
     num_src: int
     num_dst: int
     num_edges: int
-    _by_dst: Grouping
-    _by_src: Grouping | None = None
+    _by_dst: CompressedEdges
+    _by_src: CompressedEdges | None = None
     matrices: dict[tuple[str, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
-    """Adjacency matrices that the torch backend has made of it."""
+    """Sparse adjacency matrices that the torch backend has built for this graph."""
 
-    def by_dst(self) -> Grouping:
+    def by_dst(self) -> CompressedEdges:
+        """Return the edges grouped by destination (CSC); ``index`` holds the sources."""
         return self._by_dst
 
-    def by_src(self) -> Grouping:
-        if self._by_src is None:  # two threads may both make it; they make the same
+    def by_src(self) -> CompressedEdges:
+        """Return the edges grouped by source (CSR); ``index`` holds the destinations."""
+        if self._by_src is None:  # two threads may both compute it, with the same result
             self._by_src = _transpose(self._by_dst, self.num_src)
         return self._by_src
 
 
-def _transpose(by: Grouping, num_groups: int) -> Grouping:
-    """The same edges grouped by their other end, in the order of the caller's edges within a group."""
-    if by.edge is None:
-        return group(by.other, by.owners(), num_groups, by.other.dtype)
-    order = torch.empty_like(by.edge)
-    order[by.edge] = torch.arange(by.edge.numel(), device=by.edge.device)
-    return group(by.other[order], by.owners()[order], num_groups, by.other.dtype)
+def _transpose(edges: CompressedEdges, num_groups: int) -> CompressedEdges:
+    """Group the same edges by their other endpoint; edges of a group keep the caller's order."""
+    if edges.perm is None:
+        return group(edges.index, edges.owners(), num_groups, edges.index.dtype)
+    order = torch.empty_like(edges.perm)
+    order[edges.perm] = torch.arange(edges.perm.numel(), device=edges.perm.device)
+    return group(edges.index[order], edges.owners()[order], num_groups, edges.index.dtype)
 
 
-def _node_type(*counts: int) -> torch.dtype:
-    """What holds the numbers of so many sources, destinations and edges."""
+def _node_dtype(*counts: int) -> torch.dtype:
+    """Return the smallest integer type that can index these numbers of sources, destinations and edges."""
     return torch.int32 if max(counts) < 2**31 else torch.int64
 
 
-def group(key: Tensor, other: Tensor | None, num_groups: int, node_type: torch.dtype) -> Grouping:
-    """Groups edges by ``key``, stably. ``other=None``: the far end of edge ``e`` is ``e`` itself."""
+def group(key: Tensor, other: Tensor | None, num_groups: int, node_dtype: torch.dtype) -> CompressedEdges:
+    """Group edges by ``key`` with a stable sort.
+
+    Args:
+        key: Endpoint to group by, ``[E]``.
+        other: Other endpoint, ``[E]``; ``None`` means that edge ``e`` comes from node ``e``.
+        num_groups: Number of groups.
+        node_dtype: Integer type of ``index`` in the result.
+    """
     is_sorted = bool((key[1:] >= key[:-1]).all())
-    if not is_sorted and key.device.type == "cpu" and node_type == torch.int32 and (lib := cpp_build.load()):
-        return Grouping(*lib.group(key, other, num_groups))
+    if not is_sorted and key.device.type == "cpu" and node_dtype == torch.int32 and (lib := cpp_build.load()):
+        return CompressedEdges(*lib.group(key, other, num_groups))
     ptr = torch.zeros(num_groups + 1, dtype=torch.int64, device=key.device)
     torch.cumsum(torch.bincount(key, minlength=num_groups), 0, out=ptr[1:])
     if other is None:
         other = torch.arange(key.numel(), device=key.device)
     if is_sorted:
-        return Grouping(ptr, other.to(node_type, copy=True).contiguous(), None)
-    edge = torch.sort(key, stable=True).indices
-    return Grouping(ptr, other[edge].to(node_type), edge)
+        return CompressedEdges(ptr, other.to(node_dtype, copy=True).contiguous(), None)
+    perm = torch.sort(key, stable=True).indices
+    return CompressedEdges(ptr, other[perm].to(node_dtype), perm)
 
 
-# ---- from what callers have -----------------------------------------------------------------------------------
-# A layout is a kind and one or two tensors; unlike a Graph it can pass through torch.library.
+# ---- building graphs from the inputs of the operators ----------------------------------------------------------
+# A Graph cannot be an argument of a torch.library operator. One or two tensors and the name of their format can:
 #
-#   kind     index                                                       columns
+#   format   index                                                       columns
 #   edges    edge_index [2, E]
 #   csr      ptr: the entries ptr[i] .. ptr[i + 1] are edges into i      source of each entry (a sparse adj_t)
 #   index    [E]: item e belongs to group index[e]
 #   ptr      items ptr[i] .. ptr[i + 1] belong to group i
 #
-# "edges+self" and "csr+self": with a loop at every node that has none, after all edges. "edges!" and so on: the tensors
-# may have changed since they were seen last, although nothing says so.
+# "edges+self" and "csr+self" add a self-loop to every node that has none, after all edges. A trailing "!" (VOLATILE)
+# says that the tensors may have changed in place without a new version counter, so the cache compares their content.
 
-CLOSED, DOUBTFUL = "+self", "!"
+WITH_SELF_LOOPS, VOLATILE = "+self", "!"
 
 
-def _build(kind: str, index: Tensor, columns: Tensor | None, num_src: int, num_dst: int) -> Graph:
-    if kind.endswith(CLOSED):
-        if columns is not None:  # the entries of a matrix as edges: they are grouped already, so this sorts nothing
-            by = _build("csr", index, columns, num_src, num_dst).by_dst()
-            index = torch.stack([by.other, by.owners()])
+def _build(format: str, index: Tensor, columns: Tensor | None, num_src: int, num_dst: int) -> Graph:
+    if format.endswith(WITH_SELF_LOOPS):
+        if columns is not None:  # the entries of a matrix are grouped already, so nothing is sorted below
+            in_edges = _build("csr", index, columns, num_src, num_dst).by_dst()
+            index = torch.stack([in_edges.index, in_edges.owners()])
         _check_edges(index, num_src, num_dst)
-        return _build("edges", _closed(index, num_dst), None, num_src, num_dst)
-    if kind == "edges":
+        return _build("edges", _add_self_loops(index, num_dst), None, num_src, num_dst)
+    if format == "edges":
         _check_edges(index, num_src, num_dst)
-        node_type = _node_type(num_src, num_dst, index.size(1))
-        return Graph(num_src, num_dst, index.size(1), _by_dst=group(index[1], index[0], num_dst, node_type))
-    if kind == "csr":
+        node_dtype = _node_dtype(num_src, num_dst, index.size(1))
+        return Graph(num_src, num_dst, index.size(1), _by_dst=group(index[1], index[0], num_dst, node_dtype))
+    if format == "csr":
         assert columns is not None
         _check_range(columns, num_src, "the column indices of adj_t (the sources)", "num_src")
-        node_type = _node_type(num_src, num_dst, columns.numel())
-        by_dst = _grouping(index.clone(), columns, None, num_dst, node_type, "adj_t")
+        node_dtype = _node_dtype(num_src, num_dst, columns.numel())
+        by_dst = _compressed(index.clone(), columns, None, num_dst, node_dtype, "The row pointer of adj_t")
         return Graph(num_src, num_dst, columns.numel(), _by_dst=by_dst)
-    node_type = _node_type(num_src, num_dst)
-    if kind == "index":
+    node_dtype = _node_dtype(num_src, num_dst)
+    if format == "index":
         _check_range(index, num_dst, "index", "dim_size")
-        return Graph(num_src, num_dst, num_src, _by_dst=group(index, None, num_dst, node_type))
+        return Graph(num_src, num_dst, num_src, _by_dst=group(index, None, num_dst, node_dtype))
     items = torch.arange(num_src, device=index.device)
-    by_dst = _grouping(index.clone(), items, None, num_dst, node_type, "ptr")
+    by_dst = _compressed(index.clone(), items, None, num_dst, node_dtype, "ptr")
     return Graph(num_src, num_dst, num_src, _by_dst=by_dst)
 
 
-def _closed(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The edges, and a loop at every node that has none."""
+def _add_self_loops(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Append a self-loop for every node that has none."""
     src, dst = edge_index
     has_loop = torch.zeros(num_nodes, dtype=torch.bool, device=src.device)
     has_loop[src[src == dst].long()] = True
@@ -136,17 +148,21 @@ def _closed(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def from_edge_index(edges: EdgeIndex) -> Graph:
-    """The graph of a sorted EdgeIndex of known size, from the two groupings that it has made or makes itself."""
+    """Build the graph of a sorted ``EdgeIndex`` of known size from its own (cached) CSC and CSR forms."""
     num_src, num_dst = (int(n) for n in edges.sparse_size() if n is not None)
     _check_edges(edges.as_tensor(), num_src, num_dst)
-    (ptr_dst, src), edge_dst = edges.get_csc()
-    (ptr_src, dst), edge_src = edges.get_csr()
-    node_type = _node_type(num_src, num_dst, src.numel())
-    by_dst = _grouping(ptr_dst, src, edge_dst, num_dst, node_type, "EdgeIndex.get_csc()")
-    by_src = _grouping(ptr_src, dst, edge_src, num_src, node_type, "EdgeIndex.get_csr()")
-    for by, end in ((by_dst, edges.as_tensor()[1]), (by_src, edges.as_tensor()[0])):
-        if not torch.equal(by.owners(), (end if by.edge is None else end[by.edge]).to(by.other.dtype)):
-            raise ValueError("the EdgeIndex is not sorted as its sort_order says; EdgeIndex.validate() tells more")
+    (ptr_dst, src), perm_dst = edges.get_csc()
+    (ptr_src, dst), perm_src = edges.get_csr()
+    node_dtype = _node_dtype(num_src, num_dst, src.numel())
+    by_dst = _compressed(ptr_dst, src, perm_dst, num_dst, node_dtype, "The pointer of EdgeIndex.get_csc()")
+    by_src = _compressed(ptr_src, dst, perm_src, num_src, node_dtype, "The pointer of EdgeIndex.get_csr()")
+    for compressed, end in ((by_dst, edges.as_tensor()[1]), (by_src, edges.as_tensor()[0])):
+        expected = end if compressed.perm is None else end[compressed.perm]
+        if not torch.equal(compressed.owners(), expected.to(compressed.index.dtype)):
+            raise ValueError(
+                f"The EdgeIndex is not sorted, but its sort_order is {edges.sort_order.value!r}; "  # type: ignore[union-attr]
+                "call EdgeIndex.validate() for details."
+            )
     return Graph(num_src, num_dst, src.numel(), _by_dst=by_dst, _by_src=by_src)
 
 
@@ -155,45 +171,52 @@ def _check_edges(edge_index: Tensor, num_src: int, num_dst: int) -> None:
     _check_range(edge_index[1], num_dst, "edge_index[1] (the destinations)", "num_dst")
 
 
-def _check_range(index: Tensor, bound: int, what: str, bound_name: str) -> None:
+def _check_range(index: Tensor, bound: int, name: str, bound_name: str) -> None:
     if index.numel() == 0:
         return
     low, high = (int(value) for value in torch.aminmax(index))
     if low < 0 or high >= bound:
         wrong = low if low < 0 else high
-        raise ValueError(f"{what} contains {wrong}, but must lie in [0, {bound_name} - 1] = [0, {bound - 1}]")
+        raise ValueError(f"{name} contains {wrong}, but must lie in [0, {bound_name} - 1] = [0, {bound - 1}].")
 
 
-def _grouping(
-    ptr: Tensor, other: Tensor, edge: Tensor | None, num_groups: int, node_type: torch.dtype, what: str
-) -> Grouping:
+def _compressed(
+    ptr: Tensor, index: Tensor, perm: Tensor | None, num_groups: int, node_dtype: torch.dtype, name: str
+) -> CompressedEdges:
+    """Check the pointers of a compressed format and copy it."""
     if ptr.numel() != num_groups + 1:
-        raise ValueError(f"the pointer of {what} has {ptr.numel()} entries, but {num_groups} groups need one more")
-    if int(ptr[0]) != 0 or int(ptr[-1]) != other.numel() or bool((ptr[1:] < ptr[:-1]).any()):
+        raise ValueError(f"{name} has {ptr.numel()} entries, but {num_groups} groups need {num_groups + 1}.")
+    if int(ptr[0]) != 0 or int(ptr[-1]) != index.numel() or bool((ptr[1:] < ptr[:-1]).any()):
         raise ValueError(
-            f"the pointer of {what} must rise from 0 to the number of entries, {other.numel()}, and never fall; "
-            f"it runs from {int(ptr[0])} to {int(ptr[-1])}"
+            f"{name} must not decrease and must run from 0 to the number of entries, {index.numel()}, "
+            f"but it runs from {int(ptr[0])} to {int(ptr[-1])}."
         )
-    place = None if edge is None else edge.to(torch.int64)
-    return Grouping(ptr.to(torch.int64), other.to(node_type, copy=True).contiguous(), place)
+    perm = None if perm is None else perm.to(torch.int64)
+    return CompressedEdges(ptr.to(torch.int64), index.to(node_dtype, copy=True).contiguous(), perm)
 
 
-def graph_of(
-    kind: str,
+def get_graph(
+    format: str,
     index: Tensor,
     columns: Tensor | None,
     num_src: int,
     num_dst: int,
     build: Callable[[], Graph] | None = None,
 ) -> Graph:
-    """The graph of a layout: checked and grouped once, then found again while its tensors live unchanged.
+    """Return the graph of these tensors: checked and compressed once, then cached while the tensors do not change.
 
-    ``build`` makes the graph where the caller knows a quicker way.
+    Args:
+        format: Format of the tensors, see the table above.
+        index: First tensor of the format.
+        columns: Second tensor of the format ``"csr"``, else ``None``.
+        num_src: Number of sources.
+        num_dst: Number of destinations.
+        build: Builds the graph if the caller has a faster way; called only if the graph is not cached.
     """
     tensors = (index,) if columns is None else (index, columns)
-    if kind.endswith(DOUBTFUL):
-        sure = kind.removesuffix(DOUBTFUL)
-        anew = partial(_build, sure, index, columns, num_src, num_dst)
-        return remembered_by_content((sure, num_src, num_dst), tensors, anew)
-    make = build or partial(_build, kind, index, columns, num_src, num_dst)
-    return cached_on((kind, num_src, num_dst), tensors, make)
+    if format.endswith(VOLATILE):
+        plain = format.removesuffix(VOLATILE)
+        make = partial(_build, plain, index, columns, num_src, num_dst)
+        return cached_by_content((plain, num_src, num_dst), tensors, make)
+    make = build or partial(_build, format, index, columns, num_src, num_dst)
+    return cached_on((format, num_src, num_dst), tensors, make)

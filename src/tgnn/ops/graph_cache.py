@@ -1,4 +1,4 @@
-"""What was made of some tensors, found again while they live unchanged."""
+"""Cache of values computed from tensors, valid while these tensors live and do not change."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 T = TypeVar("T")
 
-_MOST_REMEMBERED = 64
-_remembered: OrderedDict[Hashable, tuple[tuple[StorageWeakRef, ...], Any]] = OrderedDict()
+_MAX_ENTRIES = 64
+_entries: OrderedDict[Hashable, tuple[tuple[StorageWeakRef, ...], Any]] = OrderedDict()
 _lock = threading.RLock()
 
 
@@ -28,59 +28,65 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_new_lock_after_fork)
 
 
-def cached_on(what: Hashable, tensors: Sequence[Tensor], make: Callable[[], T]) -> T:
-    """``make()``, or what it gave for the same ``what`` and tensors before.
+def cached_on(name: Hashable, tensors: Sequence[Tensor], make: Callable[[], T]) -> T:
+    """Return ``make()``, or its cached result for the same ``name`` and the same unchanged tensors.
 
-    A change in place through torch is seen (by the tensor's version); one behind torch's back, through ``.numpy()``,
-    ``.data`` or a collective of ``torch.distributed``, is not. Tensors made under ``torch.inference_mode`` carry no
-    version and are not kept.
+    The cache notices in-place changes through torch by the version counter of a tensor. It does not notice changes
+    through ``.numpy()``, ``.data`` or a collective of ``torch.distributed``. Tensors created under
+    ``torch.inference_mode`` have no version counter, so nothing is cached for them.
+
+    Args:
+        name: Name of the value, to tell apart several values computed from the same tensors.
+        tensors: Tensors that the value is computed from.
+        make: Computes the value.
     """
     if any(tensor.is_inference() for tensor in tensors):
         return make()
     storages = [tensor.untyped_storage() for tensor in tensors]
     key = (
-        what,
+        name,
         *((s._cdata, t.dtype, t.storage_offset(), t.shape, t.stride(), t._version) for s, t in zip(storages, tensors)),
     )
     with _lock:
-        if key in _remembered:  # its weak references keep the address of a storage that is gone from being used again
-            _remembered.move_to_end(key)
-            found: T = _remembered[key][1]
-            return found
-    with torch.inference_mode(False):  # what is kept may be needed for training later
-        made = make()
+        if key in _entries:  # the weak references keep the address of a freed storage from being used again
+            _entries.move_to_end(key)
+            cached: T = _entries[key][1]
+            return cached
+    with torch.inference_mode(False):  # the cached value may be needed for training later
+        value = make()
     with _lock:
-        for old in [k for k, (references, _) in _remembered.items() if _expired(references)]:
-            del _remembered[old]
-        _remembered[key] = (tuple(StorageWeakRef(s) for s in storages), made)  # type: ignore[no-untyped-call]
-        while len(_remembered) > _MOST_REMEMBERED:
-            _remembered.popitem(last=False)
-    return made
+        for expired in [k for k, (references, _) in _entries.items() if _expired(references)]:
+            del _entries[expired]
+        _entries[key] = (tuple(StorageWeakRef(s) for s in storages), value)  # type: ignore[no-untyped-call]
+        while len(_entries) > _MAX_ENTRIES:
+            _entries.popitem(last=False)
+    return value
 
 
-_by_content: OrderedDict[Hashable, tuple[tuple[Tensor, ...], Any]] = OrderedDict()
-_MOST_BY_CONTENT = 16
+_entries_by_content: OrderedDict[Hashable, tuple[tuple[Tensor, ...], Any]] = OrderedDict()
+_MAX_ENTRIES_BY_CONTENT = 16
 
 
-def remembered_by_content(what: Hashable, tensors: Sequence[Tensor], make: Callable[[], T]) -> T:
-    """The same, where a tensor's identity says nothing: compiled code writes into its buffers again and again.
+def cached_by_content(name: Hashable, tensors: Sequence[Tensor], make: Callable[[], T]) -> T:
+    """Return ``make()``, or its cached result for tensors with the same entries.
 
-    The tensors are compared with copies of those that were seen last, entry by entry.
+    Use it where the identity of a tensor says nothing about its content: compiled code reuses its buffers. The tensors
+    are compared, entry by entry, with copies of the most recent ones.
     """
-    shapes = (what, *((t.dtype, t.device, t.shape) for t in tensors))
+    shapes = (name, *((t.dtype, t.device, t.shape) for t in tensors))
     with _lock:
-        for key, (copies, found) in _by_content.items():
+        for key, (copies, value) in _entries_by_content.items():
             if key[0] == shapes and all(torch.equal(a, b) for a, b in zip(tensors, copies)):  # type: ignore[index]
-                _by_content.move_to_end(key)
-                result: T = found
-                return result
+                _entries_by_content.move_to_end(key)
+                cached: T = value
+                return cached
     with torch.inference_mode(False):
         copies = tuple(t.detach().clone() for t in tensors)
         made = make()
     with _lock:
-        _by_content[(shapes, object())] = (copies, made)
-        while len(_by_content) > _MOST_BY_CONTENT:
-            _by_content.popitem(last=False)
+        _entries_by_content[(shapes, object())] = (copies, made)
+        while len(_entries_by_content) > _MAX_ENTRIES_BY_CONTENT:
+            _entries_by_content.popitem(last=False)
     return made
 
 

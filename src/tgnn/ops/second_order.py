@@ -1,8 +1,8 @@
-"""Second and higher derivatives, for every backend: the product as a tree of multiplications that autograd follows.
+"""Second and higher derivatives for every backend: autograd through a tree of multiplications.
 
-Multiplication is differentiated without division, so zeros are exact to every order. Powers of two are taken out of
-the partial products as constants, which changes neither values nor derivatives and keeps them in range. Unlike the
-kernels it holds E x R numbers.
+The derivative of a multiplication needs no division, so derivatives of every order are exact at zero factors. Powers of
+two are factored out of the partial products as constants. This changes neither values nor derivatives, and it avoids
+overflow. Unlike the kernels, it needs memory for E x R numbers.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _LARGEST_EXPONENT = 1000
 
 
 def tree_product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Graph, tanh: bool) -> Tensor:
-    """``act(prod f)`` from differentiable torch operations, computed in float64."""
-    by = graph.by_dst()
-    edge = slice(None) if by.edge is None else by.edge
-    factors = z.double()[by.other.long()]
+    """Compute ``act(prod f)`` in float64 by differentiable torch operations."""
+    in_edges = graph.by_dst()
+    perm = slice(None) if in_edges.perm is None else in_edges.perm
+    factors = z.double()[in_edges.index.long()]
     if addend is not None:
-        factors = factors + addend.double()[edge]
+        factors = factors + addend.double()[perm]
     if weight is not None:
-        w = weight.double()[edge].unsqueeze(1)
+        w = weight.double()[perm].unsqueeze(1)
         factors = w * factors + (1 - w)
     exponents = torch.zeros_like(factors, dtype=torch.int32)
     factors, exponents = _normalized(factors, exponents)
-    degree = by.ptr.diff()
+    degree = in_edges.ptr.diff()
     while degree.numel() and int(degree.max()) > 1:
         factors, exponents, degree = _halve(factors, exponents, degree)
     rows = degree.nonzero().squeeze(1)
@@ -39,7 +39,7 @@ def tree_product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph:
 
 
 def _halve(factors: Tensor, exponents: Tensor, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Multiplies neighbouring factors of a row pairwise; an odd one is left alone."""
+    """Multiply adjacent factors of a row in pairs; the last one of an odd number stays as it is."""
     start = degree.cumsum(0) - degree
     half = (degree + 1) // 2
     local = torch.arange(int(half.sum()), device=degree.device)
@@ -61,9 +61,9 @@ def _normalized(x: Tensor, exponents: Tensor) -> tuple[Tensor, Tensor]:
 def second_derivatives(
     grad: Tensor, inputs: list[Tensor | None], graph: Graph, tanh: bool, cotangents: list[Tensor | None]
 ) -> list[Tensor | None]:
-    """Vector-Jacobian product of the backward pass: gradients of ``grad`` and of ``inputs`` (z, addend, weight)."""
+    """Compute the vector-Jacobian product of the backward pass, for ``grad`` and for ``inputs`` (z, addend, weight)."""
     with torch.enable_grad():
-        # Aliases cut the graph here: what the inputs have to do with each other is not ours to differentiate.
+        # Aliases cut the autograd graph here, so that dependencies between the inputs are not differentiated twice.
         sources = [
             t if t is None else t.view_as(t) if t.requires_grad else t.detach().requires_grad_()
             for t in (grad, *inputs)
@@ -80,5 +80,5 @@ def second_derivatives(
     second = torch.autograd.grad(
         first, present, [c for _, c in pairs], allow_unused=True, create_graph=torch.is_grad_enabled()
     )
-    found = iter(second)
-    return [None if t is None else next(found) for t in sources]
+    derivatives = iter(second)
+    return [None if t is None else next(derivatives) for t in sources]

@@ -1,4 +1,4 @@
-"""Sums over neighbours, beside the products: the linear branch of a layer, degrees, and sparse features."""
+"""Sums over neighborhoods, degrees, self-loops and products of sparse features with dense weights."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tgnn.ops.checks import check_edges, check_mode, check_rows, describe, layout_of
-from tgnn.ops.graph import DOUBTFUL
-from tgnn.ops.weighted_sum import degrees_of, weighted_sum
+from tgnn.ops.checks import check_edges, check_mode, check_rows, describe, graph_args
+from tgnn.ops.graph import VOLATILE
+from tgnn.ops.weighted_sum import in_degrees, weighted_sum
 
 
 def neighbor_sum(
@@ -20,17 +20,17 @@ def neighbor_sum(
     edge_weight: Tensor | None = None,
     self_loops: bool = False,
 ) -> Tensor:
-    r"""Sums the rows of each node's neighbours, as :func:`neighbor_product` multiplies them.
+    r"""Sum the rows of each node's neighbors, with the same arguments as :func:`neighbor_product`.
 
     .. math::
         \mathrm{out}_v = \sum_{(u, v) \in E} w_{uv} \, x_u
 
     Args:
-        x: Rows of the source nodes.
-        graph: As for :func:`neighbor_product`.
+        x: Features of the source nodes.
+        graph: Graph in any format that :func:`neighbor_product` accepts.
         size: ``(N_src, N_dst)`` of a bipartite graph.
-        edge_weight: :math:`w`, one number per edge.
-        self_loops: Whether each node is its own neighbour as well; not together with ``edge_weight``.
+        edge_weight: :math:`w`, one weight per edge; by default 1.
+        self_loops: Whether to add a self-loop to every node that has none. Cannot be combined with ``edge_weight``.
 
     Shapes:
         - **input:** ``x`` ``[N_src, F]``, ``edge_weight`` ``[E]``
@@ -44,19 +44,21 @@ def neighbor_sum(
     check_rows(x, "x")
     check_mode(x, edge_weight)
     if self_loops and edge_weight is not None:
-        raise ValueError("self_loops does not go with edge_weight; add the loops with edges_with_self_loops")
-    layout, num_edges = layout_of(graph, x, size, self_loops)
+        raise ValueError(
+            "self_loops=True cannot be combined with edge_weight; add the loops with edges_with_self_loops()."
+        )
+    args, num_edges = graph_args(graph, x, size, self_loops)
     check_edges(x, edge_weight, "edge_weight", (num_edges,))
-    return weighted_sum(x, edge_weight, layout)
+    return weighted_sum(x, edge_weight, args)
 
 
 def degrees(graph: Any, num_nodes: int | tuple[int, int], *, self_loops: bool = False) -> Tensor:
-    """The number of edges into each node, ``[N_dst]``, int64.
+    """Return the in-degree of each node, ``[N_dst]``, int64.
 
     Args:
-        graph: As for :func:`neighbor_product`.
+        graph: Graph in any format that :func:`neighbor_product` accepts.
         num_nodes: Number of nodes, or ``(N_src, N_dst)``.
-        self_loops: Whether to count a loop at every node that has none.
+        self_loops: Whether to count a self-loop at every node that has none.
 
     Example:
         >>> degrees(torch.tensor([[0, 1, 2], [2, 2, 0]]), 3, self_loops=True).tolist()
@@ -64,15 +66,15 @@ def degrees(graph: Any, num_nodes: int | tuple[int, int], *, self_loops: bool = 
     """
     size = (num_nodes, num_nodes) if isinstance(num_nodes, (int, torch.SymInt)) else num_nodes
     device = graph.device() if callable(graph.device) else graph.device
-    layout, _ = layout_of(graph, torch.empty(size[0], 0, device=device), size, self_loops)
-    return degrees_of(layout)
+    args, _ = graph_args(graph, torch.empty(size[0], 0, device=device), size, self_loops)
+    return in_degrees(args)
 
 
 def edges_with_self_loops(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """All edges, then a loop at every node; and a weight for each loop: 0 where the node has one already, else 1.
+    """Append a self-loop to every node, and return a weight for each added loop.
 
-    With that weight every operator here takes the loops of nodes that have one for absent, so that the number of edges
-    does not depend on the data.
+    The weight is 0 if the node already has a self-loop, else 1. An edge of weight 0 has no effect in the operators of
+    this package. So no node gets a second loop, although the number of edges does not depend on the data.
 
     Shapes:
         - **input:** ``edge_index`` ``[2, E]``
@@ -90,9 +92,9 @@ def edges_with_self_loops(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, T
 
 
 def sparse_matmul(x: Tensor, weight: Tensor) -> Tensor:
-    """``x @ weight`` for a sparse CSR matrix ``x``, with gradients for the dense ``weight`` and for stored values.
+    """Compute ``x @ weight`` for a sparse CSR matrix ``x``, with gradients for ``weight`` and for the stored values.
 
-    The transpose that the backward pass needs is made once per sparsity pattern.
+    The backward pass needs the transpose of ``x``, which is computed once per sparsity pattern and cached.
 
     Shapes:
         - **input:** ``x`` ``[N, F]`` sparse CSR, ``weight`` ``[F, R]``
@@ -103,10 +105,10 @@ def sparse_matmul(x: Tensor, weight: Tensor) -> Tensor:
         [[1.0], [2.0]]
     """
     if not isinstance(x, Tensor) or x.layout != torch.sparse_csr or x.dim() != 2:
-        raise TypeError(f"x must be a sparse CSR matrix, got {describe(x)}; convert it with .to_sparse_csr()")
+        raise TypeError(f"x must be a sparse CSR matrix, got {describe(x)}; convert it with .to_sparse_csr().")
     check_rows(weight, "weight")
     if x.size(1) != weight.size(0):
-        raise ValueError(f"x has {x.size(1)} columns, but weight has {weight.size(0)} rows")
-    kind = "csr" + (DOUBTFUL if torch.compiler.is_compiling() else "")
-    layout = (x.crow_indices(), x.col_indices(), kind, x.size(1), x.size(0))
-    return weighted_sum(weight, x.values(), layout)
+        raise ValueError(f"x has {x.size(1)} columns, but weight has {weight.size(0)} rows.")
+    format = "csr" + (VOLATILE if torch.compiler.is_compiling() else "")
+    args = (x.crow_indices(), x.col_indices(), format, x.size(1), x.size(0))
+    return weighted_sum(weight, x.values(), args)

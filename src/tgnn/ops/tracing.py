@@ -1,7 +1,8 @@
-"""Operators without the dispatcher where nothing watches it.
+"""Direct calls of the operators in eager mode, without the dispatcher of torch.
 
-An operator of ``torch.library`` written in Python costs some 60 microseconds a call beyond its work: more than a small
-product takes. Where plain tensors are computed with at once, the same functions are called directly.
+The dispatcher adds about 60 microseconds to each call of a ``torch.library`` operator written in Python. This is more
+than a small product takes. In eager mode with plain tensors, the same functions are therefore called directly. A
+compiler, an exporter, a tracer or a dispatch mode still sees the registered operators.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _PLAIN = (Tensor, Parameter)
 
 
 def is_plain_eager(x: Tensor) -> bool:
-    """Whether neither a compiler, an exporter, a tracer nor a dispatch mode needs to see which operator is called."""
+    """Return whether no compiler, exporter, tracer or dispatch mode needs to see which operator is called."""
     return (
         type(x) in _PLAIN
         and x.device.type in ("cpu", "cuda")
@@ -27,19 +28,19 @@ def is_plain_eager(x: Tensor) -> bool:
     )
 
 
-def as_function(
-    compute: Callable[..., Any], remember: Callable[..., None], differentiate: Callable[..., Any]
+def as_autograd_function(
+    compute: Callable[..., Any], setup_context: Callable[..., None], backward: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """An operator's three functions, as given to ``torch.library``, as one ``torch.autograd.Function``."""
+    """Turn the three functions that ``torch.library`` takes for an operator into one ``torch.autograd.Function``."""
 
     def forward(ctx: Any, *inputs: Any) -> Any:
         output = compute(*inputs)
-        remember(ctx, inputs, output)
-        if isinstance(output, tuple):  # what follows the result is kept for the backward pass only
+        setup_context(ctx, inputs, output)
+        if isinstance(output, tuple):  # only the first output is the result, the others are saved for backward
             ctx.mark_non_differentiable(*output[1:])
         return output
 
-    members = {"forward": staticmethod(forward), "backward": staticmethod(differentiate)}
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     function = type(f"Direct{compute.__name__}", (torch.autograd.Function,), members)
     apply: Callable[..., Any] = function.apply  # type: ignore[attr-defined]
     return apply

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# Triton's own language: annotations here mean what Triton says they mean.
-"""The kernels of the ``triton`` backend; see ``kernels/`` for the mathematics, which is the same."""
+# Annotations in this file are those of the Triton language, not Python types.
+"""Triton kernels of the product. The algorithm is the one of the C++ kernels in ``kernels/``."""
 
 import triton
 import triton.language as tl
@@ -10,7 +10,7 @@ _LARGEST = tl.constexpr(1.7976931348623157e308)
 
 @triton.jit
 def _normalize(m, e):
-    """Moves the exponent of m into e. Zero, inf and NaN stay what they are."""
+    """Move the exponent of m into e. Zero, inf and NaN do not change."""
     bits = m.to(tl.int64, bitcast=True)
     shift = tl.minimum(((bits >> 52) & 0x7FF) - 1023, 1000)
     return m * ((1023 - shift) << 52).to(tl.float64, bitcast=True), e + shift
@@ -33,17 +33,17 @@ def _finite(x):
 
 @triton.jit
 def _factors(z, addend, weight, u, e, columns, mask, rank, HAS_ADDEND: tl.constexpr, HAS_WEIGHT: tl.constexpr):
-    """The factors f of one edge, z + y, and w."""
-    own = tl.load(z + u * rank + columns, mask=mask, other=1.0).to(tl.float64)
+    """Return the factors f of one edge, z + y, and w."""
+    z_plus_y = tl.load(z + u * rank + columns, mask=mask, other=1.0).to(tl.float64)
     w = 1.0
-    f = own
+    f = z_plus_y
     if HAS_ADDEND:
-        own += tl.load(addend + e * rank + columns, mask=mask, other=0.0).to(tl.float64)
-        f = own
+        z_plus_y += tl.load(addend + e * rank + columns, mask=mask, other=0.0).to(tl.float64)
+        f = z_plus_y
     if HAS_WEIGHT:
         w = tl.load(weight + e).to(tl.float64)
-        f = w * own + (1.0 - w)
-    return f, own, w
+        f = w * z_plus_y + (1.0 - w)
+    return f, z_plus_y, w
 
 
 @triton.jit
@@ -64,8 +64,10 @@ def multiply(
     HAS_EDGE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Products of one row. Forward (grad is None): out = act(P). Backward: out and code hold
-    g act'(P) prod f = mantissa * 2^exponent over the factors that are not zero, code = 2 * exponent + (one is zero).
+    """Compute the products of one row.
+
+    Forward (grad is None): out = act(P). Backward: out and code hold g act'(P) prod f = mantissa * 2^exponent over the
+    nonzero factors, with code = 2 * exponent + (1 if exactly one factor is zero). With two or more zeros out is 0.
     """
     v = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -127,7 +129,10 @@ def distribute(
     HAS_EDGE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Gradients of one source and of the edges that leave it. grad_weight has a row per block of columns."""
+    """Compute the gradients of one source and of the edges out of it.
+
+    grad_weight has one row per block of columns. A single zero factor gets the product of the other factors.
+    """
     u = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     mask = columns < rank
@@ -137,7 +142,7 @@ def distribute(
         e = k
         if HAS_EDGE:
             e = tl.load(edge + k)
-        f, own, w = _factors(z, addend, weight, u, e, columns, mask, rank, HAS_ADDEND, HAS_WEIGHT)
+        f, z_plus_y, w = _factors(z, addend, weight, u, e, columns, mask, rank, HAS_ADDEND, HAS_WEIGHT)
         c = tl.load(code + v * rank + columns, mask=mask, other=0).to(tl.int64)
         m = tl.load(mantissa + v * rank + columns, mask=mask, other=0.0)
         is_zero = f == 0.0
@@ -145,7 +150,7 @@ def distribute(
         f, x = _normalize(tl.where(is_zero, 1.0, f), tl.zeros([BLOCK], tl.int64))
         d = _finite(_join(m / f, (c >> 1) - x))
         if HAS_WEIGHT:
-            part = tl.sum(tl.where(mask, _finite(d * (own - 1.0)), 0.0), 0)
+            part = tl.sum(tl.where(mask, _finite(d * (z_plus_y - 1.0)), 0.0), 0)
             tl.store(grad_weight + tl.program_id(1).to(tl.int64) * num_edges + e, part)
             d = d * w
         if HAS_ADDEND:
@@ -155,7 +160,7 @@ def distribute(
 
 
 @triton.jit
-def _store_finite(place, x, mask):
-    largest = 3.4028234663852886e38 if place.dtype.element_ty == tl.float32 else _LARGEST
+def _store_finite(pointer, x, mask):
+    largest = 3.4028234663852886e38 if pointer.dtype.element_ty == tl.float32 else _LARGEST
     x = tl.where(x > largest, largest, x)
-    tl.store(place, tl.where(x < -largest, -largest, x), mask=mask)
+    tl.store(pointer, tl.where(x < -largest, -largest, x), mask=mask)

@@ -10,13 +10,13 @@ from torch_geometric.data import Data
 
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.sampler import get_in_edges
-from tgnn.ops.graph import Grouping
+from tgnn.ops.graph import CompressedEdges
 
 
 class Source(Protocol):
     """One graph to sample from. Threads may ask several things of it at once."""
 
-    in_edges: Grouping
+    in_edges: CompressedEdges
     """Edges by destination."""
     y: Tensor
     """Target of each node."""

@@ -58,7 +58,7 @@ def test_the_rule_of_the_labels(graph):
     z = 1 + turned[:, : generating.FACTORS]
     right = 0
     for v in range(500):
-        near = [v, *graph.in_edges.other[graph.in_edges.ptr[v] : graph.in_edges.ptr[v + 1]].tolist()]
+        near = [v, *graph.in_edges.index[graph.in_edges.ptr[v] : graph.in_edges.ptr[v + 1]].tolist()]
         geometric = np.exp(np.log(z[near]).sum(axis=0) / len(near))
         score = (np.log(geometric) - plan.middle) @ plan.mix.T
         right += int(np.argmax(score) == graph.y[v])

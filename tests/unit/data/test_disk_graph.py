@@ -138,7 +138,7 @@ def test_rows_of_what_does_not_fit_in_memory(folder, monkeypatch):
 
 def test_the_sampler_takes_it(folder):
     graph = DiskGraph(folder)
-    sampler = NeighborSampler((graph.in_edges.ptr, graph.in_edges.other), [-1])
+    sampler = NeighborSampler((graph.in_edges.ptr, graph.in_edges.index), [-1])
     sample = sampler._sample(torch.tensor([1]))
     into = random_graph().edge_index[0][random_graph().edge_index[1] == 1]
     assert sorted(sample.node[sample.row].tolist()) == sorted(into.tolist())

@@ -353,7 +353,7 @@ def test_whatever_type_of_whole_numbers(tmp_path):
         writer.add_edges(np.array([0, 1], dtype=np.uint64), np.array([1, 2], dtype=np.uint8))
         writer.set_ids(np.array([7, 5, 3, 1], dtype=np.uint64))
     graph = DiskGraph(tmp_path / "graph")
-    assert graph.in_edges.other.tolist() == [0, 1]
+    assert graph.in_edges.index.tolist() == [0, 1]
     assert graph.node_id.tolist() == [7, 5, 3, 1]
     assert graph.stored_split().test.tolist() == [3]
 

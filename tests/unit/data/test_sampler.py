@@ -23,7 +23,7 @@ from torch_geometric.utils import k_hop_subgraph, trim_to_layer
 from tgnn import TGNN
 from tgnn.data.sampler import NeighborSampler
 from tgnn.ops import cpp_build as native
-from tgnn.ops.graph import Grouping
+from tgnn.ops.graph import CompressedEdges
 from tgnn.ops.sampling import sample_neighbors
 
 WAYS = [{}, {"replace": True}, {"fill_up": True}]
@@ -367,7 +367,7 @@ def test_a_graph_in_a_file_is_mapped_not_read(kind, tmp_path, code):
         )
         address = graph[1].data_ptr()
     sampler = NeighborSampler(graph, [4, -1])
-    assert sampler._in_edges.other.data_ptr() == address
+    assert sampler._in_edges.index.data_ptr() == address
     assert_same(sampled(sampler, [3, 4]), sampled(NeighborSampler((ptr, col), [4, -1]), [3, 4]))
 
 
@@ -392,7 +392,7 @@ def test_nodes_past_two_to_the_31(tmp_path, code):
     ptr = np.memmap(path, np.int64, "r+")
     ptr[last:] = [0, 3]
     ptr[last + 1] = 3
-    in_edges = Grouping(torch.from_numpy(ptr), torch.tensor([last, 2**31 + 1, 7]), None)
+    in_edges = CompressedEdges(torch.from_numpy(ptr), torch.tensor([last, 2**31 + 1, 7]), None)
     out = sample_neighbors(in_edges, torch.tensor([last]), [-1, 2])
     assert out.node.tolist() == [last, 2**31 + 1, 7]
     assert out.row.tolist() == [0, 1, 2]

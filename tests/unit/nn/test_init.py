@@ -6,19 +6,19 @@ import pytest
 import torch
 
 from tgnn import TGNNConv
-from tgnn.nn.init import many_scales_
+from tgnn.nn.init import log_spaced_normal_
 from tgnn.ops import neighbor_product
 
 DEGREES = [1, 2, 10, 100, 1000, 10000]
 
 
 def star(degree: int) -> torch.Tensor:
-    """Node 0 has ``degree`` neighbours."""
+    """Node 0 has ``degree`` neighbors."""
     return torch.stack([torch.arange(1, degree + 1), torch.zeros(degree, dtype=torch.int64)])
 
 
 def at_the_start(degree: int, rank: int, features: str) -> tuple[torch.Tensor, float]:
-    """tanh(product) at the centre of some stars, ``[stars, rank]``, and the size of W1's gradient for each star."""
+    """tanh(product) at the center of some stars, ``[stars, rank]``, and the size of W1's gradient for each star."""
     torch.manual_seed(degree + rank)
     hub, size = [], []
     conv = TGNNConv(16, 8, rank, act_high=None)
@@ -58,10 +58,10 @@ def test_glorot_would_not_do(degree):
 
 
 def test_scales():
-    weight = many_scales_(torch.empty(2000, 9))
+    weight = log_spaced_normal_(torch.empty(2000, 9))
     torch.testing.assert_close(
         weight.std(0) * 2000**0.5, torch.logspace(0, -4, 9), rtol=0.15, atol=0, msg="each column has its own size"
     )
-    assert 0.005 < float(many_scales_(torch.empty(5000, 1)).std() * 5000**0.5) < 0.02
-    alike = many_scales_(torch.empty(2000, 9), smallest=1.0).std(0) * 2000**0.5
+    assert 0.005 < float(log_spaced_normal_(torch.empty(5000, 1)).std() * 5000**0.5) < 0.02
+    alike = log_spaced_normal_(torch.empty(2000, 9), smallest=1.0).std(0) * 2000**0.5
     torch.testing.assert_close(alike, torch.ones(9), rtol=0.15, atol=0)

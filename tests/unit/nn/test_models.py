@@ -55,8 +55,8 @@ def test_arguments_reach_the_layers():
         assert conv.lin_root is not None
     out = model(torch.randn(N, 8), EDGES, edge_weight=torch.rand(30), edge_attr=torch.randn(30, 3))
     assert out.shape == (N, 5)
-    with pytest.raises(TypeError, match="colour"):
-        TGNN(8, 16, 2, 5, colour="red")
+    with pytest.raises(TypeError, match="color"):
+        TGNN(8, 16, 2, 5, color="red")
     with pytest.raises(ValueError, match="num_layers is 0"):
         TGNN(8, 16, 0, 5)
 
@@ -66,7 +66,7 @@ def test_equivariance():
 
 
 def test_trimming_gives_the_same_for_the_seeds():
-    """Seed 0 has the sampled neighbours 1, 2; these have 3, 4."""
+    """Seed 0 has the sampled neighbors 1, 2; these have 3, 4."""
     model = TGNN(8, 16, 2, 5, rank=4).eval()
     x, edges = torch.randn(5, 8), torch.tensor([[1, 2, 3, 4], [0, 0, 1, 2]])
     full = model(x, edges)[:1]
@@ -75,7 +75,7 @@ def test_trimming_gives_the_same_for_the_seeds():
 
 
 class OneHop(BaseSampler):
-    """All neighbours of some nodes (PyG's own sampler needs a library that is not always there)."""
+    """All neighbors of some nodes (PyG's own sampler needs a library that is not always there)."""
 
     num_neighbors = NumNeighbors([-1])
 

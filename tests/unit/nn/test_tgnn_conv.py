@@ -271,7 +271,7 @@ def test_evaluating_first_and_training_then():
     conv((x, x), edges).sum().backward()
 
 
-def test_many_neighbours_in_half_precision():
+def test_many_neighbors_in_half_precision():
     """bfloat16 cannot count beyond 256: degrees, signs and sizes are counted in float32."""
     degree = 301
     star = torch.stack([torch.arange(1, degree + 1), torch.zeros(degree, dtype=torch.int64)])

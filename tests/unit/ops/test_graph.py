@@ -125,12 +125,12 @@ def test_a_view_of_another_type_is_another_graph():
 
 
 def test_node_numbers_beyond_32_bits():
-    graph = graphs.graph_of("edges", torch.tensor([[2**31], [0]]), None, 2**31 + 1, 1)
-    assert graph.by_dst().other.tolist() == [2**31]
+    graph = graphs.get_graph("edges", torch.tensor([[2**31], [0]]), None, 2**31 + 1, 1)
+    assert graph.by_dst().index.tolist() == [2**31]
 
 
 def test_memory_is_given_back():
-    before = len(cache._remembered)
+    before = len(cache._entries)
     for seed in range(5):
         edges = random_edges(9, 9, 40, seed=seed)
         neighbor_product(random_factors(9, 2, torch.float32), edges)
@@ -138,16 +138,16 @@ def test_memory_is_given_back():
     gc.collect()
     last = random_edges(3, 3, 3)
     neighbor_product(random_factors(3, 2, torch.float32), last)
-    assert len(cache._remembered) <= before + 1
+    assert len(cache._entries) <= before + 1
 
 
 def test_graphs_beyond_the_limit_are_forgotten_and_still_right():
     z = torch.tensor([[2.0], [3.0]])
-    kept = [torch.tensor([[i % 2], [0]]) for i in range(cache._MOST_REMEMBERED + 10)]
+    kept = [torch.tensor([[i % 2], [0]]) for i in range(cache._MAX_ENTRIES + 10)]
     for _ in range(2):
         for i, edges in enumerate(kept):
             assert neighbor_product(z, edges)[0].item() == [2.0, 3.0][i % 2]
-    assert len(cache._remembered) <= cache._MOST_REMEMBERED
+    assert len(cache._entries) <= cache._MAX_ENTRIES
 
 
 @pytest.mark.parametrize("lib", [True, False], ids=["counting sort in C++", "torch.sort"])
@@ -160,9 +160,9 @@ def test_grouping_is_stable(lib, dtype, monkeypatch):
     key, other = random_edges(6, 50, 400).to(dtype)
     found = graphs.group(key, other, 7, torch.int32)
     order = key.argsort(stable=True)
-    assert found.edge is not None
-    assert found.edge.tolist() == order.tolist()
-    assert found.other.tolist() == other[order].tolist()
+    assert found.perm is not None
+    assert found.perm.tolist() == order.tolist()
+    assert found.index.tolist() == other[order].tolist()
     assert found.ptr.tolist() == [int((key < i).sum()) for i in range(8)]
 
 

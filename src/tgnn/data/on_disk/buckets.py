@@ -54,7 +54,7 @@ class EdgeBuckets:
         source, target = (np.asarray(end, dtype=self.node_type) for end in (source, target))
         bucket = as_tensor((target - self.begin) // self.width)
         order = group(bucket, None, self.count, torch.int32)
-        pairs = np.stack([source, target], axis=1)[order.other.numpy()]
+        pairs = np.stack([source, target], axis=1)[order.index.numpy()]
         ends = order.ptr.tolist()
         for number in range(self.count):
             if ends[number] < ends[number + 1]:
@@ -137,7 +137,7 @@ def _grouped(source: np.ndarray, target: np.ndarray, nodes: int, num_nodes: int)
     """Sort edges by target and keep the order of the edges of a node."""
     dtype = torch.int32 if source.dtype == np.int32 else torch.int64
     by = group(torch.from_numpy(target.copy()), torch.from_numpy(source.copy()), nodes, dtype)
-    return by.ptr.diff().numpy(), by.other.numpy()
+    return by.ptr.diff().numpy(), by.index.numpy()
 
 
 def _merged(source: np.ndarray, target: np.ndarray, nodes: int, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:

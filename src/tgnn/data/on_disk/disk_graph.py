@@ -16,7 +16,7 @@ from tgnn.data.on_disk.string_ids import MappedStringIds
 from tgnn.data.readers.string_ids import StringIds
 from tgnn.data.splits import Split
 from tgnn.data.transforms import FEATURE_SCALINGS, scale_columns, scale_rows
-from tgnn.ops.graph import Grouping
+from tgnn.ops.graph import CompressedEdges
 from tgnn.utils.memory_map import advise_random_access, as_tensor, open_memmap
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class DiskGraph:
 
     Shapes:
         - ``x`` ``[N, F]`` as stored, memory-mapped, or ``None``; :meth:`rows` returns the features for training
-        - ``in_edges.ptr`` ``[N + 1]``, ``in_edges.other`` ``[E]``: sources of the incoming edges of each node,
+        - ``in_edges.ptr`` ``[N + 1]``, ``in_edges.index`` ``[E]``: sources of the incoming edges of each node,
           memory-mapped
         - ``y`` ``[N]`` or ``[N, T]``, or ``None``
 
@@ -53,7 +53,7 @@ class DiskGraph:
         DiskGraph(nodes=3, edges=3, features=3)
         >>> graph.rows(torch.tensor([2, 0])).tolist()
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
-        >>> graph.in_edges.ptr.tolist(), graph.in_edges.other.tolist()
+        >>> graph.in_edges.ptr.tolist(), graph.in_edges.index.tolist()
         ([0, 1, 3, 3], [1, 0, 2])
     """
 
@@ -84,7 +84,7 @@ class DiskGraph:
         rowptr, col = self._array(layout.ROWPTR), self._array(layout.COL)
         assert rowptr is not None
         assert col is not None
-        self.in_edges = Grouping(as_tensor(rowptr), as_tensor(col), None)
+        self.in_edges = CompressedEdges(as_tensor(rowptr), as_tensor(col), None)
         x, y = self._array(layout.X), self._array(layout.Y)
         self.x = self._in_order = None if x is None else as_tensor(x)
         # Features larger than half of the memory get a second memory map for random access to single rows.
@@ -188,7 +188,7 @@ class DiskGraph:
 
     def to_memory(self) -> Data:
         """Read the whole graph into memory as PyG's ``Data``."""
-        edges = torch.stack([self.in_edges.other.long(), self.in_edges.owners().long()])
+        edges = torch.stack([self.in_edges.index.long(), self.in_edges.owners().long()])
         data = Data(edge_index=edges, num_nodes=self.num_nodes, y=self.y)
         if self.x is not None:
             data.x = self.rows_between(0, self.num_nodes)

@@ -65,7 +65,7 @@ def stream_tables(
         >>> print(stream_tables(folder, folder / "graph").statistics)
         {'nodes': 3, 'edge rows': 2, 'edges': 4, 'features': 1, 'outputs': 2}
         >>> from tgnn.data import load
-        >>> load(folder / "graph").in_edges.other.tolist()
+        >>> load(folder / "graph").in_edges.index.tolist()
         [1, 0, 2, 1]
     """
     out = Path(out)

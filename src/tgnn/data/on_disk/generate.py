@@ -30,7 +30,7 @@ import torch
 
 from tgnn.data.dataset_info import DatasetInfo
 from tgnn.data.on_disk.writer import GraphWriter
-from tgnn.ops.graph import Grouping
+from tgnn.ops.graph import CompressedEdges
 from tgnn.utils.progress import bar
 
 GAMMA = 2.6
@@ -173,10 +173,10 @@ class _Plan:
         plain[:, : self.factors.shape[1]] = np.expm1(self.factors[begin:end] * np.float32(_STEP))
         return np.asarray(plain @ self.turn)
 
-    def labels(self, in_edges: Grouping, begin: int, end: int) -> np.ndarray:
+    def labels(self, in_edges: CompressedEdges, begin: int, end: int) -> np.ndarray:
         """Return the labels of consecutive nodes by the equation of the module docstring."""
         ptr = in_edges.ptr[begin : end + 1]
-        source = in_edges.other[int(ptr[0]) : int(ptr[-1])].numpy()
+        source = in_edges.index[int(ptr[0]) : int(ptr[-1])].numpy()
         messages = torch.from_numpy(self.factors[source].astype(np.float32))
         sums = torch.segment_reduce(messages, "sum", offsets=ptr - ptr[0], axis=0, unsafe=True).numpy()
         sums += self.factors[begin:end]

@@ -107,7 +107,7 @@ def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
 
 def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yield blocks of nodes: the first node, their slice of ``rowptr`` and the sources of their incoming edges."""
-    ptr, col = graph.in_edges.ptr.numpy(), graph.in_edges.other.numpy()
+    ptr, col = graph.in_edges.ptr.numpy(), graph.in_edges.index.numpy()
     begin = 0
     while begin < graph.num_nodes:
         some = ptr[begin : begin + _ROWS_AT_ONCE + 1]

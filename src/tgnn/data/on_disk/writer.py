@@ -19,7 +19,7 @@ from tgnn.data.on_disk import array_checks, layout
 from tgnn.data.on_disk.buckets import EdgeBuckets
 from tgnn.data.on_disk.string_ids import to_byte_arrays
 from tgnn.data.readers.string_ids import StringIds
-from tgnn.ops.graph import Grouping
+from tgnn.ops.graph import CompressedEdges
 from tgnn.utils.memory_map import allocate, as_tensor, check_disk_space, open_memmap, shorten
 from tgnn.utils.progress import bar
 
@@ -90,7 +90,7 @@ class GraphWriter:
         self.part.mkdir()
         self._buckets = EdgeBuckets(self.part, "all", 0, num_nodes, num_nodes, kind)
         self._columns: dict[str, _ArrayFile] = {}
-        self._in_edges: Grouping | None = None
+        self._in_edges: CompressedEdges | None = None
 
     # ---- nodes ---------------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class GraphWriter:
             self._buckets.add(source[piece], target[piece])
         self.num_edges += len(source)
 
-    def sort_edges(self) -> Grouping:
+    def sort_edges(self) -> CompressedEdges:
         """Sort the edges by target after the last one was added. Return them as memory maps."""
         if self._in_edges is not None:
             return self._in_edges
@@ -188,7 +188,7 @@ class GraphWriter:
         rowptr.close()
         col.close(col.done)
         self.num_edges = col.done
-        self._in_edges = Grouping(as_tensor(open_memmap(rowptr.path)), as_tensor(open_memmap(col.path)), None)
+        self._in_edges = CompressedEdges(as_tensor(open_memmap(rowptr.path)), as_tensor(open_memmap(col.path)), None)
         return self._in_edges
 
     # ---- finish -------------------------------------------------------------------------------------------------

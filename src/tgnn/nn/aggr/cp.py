@@ -16,7 +16,7 @@ from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import degree
 
 from tgnn.nn.checks import check_size, check_start
-from tgnn.nn.init import SMALLEST_SCALE, many_scales_
+from tgnn.nn.init import SMALLEST_SCALE, log_spaced_normal_
 from tgnn.nn.linear import FeatureLinear
 from tgnn.ops import segment_product
 
@@ -25,7 +25,7 @@ Activation = str | Callable[[Tensor], Tensor] | None
 
 class CPAggregation(Aggregation):
     r"""The CP layer of `"High-Order Pooling for Graph Neural Networks with Tensor Decomposition"
-    <https://arxiv.org/abs/2205.11691>`_ (Definition 1): a node multiplies its neighbours.
+    <https://arxiv.org/abs/2205.11691>`_ (Definition 1): a node multiplies its neighbors.
 
     .. math::
         f(x_1, \ldots, x_k) = \sigma' \left( M \, \sigma \left(
@@ -48,8 +48,8 @@ class CPAggregation(Aggregation):
         scaled: Whether each of the :math:`k` factors :math:`z` of a set becomes :math:`1 + (z - 1) / \sqrt{k}`: for
             large sets, such as all nodes of a graph.
         smallest_start: Factors start as 1 and something small, of sizes from 1 down to this, a size for each of the
-            :math:`R` columns (:func:`~tgnn.nn.init.many_scales_`). 1 where all sets are small or ``scaled``, as the
-            neighbours of an atom; the default is for graphs with hubs.
+            :math:`R` columns (:func:`~tgnn.nn.init.log_spaced_normal_`). 1 where all sets are small or ``scaled``, as the
+            neighbors of an atom; the default is for graphs with hubs.
 
     Shapes:
         - **input:** ``x`` ``[E, F]``, and ``index`` ``[E]`` or ``ptr`` ``[groups + 1]``
@@ -91,7 +91,7 @@ class CPAggregation(Aggregation):
         self.scaled = scaled
         self.watch: Callable[[Tensor], None] | None = None  # is shown the activated products
         self.zero_start = False  # whether M starts at 0: where a product is added to what is trained already
-        start = partial(many_scales_, smallest=smallest_start)
+        start = partial(log_spaced_normal_, smallest=smallest_start)
         self.lin = FeatureLinear(in_channels, rank, bias=True, initialize=start, initial_bias=1.0)
         self.M: Parameter | UninitializedParameter = Parameter(torch.empty(out_channels, rank))
         self.reset_parameters()

@@ -12,7 +12,7 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
 from tgnn.nn.checks import check_size, check_start
-from tgnn.nn.init import SMALLEST_SCALE, many_scales_
+from tgnn.nn.init import SMALLEST_SCALE, log_spaced_normal_
 from tgnn.nn.linear import FeatureLinear
 from tgnn.nn.mixing import ScalarMix, make_mix
 from tgnn.nn.neighborhood import Neighborhood, as_edge_index, neighborhood
@@ -25,7 +25,7 @@ _FACTORS = ("plain", "weighted", "tempered")
 
 
 class _Messages(NamedTuple):
-    """What a node tells all its neighbours alike: its factor and its summand, ``[N_src, R]`` and ``[N_src, d]``."""
+    """What a node tells all its neighbors alike: its factor and its summand, ``[N_src, R]`` and ``[N_src, d]``."""
 
     factor: Tensor | None
     summand: Tensor | None
@@ -33,7 +33,7 @@ class _Messages(NamedTuple):
 
 class TGNNConv(MessagePassing):
     r"""The layer of tGNN, Eq. (cp_sum) of `"High-Order Pooling for Graph Neural Networks with Tensor Decomposition"
-    <https://arxiv.org/abs/2205.11691>`_: a CP layer over the neighbours, and a linear sum beside it.
+    <https://arxiv.org/abs/2205.11691>`_: a CP layer over the neighbors, and a linear sum beside it.
 
     .. math::
         x'_v = \sigma' \Big( M \tanh \Big( \prod_{u \in S(v)} W_1^\top
@@ -41,7 +41,7 @@ class TGNNConv(MessagePassing):
         + \sigma'' \Big( \sum_{u \in S(v)} W_2^\top x_u \Big), \qquad S(v) = \mathcal{N}(v) \cup \{ v \}
 
     Factors are computed once per node and multiplied by :func:`tgnn.ops.neighbor_product`: no matrix of messages, and
-    no overflow at any degree. Where a weight or an explanation mask lowers a neighbour, its factor moves towards 1, the
+    no overflow at any degree. Where a weight or an explanation mask lowers a neighbor, its factor moves towards 1, the
     neutral element: with 0 it is as if the edge were not there.
 
     Args:
@@ -53,7 +53,7 @@ class TGNNConv(MessagePassing):
             ``conv.mix.a_high + conv.mix.a_low = 1``; ``"node"``, such weights for each node.
         low_order: The sum branch: ``"sum"`` as above; ``"mean"``; ``"gcn"``, weighted by
             :math:`1 / \sqrt{d_u d_v}`; ``None``: no sum branch.
-        edge_dim: Width of ``edge_attr``. Edge features, mapped linearly, are added to the neighbour's factor, and to
+        edge_dim: Width of ``edge_attr``. Edge features, mapped linearly, are added to the neighbor's factor, and to
             the sum.
         add_self_loops: Whether :math:`v \in S(v)`. By default it is, but for a pair of ``in_channels``.
         root_weight: Whether to add :math:`W_3^\top x_v`, a channel for the node itself.
@@ -129,7 +129,7 @@ class TGNNConv(MessagePassing):
                 smallest_start=smallest_start,
             )
             if edge_dim is not None:
-                start = partial(many_scales_, smallest=smallest_start)
+                start = partial(log_spaced_normal_, smallest=smallest_start)
                 self.lin_edge = FeatureLinear(edge_dim, rank, initialize=start, what="edge_attr")
         self.lin_low = self.lin_edge_low = None
         if low_order is not None:
@@ -255,7 +255,7 @@ class TGNNConv(MessagePassing):
         return out if self.act_low is None else self.act_low(out)
 
     def _masked(self, weight: Tensor | None) -> Tensor:
-        """The weights under the mask of a PyG explainer: a masked neighbour is a factor of 1 and a summand of 0."""
+        """The weights under the mask of a PyG explainer: a masked neighbor is a factor of 1 and a summand of 0."""
         mask: Tensor = self._edge_mask
         mask = mask.sigmoid() if self._apply_sigmoid else mask
         return mask if weight is None else weight * mask

@@ -47,7 +47,7 @@ class GraphTGNN(torch.nn.Module):
         readout_norm: Whether the row of a graph is normalized over the batch, before the head.
         jk: Jumping knowledge. ``"cat"`` concatenates the readouts of all layers; ``None`` reads the last layer only.
         smallest_start: How near to 1 some factors start, in layers and readout (:class:`~tgnn.CPAggregation`); 1 for
-            molecules, whose atoms have few neighbours.
+            molecules, whose atoms have few neighbors.
         **kwargs: Arguments of :class:`~tgnn.nn.TGNN` and :class:`~tgnn.nn.TGNNConv`, such as ``root_weight``.
 
     Shapes:

@@ -1,4 +1,4 @@
-// The neighbourhood product on the CPU: one owner per output row, no atomics, no E x R message matrix.
+// The neighborhood product on the CPU: one owner per output row, no atomics, no E x R message matrix.
 //
 // The factor of edge e = (u, v) is
 //

@@ -42,7 +42,7 @@ inline const double* edge_factors(const Inputs<T>& in, Index u, Index edge, Inde
 }
 
 // Writes gradients: finite, and 0 where T has only a subnormal number, which would slow down whatever reads it a
-// hundredfold. Separate loops: GCC vectorises the choice and the conversion, but not both in one.
+// hundredfold. Separate loops: GCC vectorizes the choice and the conversion, but not both in one.
 template <class T, int W>
 inline void store(double* values, int width, T* out) {
   const int w = W ? W : width;

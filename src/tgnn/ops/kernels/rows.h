@@ -12,7 +12,7 @@
 #include <memory>
 #include <new>
 
-// Loops over columns are independent and touch distinct arrays: let the compiler vectorise them.
+// Loops over columns are independent and touch distinct arrays: let the compiler vectorize them.
 #define SIMD _Pragma("omp simd")
 
 namespace {

@@ -1,4 +1,4 @@
-// Samples neighbourhoods hop by hop: some in-edges of every node of a hop; the nodes first met on them are the next hop.
+// Samples neighborhoods hop by hop: some in-edges of every node of a hop; the nodes first met on them are the next hop.
 // ops/sample.py says what the result is, and does the same in numpy, bit for bit: change both or neither.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Numbers that carry their own exponent, and the activation: branch-free, so that loops over columns vectorise.
+// Numbers that carry their own exponent, and the activation: branch-free, so that loops over columns vectorize.
 #pragma once
 
 #include <cmath>
