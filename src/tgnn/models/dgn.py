@@ -14,9 +14,9 @@ from torch_geometric.utils import degree, scatter
 from tgnn.models.data_shape import DataShape
 from tgnn.models.eigenvector import add_eigenvectors, eigenvectors
 from tgnn.models.graph_network import GraphNetwork
-from tgnn.models.readout import Readout
 from tgnn.models.registration import register_model
 from tgnn.nn.models.encoder import make_encoder
+from tgnn.nn.readout import Readout
 
 logger = logging.getLogger("tgnn")
 

@@ -6,8 +6,8 @@ from torch_geometric.nn import ResGatedGraphConv
 
 from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
-from tgnn.models.readout import Readout
 from tgnn.models.registration import register_model
+from tgnn.nn.readout import Readout
 
 
 @register_model(

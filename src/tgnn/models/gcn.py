@@ -13,9 +13,9 @@ from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, Norm, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_propagate, propagate
-from tgnn.models.readout import Readout
 from tgnn.models.registration import register_model
 from tgnn.models.sparse_input import accept_sparse
+from tgnn.nn.readout import Readout
 
 
 class FusedGCNConv(GCNConv):

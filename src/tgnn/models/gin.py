@@ -14,8 +14,8 @@ from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_fuse
-from tgnn.models.readout import Readout
 from tgnn.models.registration import register_model
+from tgnn.nn.readout import Readout
 from tgnn.ops import neighbor_sum
 
 

@@ -12,7 +12,7 @@ from torch_geometric.nn.models import MLP
 
 from tgnn.models.data_shape import DataShape
 from tgnn.nn.models.encoder import make_encoder
-from tgnn.nn.models.row_norm import RowNorm
+from tgnn.nn.readout import ReadoutNorm
 
 
 class GraphNetwork(torch.nn.Module):
@@ -70,7 +70,7 @@ class GraphNetwork(torch.nn.Module):
         )
         self.dropout, self.residual, self.jk, self.readout = torch.nn.Dropout(dropout), residual, jk, readout
         width = int(readout.width) * (len(self.layers) if jk == "cat" else 1)  # type: ignore[arg-type]
-        self.readout_norm = RowNorm(width) if readout_norm else torch.nn.Identity()
+        self.readout_norm = ReadoutNorm(width) if readout_norm else torch.nn.Identity()
         widths = [width] + [max(hidden_channels // 2**i, 1) for i in range(1, head_layers)] + [shape.outputs]
         self.head = MLP(widths, dropout=dropout if head_dropout is None else head_dropout, norm=None)
 

@@ -17,9 +17,9 @@ from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, Norm, encode_input
 from tgnn.models.propagation import can_fuse
-from tgnn.models.readout import Readout
 from tgnn.models.registration import register_model
 from tgnn.models.sparse_input import accept_sparse
+from tgnn.nn.readout import Readout
 from tgnn.ops import degrees, neighbor_sum
 
 Pooling = Literal["mean", "max", "sum"]

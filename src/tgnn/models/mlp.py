@@ -11,9 +11,9 @@ from torch_geometric.nn.models import MLP
 from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork, NodewiseLayer
 from tgnn.models.node_network import NodeNetwork, encode_input
-from tgnn.models.readout import Readout
 from tgnn.models.registration import register_model
 from tgnn.models.sparse_input import accept_sparse
+from tgnn.nn.readout import Readout
 
 
 @register_model("mlp", "node", summary="MLP of the node features, without the graph", paper="Rosenblatt 1958")

@@ -13,8 +13,8 @@ from torch_geometric.utils import degree
 
 from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
-from tgnn.models.readout import Readout
 from tgnn.models.registration import register_model
+from tgnn.nn.readout import Readout
 
 
 def degree_coordinates(data: Data) -> Tensor:

@@ -12,9 +12,9 @@ from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.pna_conv import NodewisePNA, NodewisePNAConv
-from tgnn.models.readout import Readout
 from tgnn.models.registration import register_model
 from tgnn.nn.linear import FeatureLinear
+from tgnn.nn.readout import Readout
 
 
 @register_model(

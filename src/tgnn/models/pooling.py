@@ -16,11 +16,11 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, encode_input
-from tgnn.models.readout import Readout
 from tgnn.models.registration import register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNNConv
 from tgnn.nn.linear import FeatureDropout, FeatureLinear
+from tgnn.nn.readout import Readout
 
 _PAPER = "Hua et al. 2022, arXiv:2205.11691"
 

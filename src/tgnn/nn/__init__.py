@@ -1,4 +1,4 @@
-"""Layers and models: PyG's contract, the paper's equations."""
+"""Layers and models in the style of PyG: aggregations, convolutions, networks and ``with_cp``."""
 
 from tgnn.nn.aggr import CPAggregation, HighOrderAggregation
 from tgnn.nn.conv import TGNNConv

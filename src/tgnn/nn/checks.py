@@ -1,4 +1,4 @@
-"""Arguments that must be what they are called."""
+"""Validation of the arguments of layers and models."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ import torch
 from torch import Tensor
 
 
-def check_size(name: str, value: Any, at_least: int = 1, lazy: bool = False) -> None:
-    """A whole number of at least so much; with ``lazy`` also -1, "taken from the first input"."""
+def check_size(name: str, value: Any, minimum: int = 1, lazy: bool = False) -> None:
+    """Check that a size is an integer of at least ``minimum``, or -1 (inferred from the input) if ``lazy``."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is {value!r}, but must be a whole number")
-    if value < at_least and not (lazy and value == -1):
-        raise ValueError(f"{name} is {value}, but must be at least {at_least}{' (or -1)' if lazy else ''}")
+        raise TypeError(f"{name} is {value!r}, but must be an integer.")
+    if value < minimum and not (lazy and value == -1):
+        raise ValueError(f"{name} is {value}, but must be at least {minimum}{' (or -1)' if lazy else ''}.")
 
 
-def check_features(name: str, x: Any, width: int, weight: Tensor) -> None:
-    """Rows of numbers that a map of that width and weight can take."""
+def check_features(name: str, x: Any, in_channels: int, weight: Tensor) -> None:
+    """Check that features fit a linear map with this number of inputs and this weight."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
-    if x.dim() == 0 or x.size(-1) != width:
-        raise ValueError(f"{name} has {x.size(-1) if x.dim() else 0} features, but the layer was made for {width}")
+        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}.")
+    if x.dim() == 0 or x.size(-1) != in_channels:
+        raise ValueError(f"{name} has {x.size(-1) if x.dim() else 0} features, but the layer expects {in_channels}.")
     if not x.is_floating_point():
-        way_out = "convert it with .float(), or give GraphTGNN the number of categories as a list"
-        raise TypeError(f"{name} is {x.dtype}, but the weights are {weight.dtype}: {way_out}")
+        raise TypeError(
+            f"{name} is {x.dtype}, but the weights are {weight.dtype}; convert it with .float(), or pass the number of "
+            "categories of each column as a list to GraphTGNN."
+        )
     if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(f"{name} is {x.dtype}, but the weights are {weight.dtype}: convert it with .to({weight.dtype})")
+        raise TypeError(
+            f"{name} is {x.dtype}, but the weights are {weight.dtype}; convert it with .to({weight.dtype})."
+        )
 
 
-def check_start(smallest: Any) -> None:
-    """A size at which factors can start: above 0, at most 1."""
-    if isinstance(smallest, bool) or not isinstance(smallest, (int, float)) or not 0 < smallest <= 1:
-        raise ValueError(f"smallest_start is {smallest!r}, but must be a number above 0 and at most 1")
+def check_smallest_start(value: Any) -> None:
+    """Check that the smallest initial scale of the factors is above 0 and at most 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+        raise ValueError(f"smallest_start is {value!r}, but must be a number above 0 and at most 1.")

@@ -1,4 +1,4 @@
-"""Where the factors of a product start, so that it is alive for every degree."""
+"""Initialization of the factors: products must neither vanish nor saturate, at any degree."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ SMALLEST_SCALE = 1e-4
 
 
 def log_spaced_normal_(weight: Tensor, smallest: float = SMALLEST_SCALE) -> Tensor:
-    r"""Fills the weight of a map to factors, ``[F, R]``, in place: normal numbers, of another size for each column.
+    r"""Fill the weight ``[F, R]`` of a CP layer in place with normal values, with a log-spaced scale for each column.
 
-    A factor starts as :math:`1 + \varepsilon`. A product of :math:`d` such factors is alive (neither 0 nor huge) while
-    :math:`\varepsilon` is below about :math:`1 / \sqrt{d}` for neighbors that differ and :math:`1 / d` for
-    neighbors that are alike, and it says most about its neighbors just there. No one size does for a leaf and for a
-    hub, so the :math:`R` columns share out all sizes: column :math:`r` gets :math:`\varepsilon` of standard deviation
-    :math:`s^{r / (R - 1)}` for features of variance 1. What is dead for a hub is then alive for its leaves, and the
-    other way round. The bias starts at 1 (the product's neutral element).
+    A factor starts as :math:`1 + \varepsilon`; the bias starts at 1, the neutral element of the product. A product of
+    :math:`d` such factors neither vanishes nor saturates if :math:`\varepsilon` is below about :math:`1 / \sqrt{d}`
+    for neighbors with different features, and below :math:`1 / d` for neighbors with equal features. It carries most
+    information close to that limit. No single scale fits both a leaf and a hub. So the :math:`R` columns get different
+    scales: column :math:`r` starts with standard deviation :math:`s^{r / (R - 1)}` for features of variance 1. Some
+    columns then have a useful scale, whatever the degree.
 
     Args:
-        weight: ``[F, R]``.
-        smallest: :math:`s`, for the largest sets: 1e-4 is for hubs of ten thousand; 1 where all sets are small, as the
-            neighbors of an atom are. One column alone has its root.
+        weight: Weight to fill, ``[F, R]``.
+        smallest: Smallest scale :math:`s`, for the largest sets. 1e-4 fits hubs of degree 10,000. Use 1 if all sets are
+            small, as in molecules. A single column gets the scale :math:`\sqrt{s}`.
 
     Example:
         >>> log_spaced_normal_(torch.empty(1000, 5)).std(0).mul(1000**0.5).log10().round().int().tolist()
@@ -33,9 +33,3 @@ def log_spaced_normal_(weight: Tensor, smallest: float = SMALLEST_SCALE) -> Tens
     with torch.no_grad():
         weight.normal_().mul_(scales.to(weight) / max(inputs, 1) ** 0.5)
     return weight
-
-
-def ones_(bias: Tensor) -> Tensor:
-    """Fills with 1, in place."""
-    with torch.no_grad():
-        return bias.fill_(1)

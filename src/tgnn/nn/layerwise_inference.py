@@ -1,4 +1,4 @@
-"""Outputs of all nodes of a graph that is too large to be in memory: exact, layer by layer, block by block."""
+"""Layer-wise inference for graphs larger than memory: exact outputs of all nodes, block by block."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ from torch_geometric.nn.norm import BatchNorm, LayerNorm
 from tgnn.nn.conv import TGNNConv
 from tgnn.nn.conv.tgnn_conv import _Messages
 from tgnn.nn.models.tgnn import TGNN
-from tgnn.nn.neighborhood import Neighborhood, inverse_root
+from tgnn.nn.neighborhood import Neighborhood, inv_sqrt
 from tgnn.ops.graph import CompressedEdges
 from tgnn.utils.memory_map import as_tensor, create_memmap
 
 EDGES_AT_ONCE = 2**22
 NODES_AT_ONCE = 2**16
 
-Rows = Callable[[int, int], Tensor]
-"""Rows from one node to before another."""
+ReadRows = Callable[[int, int], Tensor]
+"""Reads the rows ``begin`` to ``end - 1`` of a matrix of node features: ``read(begin, end)``."""
 
 
 @torch.no_grad()
 def infer_layerwise(
     gnn: TGNN,
-    read: Rows,
+    read: ReadRows,
     in_edges: CompressedEdges,
     scratch: Path,
-    tell: Callable[[int, int], None] = lambda done, all_nodes: None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
     edges_at_once: int = EDGES_AT_ONCE,
 ) -> np.memmap:
-    r"""What ``gnn.eval()(x, edge_index)`` says, with every neighbor of every node, from files into a file.
+    r"""Compute ``gnn.eval()(x, edge_index)`` with full neighborhoods, from files on disk into a file on disk.
 
-    Each layer is done in two halves (:class:`~tgnn.nn.TGNNConv`): factor and summand of every node, once, into a file;
-    then their product and sum over the in-edges of each node. Memory is that of a block, whatever the graph.
+    Each layer runs in two passes. The first computes the messages of every node, its CP factors and summands, and
+    writes them to a file. The second aggregates them over the in-edges of each node. The memory needed depends on the
+    size of a block, not on the size of the graph.
 
     Args:
-        gnn: The model.
-        read: Features of the nodes from one to before another.
-        in_edges: The edges grouped by destination; both arrays may be mapped from files.
-        scratch: An empty folder for what is between; the result lies there, too.
-        tell: Called with how many nodes of how many are done, counted over all layers.
-        edges_at_once: Size of a block; a node of more in-edges is a block of its own.
+        gnn: Model in evaluation mode.
+        read: Reads the input features of a range of nodes.
+        in_edges: Edges grouped by destination (CSC). The arrays may be memory-mapped files.
+        scratch: Empty folder for intermediate results. The output file is in this folder, too.
+        on_progress: Called with the number of finished nodes and the total number, both counted over all layers.
+        edges_at_once: Maximum number of edges per block. A node with more in-edges gets a block to itself.
 
     Shapes:
-        - **output:** ``[N, out_channels]``, float32, mapped from a file
+        - **output:** ``[N, out_channels]``, float32, a memory-mapped file
 
     Example:
         >>> from tgnn.ops.graph import group
@@ -59,88 +60,90 @@ def infer_layerwise(
         True
     """
     _check_norms(gnn)
-    nodes, layers = in_edges.num_groups, len(gnn.convs)
+    num_nodes, num_layers = in_edges.num_groups, len(gnn.convs)
     blocks = list(_blocks(in_edges.ptr, edges_at_once))
-    loops = _own_loops(in_edges, blocks)
-    kept: list[Rows] = []  # of the layers, for jumping knowledge
-    jumps = gnn.jk_mode is not None
+    has_loop = _has_self_loop(in_edges, blocks)
+    read_layers: list[ReadRows] = []  # outputs of all layers, for jumping knowledge
+    uses_jk = gnn.jk_mode is not None
     for number, conv in enumerate(gnn.convs):
-        last = number == layers - 1 and not jumps
-        width = conv.out_channels
-        out = _file(scratch / f"layer-{number}.npy", nodes, width)
-        for begin, end, rows in _layer(conv, read, in_edges, blocks, loops, scratch):
-            out[begin:end] = rows.numpy() if last else _after(gnn, number, rows).numpy()
-            tell(number * nodes + end, layers * nodes)
-        read = _rows_of(out)
-        kept.append(read)
+        is_last = number == num_layers - 1 and not uses_jk
+        out = _create_matrix(scratch / f"layer-{number}.npy", num_nodes, conv.out_channels)
+        for begin, end, rows in _infer_layer(conv, read, in_edges, blocks, has_loop, scratch):
+            out[begin:end] = rows.numpy() if is_last else _norm_and_act(gnn, number, rows).numpy()
+            on_progress(number * num_nodes + end, num_layers * num_nodes)
+        read = _reader(out)
+        read_layers.append(read)
     if not hasattr(gnn, "lin"):
         return out
-    final = _file(scratch / "outputs.npy", nodes, gnn.out_channels)
-    for begin, end in _steps(nodes):
-        xs = [rows(begin, end) for rows in kept]
+    final = _create_matrix(scratch / "outputs.npy", num_nodes, gnn.out_channels)
+    for begin, end in _node_ranges(num_nodes):
+        xs = [read_layer(begin, end) for read_layer in read_layers]
         final[begin:end] = gnn.lin(gnn.jk(xs) if hasattr(gnn, "jk") else xs[-1]).numpy()
     return final
 
 
-def _layer(
+def _infer_layer(
     conv: TGNNConv,
-    read: Rows,
+    read: ReadRows,
     in_edges: CompressedEdges,
     blocks: list[tuple[int, int]],
-    loops: Tensor,
+    has_loop: Tensor,
     scratch: Path,
 ) -> Iterator[tuple[int, int, Tensor]]:
-    """The rows of one layer, block by block."""
-    nodes = in_edges.num_groups
-    roots = None
-    if conv.needs_roots:
-        degree = in_edges.ptr.diff() + (~loops if conv.closed else 0)
-        roots = inverse_root(degree.to(torch.float32))
-    told = _Messages(
-        _tensor(scratch / "factors.npy", nodes, conv.rank) if conv.rank else None,
-        _tensor(scratch / "summands.npy", nodes, conv.out_channels) if conv.low_order is not None else None,
+    """Compute the outputs of one layer, block by block."""
+    num_nodes = in_edges.num_groups
+    deg_inv_sqrt = None
+    if conv._uses_degrees:
+        degree = in_edges.ptr.diff() + (~has_loop if conv.add_self_loops else 0)
+        deg_inv_sqrt = inv_sqrt(degree.to(torch.float32))
+    messages = _Messages(
+        _create_tensor(scratch / "factors.npy", num_nodes, conv.rank) if conv.rank else None,
+        _create_tensor(scratch / "summands.npy", num_nodes, conv.out_channels) if conv.low_order is not None else None,
     )
-    for begin, end in _steps(nodes):
-        some = conv.tell(read(begin, end), None if roots is None else roots[begin:end])
-        for whole, part in zip(told, some):
-            if whole is not None and part is not None:
-                whole[begin:end] = part
+    for begin, end in _node_ranges(num_nodes):
+        of_range = conv._transform(read(begin, end), None if deg_inv_sqrt is None else deg_inv_sqrt[begin:end])
+        for stored, computed in zip(messages, of_range):
+            if stored is not None and computed is not None:
+                stored[begin:end] = computed
     for begin, end in blocks:
-        own = read(begin, end) if conv.lin_root is not None else None
-        near = _near(in_edges, begin, end, loops if conv.closed else None)
-        yield begin, end, conv.hear(told, near, None if roots is None else (roots, roots[begin:end]), own)
+        x_dst = read(begin, end) if conv.lin_root is not None else None
+        neighborhood = _neighborhood(in_edges, begin, end, has_loop if conv.add_self_loops else None)
+        of_block = None if deg_inv_sqrt is None else (deg_inv_sqrt, deg_inv_sqrt[begin:end])
+        yield begin, end, conv._aggregate(messages, neighborhood, of_block, x_dst)
 
 
-def _near(in_edges: CompressedEdges, begin: int, end: int, loops: Tensor | None) -> Neighborhood:
-    """The neighborhoods of some nodes, among all."""
+def _neighborhood(in_edges: CompressedEdges, begin: int, end: int, has_loop: Tensor | None) -> Neighborhood:
+    """Return the neighborhoods of the nodes ``begin`` to ``end - 1``, with self-loops if ``has_loop`` is given."""
     ptr = in_edges.ptr[begin : end + 1]
     source = in_edges.index[int(ptr[0]) : int(ptr[-1])]
     target = torch.arange(end - begin, dtype=source.dtype).repeat_interleave(ptr.diff(), output_size=source.numel())
-    if loops is not None:
-        missing = (~loops[begin:end]).nonzero().squeeze(1).to(source.dtype)
+    if has_loop is not None:
+        missing = (~has_loop[begin:end]).nonzero().squeeze(1).to(source.dtype)
         source, target = torch.cat([source, missing + begin]), torch.cat([target, missing])
     edge_index = torch.stack([source, target])
     return Neighborhood(source, edge_index, (in_edges.num_groups, end - begin), False, None, None)
 
 
-def _own_loops(in_edges: CompressedEdges, blocks: list[tuple[int, int]]) -> Tensor:
-    """Which nodes have an edge to themselves."""
-    found = torch.zeros(in_edges.num_groups, dtype=torch.bool)
+def _has_self_loop(in_edges: CompressedEdges, blocks: list[tuple[int, int]]) -> Tensor:
+    """Return a mask of the nodes that have a self-loop."""
+    has_loop = torch.zeros(in_edges.num_groups, dtype=torch.bool)
     for begin, end in blocks:
-        source, target = _near(in_edges, begin, end, None).graph
-        found[source[source == target + begin].long()] = True
-    return found
+        source, target = _neighborhood(in_edges, begin, end, None).graph
+        has_loop[source[source == target + begin].long()] = True
+    return has_loop
 
 
 def _check_norms(gnn: TGNN) -> None:
     for norm in gnn.norms:
-        alone = isinstance(norm, (torch.nn.Identity, BatchNorm, torch.nn.BatchNorm1d, torch.nn.LayerNorm))
-        if not alone and not (isinstance(norm, LayerNorm) and norm.mode == "node"):
-            raise ValueError(f"{norm} looks at all nodes at once, which does not go block by block; batch_norm does")
+        is_per_node = isinstance(norm, (torch.nn.Identity, BatchNorm, torch.nn.BatchNorm1d, torch.nn.LayerNorm))
+        if not is_per_node and not (isinstance(norm, LayerNorm) and norm.mode == "node"):
+            raise ValueError(
+                f"{norm} normalizes over all nodes at once, so it does not support inference in blocks; use batch_norm."
+            )
 
 
-def _after(gnn: TGNN, number: int, x: Tensor) -> Tensor:
-    """What PyG's ``BasicGNN`` does between layers, where nothing is dropped."""
+def _norm_and_act(gnn: TGNN, number: int, x: Tensor) -> Tensor:
+    """Apply normalization and activation after a layer, as PyG's ``BasicGNN`` does in evaluation mode."""
     act, norm = gnn.act, gnn.norms[number]
     if act is not None and gnn.act_first:
         x = act(x)
@@ -149,28 +152,28 @@ def _after(gnn: TGNN, number: int, x: Tensor) -> Tensor:
 
 
 def _blocks(ptr: Tensor, edges_at_once: int) -> Iterator[tuple[int, int]]:
-    """Nodes of about so many in-edges, and no more nodes than edges."""
-    begin, nodes = 0, ptr.numel() - 1
-    while begin < nodes:
+    """Split the nodes into ranges with at most ``edges_at_once`` in-edges and at most as many nodes."""
+    begin, num_nodes = 0, ptr.numel() - 1
+    while begin < num_nodes:
         end = int(torch.searchsorted(ptr, int(ptr[begin]) + edges_at_once, right=True)) - 1
-        end = min(max(end, begin + 1), begin + edges_at_once, nodes)
+        end = min(max(end, begin + 1), begin + edges_at_once, num_nodes)
         yield begin, end
         begin = end
 
 
-def _steps(nodes: int) -> Iterator[tuple[int, int]]:
-    for begin in range(0, nodes, NODES_AT_ONCE):
-        yield begin, min(begin + NODES_AT_ONCE, nodes)
+def _node_ranges(num_nodes: int) -> Iterator[tuple[int, int]]:
+    for begin in range(0, num_nodes, NODES_AT_ONCE):
+        yield begin, min(begin + NODES_AT_ONCE, num_nodes)
 
 
-def _file(path: Path, rows: int, width: int) -> np.memmap:
-    return create_memmap(path, np.float32, (rows, width))
+def _create_matrix(path: Path, rows: int, columns: int) -> np.memmap:
+    return create_memmap(path, np.float32, (rows, columns))
 
 
-def _tensor(path: Path, rows: int, width: int) -> Tensor:
-    return as_tensor(_file(path, rows, width))
+def _create_tensor(path: Path, rows: int, columns: int) -> Tensor:
+    return as_tensor(_create_matrix(path, rows, columns))
 
 
-def _rows_of(array: np.memmap) -> Rows:
-    whole = as_tensor(array)
-    return lambda begin, end: whole[begin:end]
+def _reader(array: np.memmap) -> ReadRows:
+    tensor = as_tensor(array)
+    return lambda begin, end: tensor[begin:end]

@@ -1,4 +1,4 @@
-"""A linear map of features that may be sparse, and dropout for them."""
+"""Linear map and dropout for dense and sparse features."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tgnn.ops import sparse_matmul
 
 
 class FeatureLinear(torch.nn.Module):
-    r"""Computes :math:`x W + b` for dense and for sparse ``x``.
+    r"""Compute :math:`x W + b` for dense or sparse ``x``.
 
-    ``W`` is stored ``[in_channels, out_channels]``: a sparse row of ``x`` then picks and adds rows of it.
+    ``W`` is stored as ``[in_channels, out_channels]``, so a sparse row of ``x`` selects and adds rows of ``W``.
 
     Args:
-        in_channels: Size of each input row; ``-1``: taken from the first input.
-        out_channels: Size of each output row.
-        bias: Whether there is a :math:`b`; it starts at ``initial_bias``.
-        initialize: Fills ``W`` in place; by default Glorot.
-        initial_bias: Where the bias starts.
-        what: What to call the input in an error.
+        in_channels: Number of input features. ``-1`` infers it from the first input.
+        out_channels: Number of output features.
+        bias: Whether to learn a bias :math:`b`.
+        initialize: Function that initializes ``W`` in place, by default Glorot.
+        initial_bias: Initial value of the bias.
+        input_name: Name of the input in error messages.
 
     Shapes:
         - **input:** ``[*, in_channels]``, or sparse CSR or COO ``[N, in_channels]``
@@ -44,11 +44,11 @@ class FeatureLinear(torch.nn.Module):
         bias: bool = False,
         initialize: Callable[[Tensor], object] = glorot,
         initial_bias: float = 0.0,
-        what: str = "x",
+        input_name: str = "x",
     ) -> None:
         super().__init__()
         check_size("in_channels", in_channels, lazy=True)
-        self.what = what
+        self.input_name = input_name
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.initialize = initialize
@@ -67,14 +67,14 @@ class FeatureLinear(torch.nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(self.weight, UninitializedParameter):
-            self._settle(x.size(-1))
-        check_features(self.what, x, self.in_channels, self.weight)
+            self._materialize(x.size(-1))
+        check_features(self.input_name, x, self.in_channels, self.weight)
         if x.layout == torch.strided:
             return F.linear(x, self.weight.t(), self.bias)
         out = sparse_matmul(to_csr(x), self.weight)
         return out if self.bias is None else out.add_(self.bias)
 
-    def _settle(self, in_channels: int) -> None:
+    def _materialize(self, in_channels: int) -> None:
         assert isinstance(self.weight, UninitializedParameter)
         self.in_channels = in_channels
         self.weight.materialize((in_channels, self.out_channels))
@@ -82,12 +82,12 @@ class FeatureLinear(torch.nn.Module):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         if isinstance(self.weight, UninitializedParameter):
-            raise ValueError("the layer has in_channels=-1 and has seen no input yet: run it once before saving it")
+            raise ValueError("The layer has in_channels=-1 and no parameters yet; run it once before saving it.")
         super()._save_to_state_dict(destination, prefix, keep_vars)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         if isinstance(self.weight, UninitializedParameter) and f"{prefix}weight" in state_dict:
-            self._settle(state_dict[f"{prefix}weight"].size(0))
+            self._materialize(state_dict[f"{prefix}weight"].size(0))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def __repr__(self) -> str:
@@ -95,7 +95,7 @@ class FeatureLinear(torch.nn.Module):
 
 
 class FeatureDropout(torch.nn.Dropout):
-    """Dropout that takes sparse features too (it drops stored entries, the others are zero anyway), and is quicker.
+    """Dropout for dense and sparse features. In a sparse matrix it drops stored entries.
 
     Example:
         >>> FeatureDropout(0.5)(torch.eye(3).to_sparse_csr()).layout
@@ -106,21 +106,21 @@ class FeatureDropout(torch.nn.Dropout):
         if not self.training or self.p == 0:
             return x
         if x.layout == torch.strided:
-            return _dropped(x, self.p)
+            return _dropout(x, self.p)
         csr = to_csr(x)
-        kept = _dropped(csr.values(), self.p)
+        kept = _dropout(csr.values(), self.p)
         return torch.sparse_csr_tensor(csr.crow_indices(), csr.col_indices(), kept, csr.shape, check_invariants=False)
 
 
-def _dropped(x: Tensor, p: float) -> Tensor:
+def _dropout(x: Tensor, p: float) -> Tensor:
     if x.device.type != "cpu" or p == 1:
         return F.dropout(x, p)
-    # On the CPU torch draws Bernoulli numbers four times as slowly as uniform ones.
+    # On the CPU, torch draws uniform numbers four times as fast as Bernoulli numbers.
     kept = torch.rand(x.shape, device=x.device) >= p
     return x * kept.to(x.dtype).mul_(1 / (1 - p))
 
 
 def to_csr(x: Tensor) -> Tensor:
     if x.layout not in (torch.sparse_csr, torch.sparse_coo):
-        raise TypeError(f"x must be dense, sparse CSR or sparse COO, got {x.layout}; convert it with .to_sparse_csr()")
+        raise TypeError(f"x must be dense, sparse CSR or sparse COO, got {x.layout}; convert it with .to_sparse_csr().")
     return x if x.layout == torch.sparse_csr else x.to_sparse_csr()

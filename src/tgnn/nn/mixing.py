@@ -1,4 +1,4 @@
-"""How the product branch and the sum branch of a layer become one."""
+"""Mixing: combine the product branch and the sum branch of a layer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn.parameter import Parameter
 
 
 class SumMix(torch.nn.Module):
-    """``high + low``, Eq. (cp_sum) of the paper.
+    """Add both branches, ``high + low``, as in Eq. (cp_sum) of the paper.
 
     Example:
         >>> SumMix()(torch.ones(1), torch.ones(1))
@@ -23,9 +23,9 @@ class SumMix(torch.nn.Module):
 
 
 class ScalarMix(torch.nn.Module):
-    """``a_high * high + a_low * low`` with two learned scalars (appendix, "Low and High Terms").
+    """Weight both branches by two learned scalars, ``a_high * high + a_low * low`` (appendix, "Low and High Terms").
 
-    They add up to 1 and start at one half each.
+    The weights sum to 1. Both are initialized with 0.5.
 
     Example:
         >>> mix = ScalarMix()
@@ -42,26 +42,26 @@ class ScalarMix(torch.nn.Module):
 
     @property
     def a_high(self) -> Tensor:
-        """Weight of the product branch, to read."""
+        """Weight of the product branch (detached)."""
         return self.logit.detach().sigmoid()
 
     @property
     def a_low(self) -> Tensor:
-        """Weight of the sum branch, to read."""
+        """Weight of the sum branch (detached)."""
         return 1 - self.a_high
 
     def forward(self, high: Tensor, low: Tensor) -> Tensor:
-        high, low = _alike(high, low)
+        high, low = _promote(high, low)
         return torch.lerp(low, high, self.logit.sigmoid().to(low.dtype))
 
 
 class NodeMix(torch.nn.Module):
-    """``a_high(v) * high_v + a_low(v) * low_v``: every node weighs its two branches (the paper's future work).
+    """Weight both branches for each node, ``a_high(v) * high_v + a_low(v) * low_v`` (future work in the paper).
 
-    The weights are a softmax of two scores, one linear in each branch, and start at one half.
+    The weights are a softmax over two scores, each linear in one branch. Both are initialized with 0.5.
 
     Args:
-        channels: Width of the branches.
+        channels: Number of output features of the branches.
 
     Example:
         >>> NodeMix(4)(torch.ones(2, 4), torch.zeros(2, 4))[0].tolist()
@@ -78,26 +78,26 @@ class NodeMix(torch.nn.Module):
         torch.nn.init.zeros_(self.low)
 
     def a_high(self, high: Tensor, low: Tensor) -> Tensor:
-        """Weight of the product branch at each node, ``[N]``."""
+        """Return the weight of the product branch of each node, ``[N]``."""
         return torch.sigmoid(high @ self.high - low @ self.low)
 
     def forward(self, high: Tensor, low: Tensor) -> Tensor:
-        high, low = _alike(high, low)
+        high, low = _promote(high, low)
         return torch.lerp(low, high, self.a_high(high, low).unsqueeze(-1).to(low.dtype))
 
 
-def _alike(high: Tensor, low: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in the wider of their types: under autocast they may differ."""
+def _promote(high: Tensor, low: Tensor) -> tuple[Tensor, Tensor]:
+    """Convert both to their common type, because they may differ under autocast."""
     dtype = torch.promote_types(high.dtype, low.dtype)
     return high.to(dtype), low.to(dtype)
 
 
 def make_mix(name: str, channels: int) -> SumMix | ScalarMix | NodeMix:
-    """The mix of that name: ``"sum"``, ``"scalar"`` or ``"node"``."""
+    """Create the module for ``mix``: ``"sum"``, ``"scalar"`` or ``"node"``."""
     if name == "sum":
         return SumMix()
     if name == "scalar":
         return ScalarMix()
     if name == "node":
         return NodeMix(channels)
-    raise ValueError(f"mix is {name!r}, but must be 'sum', 'scalar' or 'node'")
+    raise ValueError(f"mix is {name!r}, but must be 'sum', 'scalar' or 'node'.")

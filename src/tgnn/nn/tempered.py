@@ -1,4 +1,4 @@
-"""A product that large degrees do not blow up."""
+"""Tempered product: a power of the neighborhood product that stays bounded at large degrees."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from torch import Tensor
 
 from tgnn.nn.neighborhood import Neighborhood, as_edge_index
 
-_LEAST = 1e-6  # a factor nearer to zero counts as this: the slope of |z| ** p has no bound at 0
-_MOST = 80.0  # of the logarithm: exp(80) is finite in float32, and far beyond where tanh is 1
+_MIN_FACTOR = 1e-6  # smaller |factors| are clamped, because the slope of |z| ** p is unbounded at 0
+_MAX_LOG = 80.0  # exp(80) is finite in float32, and tanh is 1 far below it
 
 
-def tempered_product(z: Tensor, near: Neighborhood, addend: Tensor | None = None) -> Tensor:
-    r""":math:`\operatorname{sign}(P) \, |P|^{1 / \sqrt{d}}` over the neighborhood of each node, of weighted degree d.
+def tempered_product(z: Tensor, neighborhood: Neighborhood, addend: Tensor | None = None) -> Tensor:
+    r"""Compute :math:`\operatorname{sign}(P) \, |P|^{1 / \sqrt{d}}` for each neighborhood of (weighted) degree d.
 
-    From the sum of logarithms, so that only the tempered product is ever formed. With edge terms each edge has its own
-    factor, and an E x R matrix of them is formed.
+    The product is computed from a sum of logarithms, so :math:`P` itself is never formed. With edge weights or edge
+    features, each edge has its own factor, and an E x R matrix of factors is formed.
 
     Args:
         z: Factors of the sources, ``[N_src, R]``.
-        near: The neighborhoods.
-        addend: Added to the factor of each edge, ``[E, R]``.
+        neighborhood: Neighborhood of each destination.
+        addend: Value added to the factor of each edge, ``[E, R]``.
     """
-    given = z.dtype
-    z = z.to(torch.promote_types(given, torch.float32))  # half precision does not count beyond 256
-    if addend is None and near.weight is None:
-        logs = near.sum(z.abs().clamp(min=_LEAST).log())
-        negative = near.sum((z.detach() < 0).to(z.dtype))
+    dtype = z.dtype
+    z = z.to(torch.promote_types(dtype, torch.float32))  # half precision cannot count beyond 256
+    if addend is None and neighborhood.weight is None:
+        logs = neighborhood.sum(z.abs().clamp(min=_MIN_FACTOR).log())
+        negative = neighborhood.sum((z.detach() < 0).to(z.dtype))
     else:
-        src, dst = as_edge_index(near.graph)
+        src, dst = as_edge_index(neighborhood.graph)
         f = z[src] if addend is None else z[src] + addend
-        if near.weight is not None:
-            weight = near.weight.unsqueeze(1).to(z.dtype)
+        if neighborhood.weight is not None:
+            weight = neighborhood.weight.unsqueeze(1).to(z.dtype)
             f = weight * f + (1 - weight)
-        zeros = z.new_zeros(near.size[1], z.size(1))
-        logs = zeros.index_add(0, dst, f.abs().clamp(min=_LEAST).log())
+        zeros = z.new_zeros(neighborhood.size[1], z.size(1))
+        logs = zeros.index_add(0, dst, f.abs().clamp(min=_MIN_FACTOR).log())
         negative = zeros.index_add(0, dst, (f.detach() < 0).to(z.dtype))
-    power = near.degrees().to(z.dtype).clamp(min=1).rsqrt().unsqueeze(1)
+    power = neighborhood.degrees().to(z.dtype).clamp(min=1).rsqrt().unsqueeze(1)
     sign = 1 - 2 * (negative % 2)
-    return (sign * (logs * power).clamp(max=_MOST).exp()).to(given)
+    return (sign * (logs * power).clamp(max=_MAX_LOG).exp()).to(dtype)

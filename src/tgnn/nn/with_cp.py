@@ -1,4 +1,4 @@
-"""Existing models, made high-order."""
+"""with_cp: add CP layers to the aggregations of an existing PyG model."""
 
 from __future__ import annotations
 
@@ -18,29 +18,33 @@ from tgnn.nn.conv import TGNNConv
 
 
 class Change(NamedTuple):
-    """What :func:`with_cp` did to one module."""
+    """One aggregation that :func:`with_cp` has replaced."""
 
     name: str
+    """Name of the module in ``model.named_modules()``."""
     module: str
+    """Class of the module."""
     before: str
+    """The aggregation before."""
     after: str
+    """The aggregation after."""
 
 
 def with_cp(model: torch.nn.Module, rank: int, *, skip: Collection[str] = (), verbose: bool = True) -> torch.nn.Module:
-    """A copy of a PyG model whose layers and readouts multiply their neighbors beside what they do already.
+    """Return a copy of a PyG model with a CP layer added to the aggregation of every layer and readout.
 
-    The aggregation of every ``MessagePassing`` layer, and every ``Aggregation`` used as a readout, becomes a
-    :class:`~tgnn.nn.HighOrderAggregation` of it. All weights are kept, and the new branch starts at 0: the outputs are
-    those of the given model until it is trained on. This is the first item of the paper's future work.
+    The aggregation of every ``MessagePassing`` layer, and every ``Aggregation`` used as a readout, is replaced by a
+    :class:`~tgnn.nn.HighOrderAggregation` of it. All weights are kept. The new branch is initialized with 0, so the
+    outputs do not change until the model is trained further. The paper names this as future work.
+
+    Layers other than GCN, GAT, GraphSAGE, GIN and PNA, and readouts, infer the number of features from the first
+    forward pass. Until then the new parameters are uninitialized, as in the lazy modules of PyG and torch.
 
     Args:
-        model: Any model of PyG layers; it is not changed.
-        rank: Rank of every new product.
-        skip: Names of modules to leave as they are (as in ``model.named_modules()``).
-        verbose: Whether to print what was changed; it is in ``cp_changes`` of the result, too.
-
-    Layers whose width only an input tells (those other than GCN, GAT, GraphSAGE, GIN and PNA, and readouts) have
-    uninitialized parameters until the first forward pass, as PyG's and torch's lazy modules do.
+        model: Any model of PyG layers. It is not modified.
+        rank: CP rank of every new product.
+        skip: Names of modules that are not changed (as in ``model.named_modules()``).
+        verbose: Whether to print the changes. The result also stores them in ``cp_changes``.
 
     Example:
         >>> from torch_geometric.nn import GCN
@@ -50,22 +54,22 @@ def with_cp(model: torch.nn.Module, rank: int, *, skip: Collection[str] = (), ve
           convs.1 (GCNConv): SumAggregation() -> HighOrderAggregation(SumAggregation(), rank=8)
     """
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"model must be a module, got {model!r}")
+        raise TypeError(f"model must be a torch.nn.Module, got {model!r}.")
     check_size("rank", rank)
     skip = [skip] if isinstance(skip, str) else skip
     model = copy.deepcopy(model)
     modules = dict(model.named_modules(remove_duplicate=False))
     if unknown := set(skip) - set(modules):
-        raise ValueError(f"skip names {sorted(unknown)[0]!r}, but the model has no such module")
+        raise ValueError(f"skip contains {sorted(unknown)[0]!r}, but the model has no module of this name.")
     if refused := _refused(modules, skip):
         parts = [
             f"{name or 'the model'} ({type(modules[name]).__name__}), which {why}" for name, why in refused.items()
         ]
-        way_out = "" if "" in refused else f". Leave it as it is with skip={list(refused)}"
-        raise ValueError(f"with_cp cannot change {', '.join(parts)}{way_out}")
+        hint = "" if "" in refused else f" To leave it unchanged, pass skip={list(refused)}."
+        raise ValueError(f"with_cp cannot change {', '.join(parts)}.{hint}")
     changes = [_change(modules, name, rank) for name in _changeable(modules, skip)]
     if not changes:
-        raise ValueError("with_cp found no layer and no readout to change: none is there, or all multiply already")
+        raise ValueError("with_cp found no aggregation to change; the model has none, or all have a CP layer.")
     model = modules[""]
     model.cp_changes = changes  # type: ignore[assignment]
     if verbose:
@@ -75,40 +79,40 @@ def with_cp(model: torch.nn.Module, rank: int, *, skip: Collection[str] = (), ve
     return model
 
 
-# ---- what can be changed ---------------------------------------------------------------------------------------
+# ---- selection of modules --------------------------------------------------------------------------------------
 
 
 def _refused(modules: dict[str, torch.nn.Module], skip: Collection[str]) -> dict[str, str]:
-    """Layers that pool in a way that cannot be replaced, and why."""
+    """Return the layers whose aggregation cannot be replaced, with the reason."""
     reasons = {}
     for name, module in modules.items():
         if not isinstance(module, MessagePassing) or isinstance(module, TGNNConv) or name in skip:
             continue
         if type(module).aggregate is not MessagePassing.aggregate or module.aggr_module is None:
-            reasons[name] = "has an aggregate() of its own"
+            reasons[name] = "overrides aggregate()"
         elif not _calls_propagate(type(module)):
             reasons[name] = "does not call propagate()"
     return reasons
 
 
 def _changeable(modules: dict[str, torch.nn.Module], skip: Collection[str]) -> list[str]:
-    """Layers, and aggregations that are not part of a layer or of another aggregation."""
-    found: list[str] = []
+    """Return the layers, and the aggregations that are not part of a layer or of another aggregation."""
+    names: list[str] = []
     for name, module in modules.items():  # parents come before their children
-        inside = any(parent in ("", name) or name.startswith(f"{parent}.") for parent in [*found, *skip])
+        inside = any(parent in ("", name) or name.startswith(f"{parent}.") for parent in [*names, *skip])
         is_layer = isinstance(module, MessagePassing) and not isinstance(module, TGNNConv)
         is_readout = isinstance(module, Aggregation) and not isinstance(module, (CPAggregation, HighOrderAggregation))
         if is_layer and isinstance(module.aggr_module, (CPAggregation, HighOrderAggregation)):
             continue
         owner = modules[name.rpartition(".")[0]] if name else None
         if not inside and not isinstance(owner, (MessagePassing, Aggregation)) and (is_layer or is_readout):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
-def _calls_propagate(kind: type) -> bool:
-    """Whether its ``forward`` does, or hands on to one that does."""
-    for forward in (vars(parent)["forward"] for parent in kind.__mro__ if "forward" in vars(parent)):
+def _calls_propagate(layer_class: type) -> bool:
+    """Return whether ``forward`` of the class, or a ``forward`` that it inherits and calls, calls ``propagate``."""
+    for forward in (vars(parent)["forward"] for parent in layer_class.__mro__ if "forward" in vars(parent)):
         names = _names_in(forward)
         if "propagate" in names:
             return True
@@ -123,38 +127,38 @@ def _names_in(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _functions_called(modules: dict[str, torch.nn.Module]) -> list[str]:
-    """Readouts that are functions and not modules: they have no place for parameters."""
+    """Describe readouts that are functions. They cannot hold parameters, so they are not changed."""
     pools = ("global_add_pool", "global_mean_pool", "global_max_pool")
-    kept = [
+    notes = [
         f"{type(module).__name__}.{name} is the function {value.__name__}; use an Aggregation module there"
         for module in modules.values()
         for name, value in vars(module).items()
         if getattr(value, "__name__", None) in pools
     ]
-    return kept + [
-        f"{type(module).__name__}.forward calls {pool}; use an Aggregation module there and it will be"
+    return notes + [
+        f"{type(module).__name__}.forward calls {pool}; use an Aggregation module there"
         for module in modules.values()
         for pool in pools
         if pool in _names_in(type(module).forward)
     ]
 
 
-# ---- changing --------------------------------------------------------------------------------------------------
+# ---- replacement -----------------------------------------------------------------------------------------------
 
 
 def _change(modules: dict[str, torch.nn.Module], name: str, rank: int) -> Change:
     module = modules[name]
-    own = [p for m in (module, modules[""]) for p in m.parameters() if p.is_floating_point()]
-    like = {"device": own[0].device, "dtype": own[0].dtype} if own else {}
-    if isinstance(module, HighOrderAggregation):  # a readout of two names, changed under the first
+    parameters = [p for m in (module, modules[""]) for p in m.parameters() if p.is_floating_point()]
+    like = {"device": parameters[0].device, "dtype": parameters[0].dtype} if parameters else {}
+    if isinstance(module, HighOrderAggregation):  # a shared readout, already replaced under its first name
         return Change(name, type(module.low).__name__, repr(module.low), repr(module))
     if isinstance(module, MessagePassing):
         before = module.aggr_module
-        if isinstance(before, HighOrderAggregation):  # a layer of two names
+        if isinstance(before, HighOrderAggregation):  # a shared layer, already changed under its first name
             return Change(name, type(module).__name__, repr(before.low), repr(before))
-        after = HighOrderAggregation(before, rank, *_widths(module)).to(**like)
+        after = HighOrderAggregation(before, rank, *_message_sizes(module)).to(**like)
         module.aggr_module, module.aggr, module.fuse = after, None, False
-        module.register_aggregate_forward_pre_hook(_hand_over_mask)
+        module.register_aggregate_forward_pre_hook(_pass_mask)
     else:
         before = module
         after = HighOrderAggregation(module, rank).to(**like)
@@ -166,8 +170,8 @@ def _change(modules: dict[str, torch.nn.Module], name: str, rank: int) -> Change
     return Change(name, type(module).__name__, repr(before), repr(after))
 
 
-def _widths(layer: MessagePassing) -> tuple[int | None, int | None]:
-    """Widths of messages and of what is made of them, where the layer tells."""
+def _message_sizes(layer: MessagePassing) -> tuple[int | None, int | None]:
+    """Return the numbers of message features and of aggregated features, or ``None`` if the layer does not say."""
     if isinstance(layer, convs.PNAConv):
         scalers, aggregators = len(layer.aggr_module.scaler), len(layer.aggr_module.aggr.aggrs)
         return layer.F_in, layer.F_in * scalers * aggregators
@@ -183,8 +187,8 @@ def _widths(layer: MessagePassing) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _hand_over_mask(layer: MessagePassing, inputs: tuple[dict[str, Any]]) -> None:
-    """Under a PyG explainer messages are multiplied by a mask; a product must know it: a masked factor is 1."""
+def _pass_mask(layer: MessagePassing, inputs: tuple[dict[str, Any]]) -> None:
+    """Pass the mask of a PyG explainer to the product: a masked message must have the factor 1, not 0."""
     if not layer.explain:
         return
     (arguments,) = inputs

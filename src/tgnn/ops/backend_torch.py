@@ -159,7 +159,7 @@ class _Block(NamedTuple):
     columns: slice
     sizes: Tensor
     """Number of edges of each group."""
-    index: Tensor
+    nodes: Tensor
     """Node at the other endpoint of each edge."""
     positions: Tensor
     """Position of each edge in the caller's order."""
@@ -220,7 +220,7 @@ def _edgewise_products(operands: Operands) -> tuple[Tensor, Tensor, Tensor]:
     shape = (in_edges.num_groups, operands.rank)
     logs, negative, zeros = (operands.z.new_zeros(shape, dtype=torch.float64) for _ in range(3))
     for block in _blocks(in_edges, operands.rank):
-        f, _ = _edge_factors(operands, block.index, block.positions, block.columns)
+        f, _ = _edge_factors(operands, block.nodes, block.positions, block.columns)
         is_zero = f == 0
         part = block.groups, block.columns
         logs[part] = _sum_groups(f.abs().masked_fill_(is_zero, 1).log2_(), block.sizes)
@@ -250,7 +250,7 @@ def _edgewise_gradients(operands: Operands, grad: Tensor) -> Gradients:
         sources = sources.repeat_interleave(block.sizes)
         f, own = _edge_factors(operands, sources, block.positions, block.columns)
         is_zero = f == 0
-        destinations = block.index, block.columns
+        destinations = block.nodes, block.columns
         others = logs[destinations] - f.abs().masked_fill_(is_zero, 1).log2_()  # log2 |exclusive product|
         d = outer[destinations]
         d = torch.where(d == 0, d, d * torch.exp2(others)) * torch.where(f < 0, -1.0, 1.0)

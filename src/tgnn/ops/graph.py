@@ -160,7 +160,7 @@ def from_edge_index(edges: EdgeIndex) -> Graph:
         expected = end if compressed.perm is None else end[compressed.perm]
         if not torch.equal(compressed.owners(), expected.to(compressed.index.dtype)):
             raise ValueError(
-                f"The EdgeIndex is not sorted, but its sort_order is {edges.sort_order.value!r}; "  # type: ignore[union-attr]
+                f"The EdgeIndex is not sorted, but its sort_order is {edges.sort_order.value!r}; "
                 "call EdgeIndex.validate() for details."
             )
     return Graph(num_src, num_dst, src.numel(), _by_dst=by_dst, _by_src=by_src)
@@ -215,8 +215,8 @@ def get_graph(
     """
     tensors = (index,) if columns is None else (index, columns)
     if format.endswith(VOLATILE):
-        plain = format.removesuffix(VOLATILE)
-        make = partial(_build, plain, index, columns, num_src, num_dst)
-        return cached_by_content((plain, num_src, num_dst), tensors, make)
+        format = format.removesuffix(VOLATILE)
+        rebuild = partial(_build, format, index, columns, num_src, num_dst)
+        return cached_by_content((format, num_src, num_dst), tensors, rebuild)
     make = build or partial(_build, format, index, columns, num_src, num_dst)
     return cached_on((format, num_src, num_dst), tensors, make)

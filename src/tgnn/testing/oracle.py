@@ -1,4 +1,4 @@
-"""The equations of the paper, node by node and in float64: what the layers are measured by."""
+"""Oracles: the equations of the paper, computed node by node in float64, to test layers against."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tgnn.nn.mixing import NodeMix, ScalarMix
 
 
 def cp_oracle(layer: CPAggregation, rows: Tensor) -> Tensor:
-    """Definition 1 for one set of vectors ``[k, F]``, written out; ``[d]``, float64.
+    """Compute Definition 1 for one set of vectors ``[k, F]``; returns ``[d]`` in float64.
 
     Example:
         >>> layer = CPAggregation(2, 3, rank=4)
@@ -51,7 +51,7 @@ def tgnn_conv_oracle(
     edge_weight: Tensor | None = None,
     edge_attr: Tensor | None = None,
 ) -> Tensor:
-    """Eq. (cp_sum) with all options of :class:`~tgnn.TGNNConv`, node by node; ``[N, d]``, float64.
+    """Compute Eq. (cp_sum) with all options of :class:`~tgnn.TGNNConv`, node by node; returns ``[N, d]`` in float64.
 
     Example:
         >>> conv = TGNNConv(2, 3, rank=4)
@@ -63,7 +63,7 @@ def tgnn_conv_oracle(
     edges = [(int(u), int(v)) for u, v in edge_index.t()]
     weights = [1.0] * len(edges) if edge_weight is None else [float(w) for w in edge_weight]
     attrs = None if edge_attr is None else [*edge_attr.detach().double()]
-    if conv.closed:
+    if conv.add_self_loops:
         for v in range(num_nodes):
             if (v, v) not in edges:
                 edges.append((v, v))
@@ -87,7 +87,7 @@ def tgnn_conv_oracle(
                 z = z + attrs[e] @ conv.lin_edge.weight.detach().double()
             w = min(1.0, gcn(e)) if conv.factors == "weighted" else weights[e]
             f = w * z + (1 - w)
-            if conv.factors == "tempered":  # whose slope has no bound at 0
+            if conv.factors == "tempered":  # the layer clamps |f|, because the slope is unbounded at 0
                 f = torch.where(f < 0, -1.0, 1.0) * f.abs().clamp(min=1e-6)
             factors.append(f)
         product = _product(factors, conv.rank)
@@ -119,14 +119,14 @@ def tgnn_conv_oracle(
         elif conv.low_order is None:
             row = high(v)
         else:
-            row = _mixed(conv, high(v), low(v))
+            row = _mix(conv, high(v), low(v))
         if conv.lin_root is not None:
             row = row + x[v] @ conv.lin_root.weight.detach().double()
         rows.append(row)
     return torch.stack(rows) if rows else torch.zeros(0, conv.out_channels, dtype=torch.float64)
 
 
-def _mixed(conv: TGNNConv, high: Tensor, low: Tensor) -> Tensor:
+def _mix(conv: TGNNConv, high: Tensor, low: Tensor) -> Tensor:
     if isinstance(conv.mix, ScalarMix):
         a = float(conv.mix.a_high)
         return a * high + (1 - a) * low
@@ -138,21 +138,21 @@ def _mixed(conv: TGNNConv, high: Tensor, low: Tensor) -> Tensor:
 
 
 def assert_matches_oracle(layer: CPAggregation | TGNNConv, *inputs: Any, tolerance: float = 1e-5) -> None:
-    """Raises unless the layer gives what the equation gives.
+    """Assert that the output of a layer equals the equation of the paper.
 
     Args:
         layer: ``CPAggregation`` (inputs ``x, index``) or ``TGNNConv`` (``x, edge_index, edge_weight, edge_attr``).
-        *inputs: Its arguments.
-        tolerance: Relative and absolute.
+        *inputs: Inputs of the layer.
+        tolerance: Relative and absolute tolerance.
 
     Example:
         >>> assert_matches_oracle(CPAggregation(2, rank=3), torch.randn(4, 2), torch.tensor([0, 0, 2, 2]))
     """
-    found = layer(*inputs).detach().double()
+    out = layer(*inputs).detach().double()
     if isinstance(layer, CPAggregation):
         x, index = inputs
-        groups = [cp_oracle(layer, x.detach()[index == group]) for group in range(found.size(0))]
-        expected = torch.stack(groups) if groups else found
+        groups = [cp_oracle(layer, x.detach()[index == group]) for group in range(out.size(0))]
+        expected = torch.stack(groups) if groups else out
     else:
         expected = tgnn_conv_oracle(layer, *inputs)
-    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(out, expected, rtol=tolerance, atol=tolerance)

@@ -22,12 +22,12 @@ def watching(model: torch.nn.Module) -> Iterator[dict[str, Tensor]]:
     seen: dict[str, Tensor] = {}
     layers = {n: module for n, module in model.named_modules() if isinstance(module, CPAggregation)}
     for name, layer in layers.items():
-        layer.watch = lambda product, name=name: seen.__setitem__(name, product.detach())
+        layer.product_hook = lambda product, name=name: seen.__setitem__(name, product.detach())
     try:
         yield seen
     finally:
         for layer in layers.values():
-            layer.watch = None
+            layer.product_hook = None
 
 
 def shares(seen: dict[str, Tensor]) -> dict[str, float]:

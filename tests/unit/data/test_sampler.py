@@ -418,9 +418,9 @@ PTR, COL = torch.tensor([0, 1, 2, 3]), torch.tensor([2, 0, 1])
             [5, -1],
             {"replace": True},
             ValueError,
-            r"fan_out \[5, -1\] has -1, all neighbours.*leave replace away",
+            r"fan_out \[5, -1\] contains -1.*needs replace=False",
         ),
-        (EDGES, [5], {"replace": True, "fill_up": True}, ValueError, "leave fill_up or replace away"),
+        (EDGES, [5], {"replace": True, "fill_up": True}, ValueError, "use either replace or fill_up"),
         (EDGES, [5], {"num_nodes": 2}, ValueError, r"contains 2, but must lie in \[0, num_.* - 1\] = \[0, 1\]"),
         (EDGES - 1, [5], {}, ValueError, "contains -1"),
         (EDGES.float(), [5], {}, TypeError, "int64 or int32 on the CPU, got torch.float32"),
@@ -447,7 +447,7 @@ def test_seeds_that_are_not_there(code):
     sampler = NeighborSampler(EDGES, [2])
     for seed in (3, -1, 2**40):
         with pytest.raises(
-            ValueError, match=rf"seed {seed} is not in the graph, which has the nodes 0 to 2; .*num_nodes"
+            ValueError, match=rf"Seed {seed} is not in the graph, which has the nodes 0 to 2; .*num_nodes"
         ):
             sampled(sampler, [0, seed])
     for seeds in (torch.tensor([0.5]), torch.tensor([[0]])):
@@ -459,7 +459,7 @@ def test_what_is_wrong_in_a_file_is_named_when_it_is_met(code):
     for wrong in (-3, 3):
         sampler = NeighborSampler((PTR, torch.tensor([2, wrong, 1])), [-1])
         assert sampled(sampler, [0]).node.tolist() == [0, 2]
-        with pytest.raises(ValueError, match=rf"edge 1 comes from node {wrong}, but the graph has the nodes 0 to 2"):
+        with pytest.raises(ValueError, match=rf"Edge 1 has source {wrong}, but the graph has the nodes 0 to 2"):
             sampled(sampler, [0, 1])
     ptr = PTR.clone()
     sampler = NeighborSampler((ptr, COL), [-1, 2])

@@ -15,7 +15,7 @@ from tgnn.models.data_shape import DataShape
 from tgnn.models.dgn import DGNConv
 from tgnn.models.diffpool import cluster_losses
 from tgnn.models.phm_gnn import PHMConv
-from tgnn.models.readout import Readout
+from tgnn.nn.readout import Readout
 
 
 def path(nodes: int, seed: int = 0) -> Data:

@@ -122,5 +122,5 @@ def test_wrong_input_is_named():
         CPAggregation(0, rank=2)
     with pytest.raises(ValueError, match="out_channels is -1"):
         CPAggregation(-1, rank=2)
-    with pytest.raises(ValueError, match="x has 4 features, but the layer was made for 5"):
+    with pytest.raises(ValueError, match="x has 4 features, but the layer expects 5"):
         CPAggregation(5, rank=2)(torch.randn(6, 4), INDEX)

@@ -162,7 +162,7 @@ def test_graph_model_with_other_options():
     assert model(batch.x, batch.edge_index, batch.batch, batch_size=3).shape == (3, 3)
     with pytest.raises(ValueError, match="readout is 'max', but must be one of 'sum'"):
         GraphTGNN(8, 16, 2, 3, readout="max")
-    with pytest.raises(ValueError, match="edge_attr is given, but the model was made without edge_dim"):
+    with pytest.raises(ValueError, match="edge_attr is given, but the model was created without edge_dim"):
         model(batch.x, batch.edge_index, batch.batch, batch.edge_attr)
 
 
@@ -198,7 +198,7 @@ def test_each_layer_is_read_by_the_same_readout():
 
 def test_a_batch_of_one_graph_has_nothing_to_be_normalized_by():
     model = GraphTGNN(8, 16, 2, 3, rank=4, readout_norm=True)
-    with pytest.raises(ValueError, match="readout_norm is True, and cannot learn from a batch of one graph"):
+    with pytest.raises(ValueError, match="readout_norm=True cannot normalize a training batch of one graph"):
         model(torch.randn(N, 8), EDGES)
     assert model.eval()(torch.randn(N, 8), EDGES).shape == (1, 3)
 
@@ -232,14 +232,14 @@ def test_categories():
         encoder(torch.tensor([[0, 2]]))
     with pytest.raises(ValueError, match=r"integers in 2 columns, got \[1, 1\] of torch.int64"):
         encoder(torch.tensor([[0]]))
-    with pytest.raises(ValueError, match="at least one category"):
+    with pytest.raises(ValueError, match="a list of positive numbers"):
         CategoryEncoder([], 4)
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: TGNN(8, 16, 2, 3, rank="8"), TypeError, "rank is '8', but must be a whole number"),
+        (lambda: TGNN(8, 16, 2, 3, rank="8"), TypeError, "rank is '8', but must be an integer"),
         (lambda: TGNN(8, 16.0, 2, 3), TypeError, "hidden_channels is 16.0"),
         (lambda: TGNN(8, 16, 2, 3, rank=-1), ValueError, "rank is -1, but must be at least 0"),
         (lambda: TGNN(8, 16, 2, 3, jk="sum"), ValueError, "jk is 'sum', but must be None, 'last'"),
@@ -267,7 +267,7 @@ def test_wrong_batches_and_features_are_named():
     attr = torch.randn(30, 3)
     for batch, error, message in [
         (torch.zeros(3).long(), ValueError, "batch has 3 entries, but x has 12 rows"),
-        (torch.full((N,), -1), ValueError, "batch contains -1, but graphs are counted from 0"),
+        (torch.full((N,), -1), ValueError, "batch contains -1, but graph indices must not be negative"),
         (torch.zeros(N), TypeError, "batch must be an int64 tensor"),
         ([0] * N, TypeError, "batch must be an int64 tensor .* got list"),
     ]:
@@ -275,11 +275,11 @@ def test_wrong_batches_and_features_are_named():
             model(x, edges, batch, attr)
     with pytest.raises(ValueError, match="edge_attr has 29 rows, but the graph has 30 edges"):
         model(x, edges, None, attr[1:])
-    with pytest.raises(ValueError, match="edge_attr has 2 features, but the layer was made for 3"):
+    with pytest.raises(ValueError, match="edge_attr has 2 features, but the layer expects 3"):
         model(x, edges, None, attr[:, :2])
     with pytest.raises(TypeError, match="x is torch.int64, but the weights are torch.float32"):
         model(x.long(), edges, None, attr)
-    with pytest.raises(TypeError, match=r"x is torch.float64, .*: convert it with .to\(torch.float32\)"):
+    with pytest.raises(TypeError, match=r"x is torch.float64, .*; convert it with .to\(torch.float32\)"):
         model(x.double(), edges, None, attr)
     with pytest.raises(ValueError, match=r"edge_weight has shape \[30, 3\]; did you mean edge_attr="):
         TGNN(8, 16, 2, 1, edge_dim=3)(x, edges, attr)

@@ -73,7 +73,7 @@ def test_values_of_adj_t_are_weights():
         adj_t.crow_indices(), adj_t.col_indices(), weight[order], (N, N), check_invariants=False
     )
     torch.testing.assert_close(conv(x, weighted), conv(x, EDGES, weight))
-    with pytest.raises(ValueError, match="adj_t stores values of its own"):
+    with pytest.raises(ValueError, match="adj_t also stores values"):
         conv(x, weighted, weight)
 
 
@@ -115,17 +115,17 @@ def test_bipartite_is_the_same_graph_seen_in_two_halves(factors, low_order):
 def test_bipartite_with_features_of_two_kinds():
     conv = TGNNConv((F, 3), D, R, root_weight=True)
     edges = random_edges(6, 4, 11)
-    assert conv.closed is False
+    assert conv.add_self_loops is False
     assert conv((torch.randn(6, F), torch.randn(4, 3)), edges).shape == (4, D)
     alone = TGNNConv((F, 3), D, R)
     assert alone((torch.randn(6, F), None), edges, size=(6, 4)).shape == (4, D)
-    with pytest.raises(ValueError, match="give size="):
+    with pytest.raises(ValueError, match=r"size=\(N_src, N_dst\) must be given"):
         alone((torch.randn(6, F), None), edges)
-    with pytest.raises(ValueError, match="needs the features of the node itself"):
+    with pytest.raises(ValueError, match="needs the features of the destinations"):
         conv((torch.randn(6, F), None), edges, size=(6, 4))
-    with pytest.raises(ValueError, match="does not go with a pair of in_channels"):
+    with pytest.raises(ValueError, match="does not support a pair of in_channels"):
         TGNNConv((F, 3), D, R, add_self_loops=True)
-    with pytest.raises(ValueError, match="sources have 5 features and destinations 3; use add_self_loops=False"):
+    with pytest.raises(ValueError, match="x_src has 5 and x_dst has 3; use add_self_loops=False"):
         TGNNConv(F, D, R)((torch.randn(6, F), torch.randn(4, 3)), edges)
     with pytest.raises(ValueError, match="x_dst is None; give it, or use add_self_loops=False"):
         TGNNConv(F, D, R)((torch.randn(6, F), None), edges)
@@ -232,7 +232,7 @@ def test_wrong_input_is_named():
             TGNNConv(F, D, R, factors=factors)(x, EDGES, torch.full((EDGES.size(1),), 2.0))
     with pytest.raises(ValueError, match="contains 99, but must lie in"):
         conv(x, torch.tensor([[99], [0]]))
-    with pytest.raises(ValueError, match="x has 3 features, but the layer was made for 5"):
+    with pytest.raises(ValueError, match="x has 3 features, but the layer expects 5"):
         conv(x[:, :3], EDGES)
 
 

@@ -187,7 +187,7 @@ def test_products_are_watched_only_while_watched():
         model(torch.randn(3, 4), EDGES)
     found = shares(products)
     assert set(found) == {f"{what}/convs.{i}.cp" for what in ("saturated", "vanished") for i in (0, 1)}
-    assert all(module.watch is None for module in model.modules() if hasattr(module, "watch"))
+    assert all(module.product_hook is None for module in model.modules() if hasattr(module, "product_hook"))
 
 
 def test_a_dead_layer_is_seen_and_advised_about():

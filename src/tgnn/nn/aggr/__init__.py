@@ -1,4 +1,4 @@
-"""Aggregations: what makes one row of many."""
+"""Aggregations: the CP layer, and the CP layer added to another aggregation."""
 
 from tgnn.nn.aggr.cp import CPAggregation
 from tgnn.nn.aggr.high_order import HighOrderAggregation

@@ -1,4 +1,4 @@
-"""Any aggregation, made high-order by a product beside it."""
+"""HighOrderAggregation: add a CP layer to any aggregation."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from tgnn.nn.aggr.cp import CPAggregation
 
 
 class HighOrderAggregation(Aggregation):
-    r"""Adds a CP layer to an aggregation, as Eq. (cp_sum) adds one to a sum:
+    r"""Add a CP layer to an aggregation, as Eq. (cp_sum) adds one to a sum.
 
     .. math::
         f(x_1, \ldots, x_k) = \mathrm{low}(x_1, \ldots, x_k) + M \tanh \Big( \prod_{i=1}^k W^\top
         \begin{bmatrix} x_i \\ 1 \end{bmatrix} \Big)
 
-    :math:`M` starts at 0: a trained model keeps its outputs, and learns from there.
+    :math:`M` is initialized with 0, so a trained model keeps its outputs until it is trained further.
 
     Args:
-        low: The aggregation.
-        rank: :math:`R`.
-        in_channels: Width of the rows; by default taken from the first input.
-        out_channels: Width of what ``low`` gives; by default taken from the first output.
+        low: Aggregation to extend.
+        rank: CP rank :math:`R`.
+        in_channels: Number of input features; by default inferred from the first input.
+        out_channels: Number of output features of ``low``; by default inferred from its first output.
 
     Shapes:
-        - **input:** as ``low``
-        - **output:** as ``low``
+        - **input:** the inputs of ``low``
+        - **output:** the output of ``low``
 
     Example:
         >>> import torch
@@ -42,11 +42,11 @@ class HighOrderAggregation(Aggregation):
         super().__init__()
         self.low = low
         self.cp = CPAggregation(in_channels or -1, out_channels or 1, rank=rank, act_out=None)
-        self.cp.zero_start = True
+        self.cp.zero_init = True
         if out_channels is None:
             self.cp.M = UninitializedParameter()
         self.cp.reset_parameters()
-        self.mask: Tensor | None = None  # of the rows of the next input, where a PyG explainer has masked them
+        self.mask: Tensor | None = None  # mask of a PyG explainer for the rows of the next input
 
     def reset_parameters(self) -> None:
         self.low.reset_parameters()
@@ -62,12 +62,12 @@ class HighOrderAggregation(Aggregation):
     ) -> Tensor:
         low: Tensor = self.low(x, index, ptr=ptr, dim_size=dim_size, dim=dim)
         if isinstance(self.cp.M, UninitializedParameter):
-            self.cp.settle(low.size(-1))
+            self.cp.materialize_M(low.size(-1))
         z = self.cp.factors(x)
-        if self.mask is not None:  # rows come multiplied by their mask w; their factor is w z + (1 - w)
+        if self.mask is not None:  # rows are already multiplied by the mask w, but their factor must be w z + (1 - w)
             assert self.cp.lin.bias is not None
-            absent = (1 - self.mask).view(-1, *(1,) * (z.dim() - 1)).movedim(0, dim)
-            z = z + absent * (1 - self.cp.lin.bias)
+            removed = (1 - self.mask).view(-1, *(1,) * (z.dim() - 1)).movedim(0, dim)
+            z = z + removed * (1 - self.cp.lin.bias)
             self.mask = None
         return low + self.cp.pool(z, index, ptr, dim_size, dim)
 

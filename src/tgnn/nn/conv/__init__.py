@@ -1,4 +1,4 @@
-"""Layers that pass messages along edges."""
+"""Message passing layers."""
 
 from tgnn.nn.conv.tgnn_conv import TGNNConv
 

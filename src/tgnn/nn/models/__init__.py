@@ -1,4 +1,4 @@
-"""Whole networks."""
+"""Models: tGNN for node tasks and for graph tasks."""
 
 from tgnn.nn.models.graph_tgnn import GraphTGNN
 from tgnn.nn.models.tgnn import TGNN

@@ -1,4 +1,4 @@
-"""What nodes and edges come with, as rows of numbers: measured features as they are, categories as embeddings."""
+"""Encoders of node and edge features: a linear map for numeric features, embeddings for categories."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tgnn.nn.linear import FeatureLinear
 
 
 class CategoryEncoder(torch.nn.Module):
-    """The sum of one embedding per column, for rows of categories such as OGB's atoms and bonds.
+    """Sum of one embedding per categorical column, for example for the atoms and bonds of OGB.
 
     Args:
-        sizes: How many categories each column has.
-        out_channels: Width of the embeddings.
-        what: What to call the input in an error.
+        sizes: Number of categories of each column.
+        out_channels: Size of the embeddings.
+        input_name: Name of the input in error messages.
 
     Shapes:
         - **input:** integers ``[N, len(sizes)]``, or ``[N]`` for one column
@@ -29,11 +29,13 @@ class CategoryEncoder(torch.nn.Module):
         torch.Size([3, 16])
     """
 
-    def __init__(self, sizes: Sequence[int], out_channels: int, what: str = "x") -> None:
+    def __init__(self, sizes: Sequence[int], out_channels: int, input_name: str = "x") -> None:
         super().__init__()
         if not sizes or min(sizes) < 1:
-            raise ValueError(f"the sizes of {what} are {list(sizes)}, but must be at least one category a column")
-        self.what = what
+            raise ValueError(
+                f"The numbers of categories of {input_name} are {list(sizes)}, but must be a list of positive numbers."
+            )
+        self.input_name = input_name
         self.sizes = list(sizes)
         self.offset: Tensor
         self.register_buffer("offset", torch.tensor([0, *self.sizes[:-1]]).cumsum(0), persistent=False)
@@ -46,8 +48,10 @@ class CategoryEncoder(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = x.view(-1, 1) if x.dim() == 1 else x
         if x.is_floating_point() or x.size(1) != len(self.sizes):
-            wanted = f"integers in {len(self.sizes)} columns"
-            raise ValueError(f"{self.what} must be categories, {wanted}, got {list(x.shape)} of {x.dtype}")
+            raise ValueError(
+                f"{self.input_name} must be categories, integers in {len(self.sizes)} columns, "
+                f"got {list(x.shape)} of {x.dtype}."
+            )
         if not torch.compiler.is_compiling():
             self._check(x)
         if len(self.sizes) == 1:
@@ -59,16 +63,18 @@ class CategoryEncoder(torch.nn.Module):
             low, high = (int(value) for value in torch.aminmax(x[:, column]))
             if low < 0 or high >= size:
                 wrong = low if low < 0 else high
-                raise ValueError(f"{self.what}[:, {column}] contains category {wrong}, but has {size}: 0 to {size - 1}")
+                raise ValueError(
+                    f"{self.input_name}[:, {column}] contains category {wrong}, but has {size}: 0 to {size - 1}."
+                )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.sizes}, {self.weight.size(1)})"
 
 
-def make_encoder(channels: int | Sequence[int], out_channels: int, what: str) -> FeatureLinear | CategoryEncoder:
-    """Floats of that width are mapped linearly; a list of sizes means categories."""
+def make_encoder(channels: int | Sequence[int], out_channels: int, input_name: str) -> FeatureLinear | CategoryEncoder:
+    """Create an encoder: a linear map for a number of features, embeddings for a list of numbers of categories."""
     if isinstance(channels, (list, tuple)):
-        return CategoryEncoder(channels, out_channels, what)
-    check_size("in_channels" if what == "x" else "edge_dim", channels, lazy=True)
+        return CategoryEncoder(channels, out_channels, input_name)
+    check_size("in_channels" if input_name == "x" else "edge_dim", channels, lazy=True)
     assert isinstance(channels, int)
-    return FeatureLinear(channels, out_channels, bias=True, what=what)
+    return FeatureLinear(channels, out_channels, bias=True, input_name=input_name)

@@ -1,4 +1,4 @@
-"""tGNN for tasks on nodes."""
+"""TGNN: the Tensorized Graph Neural Network for node tasks."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _JK = (None, "last", "cat", "max", "lstm")
 
 
 class TGNN(BasicGNN):
-    r"""The Tensorized Graph Neural Network: layers of :class:`~tgnn.nn.TGNNConv`, Eq. (cp_sum) of the paper.
+    r"""The Tensorized Graph Neural Network: a stack of :class:`~tgnn.nn.TGNNConv` layers, Eq. (cp_sum) of the paper.
 
-    A PyG ``BasicGNN``, with ``jk``, ``norm``, trimming and layer-wise ``inference``. In the last layer
-    :math:`\sigma'` and :math:`\sigma''` are the identity, so that outputs can be negative; elsewhere they are ``act``.
-    With its default arguments it has the parameters of the paper's efficiency table: 58,128 on Cora with 2 layers,
-    32 hidden channels and rank 8.
+    It is a PyG ``BasicGNN``, with ``jk``, ``norm``, trimming and layer-wise ``inference``. In the last layer
+    :math:`\sigma'` and :math:`\sigma''` are the identity, so that outputs can be negative. In all other layers they are
+    ``act``. With default arguments the model has as many parameters as in the efficiency table of the paper: 58,128 on
+    Cora with 2 layers, 32 hidden channels and rank 8.
 
     Args:
-        in_channels: Size of each input row; ``-1``: taken from the first input.
-        hidden_channels: Size of each hidden row.
+        in_channels: Number of input features. ``-1`` infers it from the first input.
+        hidden_channels: Size of the hidden node embeddings.
         num_layers: Number of layers.
-        out_channels: Size of each output row; by default ``hidden_channels``.
-        rank: Rank of every layer.
-        dropout: Probability to drop an entry between layers.
-        input_dropout: Probability to drop an entry of the input; of a sparse input, a stored one.
-        act: :math:`\sigma'` and :math:`\sigma''`, and the activation after a normalization.
-        norm: Normalization after each hidden layer, such as ``"batch_norm"``; it is followed by ``act``.
+        out_channels: Number of output features; by default ``hidden_channels``.
+        rank: CP rank of every layer.
+        dropout: Dropout probability between layers.
+        input_dropout: Dropout probability of the input. In a sparse input it applies to stored entries.
+        act: Activations :math:`\sigma'` and :math:`\sigma''`, and the activation after a normalization.
+        norm: Normalization after each hidden layer, such as ``"batch_norm"``, followed by ``act``; by default none.
         norm_kwargs: Arguments of the normalization.
         jk: Jumping knowledge: ``None``, ``"last"``, ``"cat"``, ``"max"`` or ``"lstm"``.
         **kwargs: Arguments of :class:`~tgnn.nn.TGNNConv`.
 
     Shapes:
-        - **input:** ``x`` ``[N, in_channels]``, dense or sparse; ``edge_index`` and the rest as for ``TGNNConv``
+        - **input:** ``x`` ``[N, in_channels]``, dense or sparse; all other inputs as in ``TGNNConv``
         - **output:** ``[N, out_channels]``
 
     Example:
@@ -71,7 +71,7 @@ class TGNN(BasicGNN):
         check_size("hidden_channels", hidden_channels)
         check_size("num_layers", num_layers)
         if jk not in _JK:
-            raise ValueError(f"jk is {jk!r}, but must be None, 'last', 'cat', 'max' or 'lstm'")
+            raise ValueError(f"jk is {jk!r}, but must be None, 'last', 'cat', 'max' or 'lstm'.")
         self.rank = rank
         super().__init__(
             in_channels,
@@ -79,7 +79,7 @@ class TGNN(BasicGNN):
             num_layers,
             out_channels,
             dropout,
-            act=act if norm is not None else None,  # the layers have it inside
+            act=act if norm is not None else None,  # without a normalization, the layers apply the activation
             norm=norm,
             norm_kwargs=norm_kwargs,
             jk=jk,

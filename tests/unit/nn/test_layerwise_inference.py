@@ -51,13 +51,13 @@ def test_blocks_give_what_the_whole_gives(options, edges_at_once, tmp_path):
     edge_index, x = make_graph(), torch.randn(NODES, 6)
     gnn = TGNN(6, 8, **{"num_layers": 2, "out_channels": 3, "rank": 4, **options}).eval()
     in_edges = group(edge_index[1], edge_index[0], NODES, torch.int32)
-    told = []
+    progress = []
     out = infer_layerwise(
-        gnn, lambda a, b: x[a:b], in_edges, tmp_path, lambda *done: told.append(done), edges_at_once=edges_at_once
+        gnn, lambda a, b: x[a:b], in_edges, tmp_path, lambda *done: progress.append(done), edges_at_once=edges_at_once
     )
     assert isinstance(out, np.memmap)
     torch.testing.assert_close(torch.from_numpy(out), gnn(x, edge_index).detach(), rtol=1e-5, atol=1e-6)
-    assert told[-1] == (gnn.num_layers * NODES, gnn.num_layers * NODES)
+    assert progress[-1] == (gnn.num_layers * NODES, gnn.num_layers * NODES)
 
 
 def test_rows_are_read_in_pieces(tmp_path, monkeypatch):
