@@ -94,7 +94,7 @@ def _infer_layer(
     num_nodes = in_edges.num_groups
     deg_inv_sqrt = None
     if conv._uses_degrees:
-        degree = in_edges.ptr.diff() + (~has_loop if conv.add_self_loops else 0)
+        degree = in_edges.ptr.diff() + (~has_loop if conv.uses_self_loops else 0)
         deg_inv_sqrt = inv_sqrt(degree.to(torch.float32))
     messages = _Messages(
         _create_tensor(scratch / "factors.npy", num_nodes, conv.rank) if conv.rank else None,
@@ -107,7 +107,7 @@ def _infer_layer(
                 stored[begin:end] = computed
     for begin, end in blocks:
         x_dst = read(begin, end) if conv.lin_root is not None else None
-        neighborhood = _neighborhood(in_edges, begin, end, has_loop if conv.add_self_loops else None)
+        neighborhood = _neighborhood(in_edges, begin, end, has_loop if conv.uses_self_loops else None)
         of_block = None if deg_inv_sqrt is None else (deg_inv_sqrt, deg_inv_sqrt[begin:end])
         yield begin, end, conv._aggregate(messages, neighborhood, of_block, x_dst)
 

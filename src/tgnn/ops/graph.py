@@ -160,7 +160,7 @@ def from_edge_index(edges: EdgeIndex) -> Graph:
         expected = end if compressed.perm is None else end[compressed.perm]
         if not torch.equal(compressed.owners(), expected.to(compressed.index.dtype)):
             raise ValueError(
-                f"The EdgeIndex is not sorted, but its sort_order is {edges.sort_order.value!r}; "
+                f"The EdgeIndex is not sorted, but its sort_order is {edges.sort_order!r}; "
                 "call EdgeIndex.validate() for details."
             )
     return Graph(num_src, num_dst, src.numel(), _by_dst=by_dst, _by_src=by_src)

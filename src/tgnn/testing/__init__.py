@@ -1,4 +1,4 @@
-"""Correctness as assertions that ship with the library: for layers of your own, too."""
+"""Assertions for tests of layers: permutation invariance, gradients, and the equations of the paper."""
 
 from tgnn.testing.assertions import assert_gradients, assert_permutation_equivariant, assert_permutation_invariant
 from tgnn.testing.oracle import assert_matches_oracle, cp_oracle, tgnn_conv_oracle

@@ -1,4 +1,4 @@
-"""What every pooling must hold to."""
+"""Assertions that every permutation-invariant aggregation must pass."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch import Tensor
 def assert_permutation_invariant(
     aggregate: Callable[..., Tensor], x: Tensor, index: Tensor, *, trials: int = 5, tolerance: float = 1e-5
 ) -> None:
-    """Raises unless ``aggregate(x, index)`` is the same for every order of the rows.
+    """Assert that ``aggregate(x, index)`` does not depend on the order of the rows.
 
     Args:
-        aggregate: An aggregation: ``aggregate(x, index, dim_size=...)``.
-        x: ``[E, F]``
-        index: ``[E]``, the group of each row.
-        trials: How many random orders to try.
-        tolerance: Relative and absolute.
+        aggregate: Aggregation, called as ``aggregate(x, index, dim_size=...)``.
+        x: Rows to aggregate, ``[E, F]``.
+        index: Group of each row, ``[E]``.
+        trials: Number of random permutations.
+        tolerance: Relative and absolute tolerance.
 
     Example:
         >>> from tgnn import CPAggregation
@@ -30,23 +30,27 @@ def assert_permutation_invariant(
     expected = aggregate(x, index, dim_size=groups)
     for _ in range(trials):
         order = torch.randperm(index.numel())
-        found = aggregate(x[order], index[order], dim_size=groups)
+        out = aggregate(x[order], index[order], dim_size=groups)
         torch.testing.assert_close(
-            found, expected, rtol=tolerance, atol=tolerance, msg=lambda m: f"the order of the rows matters: {m}"
+            out,
+            expected,
+            rtol=tolerance,
+            atol=tolerance,
+            msg=lambda m: f"The output depends on the order of the rows: {m}",
         )
 
 
 def assert_permutation_equivariant(
     layer: Callable[..., Tensor], x: Tensor, edge_index: Tensor, *, trials: int = 5, tolerance: float = 1e-5
 ) -> None:
-    """Raises unless renaming the nodes, and reordering the edges, only renames the rows of ``layer(x, edge_index)``.
+    """Assert that a permutation of the nodes and edges only permutes the rows of ``layer(x, edge_index)``.
 
     Args:
-        layer: A layer or a model on nodes.
-        x: ``[N, F]``
-        edge_index: ``[2, E]``
-        trials: How many random renamings to try.
-        tolerance: Relative and absolute.
+        layer: Layer or model for node tasks.
+        x: Node features, ``[N, F]``.
+        edge_index: Edges, ``[2, E]``.
+        trials: Number of random permutations.
+        tolerance: Relative and absolute tolerance.
 
     Example:
         >>> from tgnn import TGNNConv
@@ -54,27 +58,27 @@ def assert_permutation_equivariant(
     """
     expected = layer(x, edge_index)
     for _ in range(trials):
-        name = torch.randperm(x.size(0))  # node i is called name[i]
-        renamed = torch.empty_like(x)
-        renamed[name] = x
-        edges = name[edge_index][:, torch.randperm(edge_index.size(1))]
+        perm = torch.randperm(x.size(0))  # node i becomes node perm[i]
+        permuted = torch.empty_like(x)
+        permuted[perm] = x
+        edges = perm[edge_index][:, torch.randperm(edge_index.size(1))]
         torch.testing.assert_close(
-            layer(renamed, edges)[name],
+            layer(permuted, edges)[perm],
             expected,
             rtol=tolerance,
             atol=tolerance,
-            msg=lambda m: f"the names of the nodes matter: {m}",
+            msg=lambda m: f"The output depends on the order of the nodes: {m}",
         )
 
 
 def assert_gradients(function: Callable[..., Tensor], *inputs: Any, second: bool = False) -> None:
-    """Raises unless the gradients of ``function(*inputs)`` are those of finite differences.
+    """Assert that the gradients of ``function(*inputs)`` equal finite differences.
 
     All floating point inputs, and the parameters if ``function`` is a module, must be float64.
 
     Args:
-        function: A function or module.
-        *inputs: Its arguments.
+        function: Function or module.
+        *inputs: Arguments of the function.
         second: Whether to check second derivatives, too.
 
     Example:
@@ -84,10 +88,10 @@ def assert_gradients(function: Callable[..., Tensor], *inputs: Any, second: bool
     """
     parameters = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
     if any(isinstance(t, (tuple, list, dict)) for t in inputs):
-        raise TypeError("give tensors, not collections of them: their gradients would not be checked")
+        raise TypeError("Pass tensors, not collections of tensors, whose gradients would not be checked.")
     leaves = [t for t in inputs if isinstance(t, Tensor) and t.is_floating_point()]
     if any(t.dtype != torch.float64 for t in [*leaves, *parameters]):
-        raise TypeError("finite differences need float64: call .double() on the inputs and on the module")
+        raise TypeError("Finite differences need float64; call .double() on the inputs and on the module.")
     inputs = tuple(t.detach().clone().requires_grad_() if any(t is leaf for leaf in leaves) else t for t in inputs)
     tracked = [t for t in inputs if isinstance(t, Tensor) and t.requires_grad] + parameters
 

@@ -63,7 +63,7 @@ def tgnn_conv_oracle(
     edges = [(int(u), int(v)) for u, v in edge_index.t()]
     weights = [1.0] * len(edges) if edge_weight is None else [float(w) for w in edge_weight]
     attrs = None if edge_attr is None else [*edge_attr.detach().double()]
-    if conv.add_self_loops:
+    if conv.uses_self_loops:
         for v in range(num_nodes):
             if (v, v) not in edges:
                 edges.append((v, v))

@@ -1,4 +1,4 @@
-"""The paper's Theorems 1-3 as functions: polynomials, sums and means become CP layers that work."""
+"""Theorems 1-3 of the paper as functions that build CP layers or counterexamples."""
 
 from tgnn.theory.dense import dense_tensor
 from tgnn.theory.derivatives import hessian_blocks, hessian_gap, mixed_derivative

@@ -1,4 +1,4 @@
-"""Reads a permutation-invariant multilinear polynomial, given as a tensor or by its terms."""
+"""Coefficients of a permutation-invariant multilinear polynomial, given as a tensor or by its terms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Terms = Mapping[tuple[int, ...], "float | Sequence[float] | Tensor"]
 
 
 def from_tensor(tensor: Tensor, symmetrize: bool) -> Tensor:
-    """The different entries of a tensor that is partially symmetric in all modes but the last.
+    """Return the distinct entries of a tensor that is symmetric in all modes but the last.
 
     Shapes:
         - **input:** ``(F + 1,) * k + (d,)``
@@ -30,7 +30,7 @@ def from_tensor(tensor: Tensor, symmetrize: bool) -> Tensor:
     orbits = np.zeros(side**k, dtype=np.int64)
     for row in np.sort(np.indices((side,) * k, dtype=np.int16).reshape(k, -1), axis=0):
         orbits = orbits * side + row
-    # Sorted indices as numbers: np.unique puts them into the order of `indices`.
+    # Sorted indices encoded as numbers: np.unique sorts them in the order of `indices`.
     orbit = torch.from_numpy(np.unique(orbits, return_inverse=True)[1].reshape(-1))
     entries = tensor.reshape(-1, tensor.size(-1)).double()
     count = int(orbit.max()) + 1
@@ -41,7 +41,7 @@ def from_tensor(tensor: Tensor, symmetrize: bool) -> Tensor:
 
 
 def _check_symmetric(tensor: Tensor, entries: Tensor, orbit: Tensor, count: int) -> None:
-    """Raises if entries with the same sorted index differ by more than rounding, and names the two farthest apart."""
+    """Raise a ``ValueError`` with the two most different entries if the tensor is not symmetric up to rounding."""
     where = orbit.unsqueeze(1).expand_as(entries)
     blank = entries.new_zeros(count, entries.size(1))
     most = blank.scatter_reduce(0, where, entries, "amax", include_self=False)
@@ -57,13 +57,13 @@ def _check_symmetric(tensor: Tensor, entries: Tensor, orbit: Tensor, count: int)
         index = [int(i) for i in np.unravel_index(int(row), tensor.shape[:-1])]
         names.append(f"T{[*index, output]} = {entries[row, output].item():g}")
     raise ValueError(
-        f"{names[0]} but {names[1]}: the tensor of a permutation-invariant polynomial is the same in every order "
-        f"of its first {tensor.dim() - 1} indices; mend it, or pass symmetrize=True to take the average over all orders"
+        f"The tensor is not symmetric in its first {tensor.dim() - 1} indices: {names[0]} but {names[1]}. "
+        "Correct the tensor, or pass symmetrize=True to average over all orders of the indices."
     )
 
 
 def from_terms(terms: Terms, in_channels: int, k: int) -> Tensor:
-    """The different entries of the tensor of a polynomial given by its terms: see :func:`cp_from_polynomial`.
+    """Return the distinct tensor entries of a polynomial given by its terms, see :func:`cp_from_polynomial`.
 
     Shapes:
         - **output:** ``[C(F + k, k), d]``, in the order of :func:`~tgnn.theory.directions.indices`
@@ -73,26 +73,30 @@ def from_terms(terms: Terms, in_channels: int, k: int) -> Tensor:
         [0.0, 2.0, 3.0]
     """
     if not terms:
-        raise ValueError("there are no terms, so the number of outputs is unknown; {(): 0.0} is the zero polynomial")
+        raise ValueError(
+            "There are no terms, so the number of outputs is unknown; use {(): 0.0} for the zero polynomial."
+        )
     position = {index: row for row, index in enumerate(indices(in_channels + 1, k))}
     out: Tensor | None = None
     seen: dict[tuple[int, ...], Any] = {}
     for key, value in terms.items():
         index = _index_of(key, in_channels, k)
         if index in seen:
-            raise ValueError(f"{key} and {seen[index]} are the same term, factors have no order; give their sum once")
+            raise ValueError(
+                f"{key} and {seen[index]} are the same term, because factors commute; pass their sum once."
+            )
         seen[index] = key
         coefficient = torch.as_tensor(value, dtype=torch.float64).detach()
         if coefficient.dim() > 1 or coefficient.numel() == 0:
             raise ValueError(
-                f"the coefficient of {key} has shape {tuple(coefficient.shape)}, but must be a number or a vector [d]"
+                f"the coefficient of {key} has shape {tuple(coefficient.shape)}, but must be a number or a vector [d]."
             )
         if out is None:
             out = coefficient.new_zeros(len(position), coefficient.numel())
         if coefficient.numel() != out.size(1):
             raise ValueError(
-                f"the coefficient of {key} has {coefficient.numel()} entries, but those before it have {out.size(1)}: "
-                f"each is one number for each output"
+                f"the coefficient of {key} has {coefficient.numel()} entries, but those before it have {out.size(1)}; "
+                "pass one number for each output."
             )
         out[position[index]] = coefficient
     assert out is not None
@@ -100,18 +104,18 @@ def from_terms(terms: Terms, in_channels: int, k: int) -> Tensor:
 
 
 def _index_of(key: Any, in_channels: int, k: int) -> tuple[int, ...]:
-    """The sorted tensor index of a term: its features, then the constant."""
+    """Return the sorted tensor index of a term: its features, then the index of the constant."""
     try:
         features = sorted(operator.index(feature) for feature in key)
     except TypeError:
         raise TypeError(
-            f"the term {key!r} must be a tuple of feature numbers, one for each factor: (0, 1) is x_i[0] x_j[1], (0,) "
-            f"is x_i[0], () is the constant"
+            f"The term {key!r} must be a tuple of feature indices, one for each factor: (0, 1) is x_i[0] x_j[1], (0,) "
+            "is x_i[0], () is the constant."
         ) from None
     if features and not 0 <= features[0] <= features[-1] < in_channels:
-        raise ValueError(f"the term {key} names a feature outside 0 ... {in_channels - 1} (in_channels={in_channels})")
+        raise ValueError(f"The term {key} has a feature outside 0 ... {in_channels - 1} (in_channels={in_channels}).")
     if len(features) > k:
         raise ValueError(
-            f"the term {key} has {len(features)} factors, but there are only k={k} vectors, each in at most one factor"
+            f"The term {key} has {len(features)} factors, but there are only k={k} vectors, each in at most one factor."
         )
     return (*features, *(in_channels,) * (k - len(features)))

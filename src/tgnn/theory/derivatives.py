@@ -1,4 +1,4 @@
-"""Theorem 3, by calculus: what the second derivative of a function of the sum must look like."""
+"""Theorem 3 by second derivatives: a function of the sum has equal Hessian blocks, a CP layer has not."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 SetFunction = Callable[[Tensor, Tensor], Tensor]
-"""Called as an aggregation is, ``f(x, index)``, with ``x`` ``[k, F]`` and an ``index`` of zeros; gives ``[1, d]``."""
+"""Aggregation called as ``f(x, index)``, with ``x`` ``[k, F]`` and an ``index`` of zeros; returns ``[1, d]``."""
 
 
 def mixed_derivative(function: SetFunction, x: Tensor, i: int = 0, j: int = 1) -> Tensor:
-    r"""The block :math:`\partial^2 f / \partial x_i \partial x_j` of the second derivative, at a point (Theorem 3).
+    r"""Compute the block :math:`\partial^2 f / \partial x_i \partial x_j` of the Hessian at a point (Theorem 3).
 
     Args:
-        function: A :class:`CPAggregation`, any aggregation of PyG, or a function ``f(x, index)`` of your own.
-        x: The point: a set of :math:`k` vectors.
-        i: The vector of the first derivative.
-        j: The vector of the second derivative; ``j = i`` gives the pure one.
+        function: A :class:`CPAggregation`, any aggregation of PyG, or another function ``f(x, index)``.
+        x: Set of :math:`k` vectors at which to differentiate.
+        i: Index of the vector of the first derivative.
+        j: Index of the vector of the second derivative; ``j = i`` gives a diagonal block.
 
     Shapes:
         - **input:** ``x`` ``[k, F]``
@@ -30,20 +30,20 @@ def mixed_derivative(function: SetFunction, x: Tensor, i: int = 0, j: int = 1) -
         >>> mixed_derivative(product, x).item(), mixed_derivative(product, x, 0, 0).item()
         (1.0, 0.0)
     """
-    return _rows(function, x, [_vector(i, x)])[:, 0, _vector(j, x)]
+    return _block_rows(function, x, [_check_vector(i, x)])[:, 0, _check_vector(j, x)]
 
 
 def hessian_blocks(function: SetFunction, x: Tensor) -> Tensor:
-    r"""All blocks :math:`\partial^2 f / \partial x_i \partial x_j` at a point.
+    r"""Compute all blocks :math:`\partial^2 f / \partial x_i \partial x_j` of the Hessian at a point.
 
     For :math:`f(x_1, \ldots, x_k) = g(x_1 + \cdots + x_k)`, such as :math:`\sigma'(M \sigma(\sum_i W^\top x_i))`, every
-    block is the second derivative of :math:`g` at the sum, so all blocks are equal, those with :math:`i = j` too. For
-    a CP layer with identity activations the blocks with :math:`i = j` are zero, since it is linear in each vector
-    alone, and the others are not: it is no such function. :func:`hessian_gap` says it in one number.
+    block is the second derivative of :math:`g` at the sum, so all blocks are equal, including those with :math:`i = j`.
+    A CP layer with identity activations is linear in each vector alone. So its blocks with :math:`i = j` are zero, and
+    the others are not. It is therefore not a function of the sum. :func:`hessian_gap` measures the difference.
 
     Args:
         function: See :func:`mixed_derivative`.
-        x: The point: a set of :math:`k` vectors. Where a ReLU is off, the derivative is zero.
+        x: Set of :math:`k` vectors at which to differentiate. Where a ReLU is inactive, the derivative is zero.
 
     Shapes:
         - **input:** ``x`` ``[k, F]``
@@ -53,15 +53,15 @@ def hessian_blocks(function: SetFunction, x: Tensor) -> Tensor:
         >>> hessian_blocks(lambda x, index: x.sum(0, keepdim=True) ** 2, torch.ones(2, 1)).squeeze().tolist()
         [[2.0, 2.0], [2.0, 2.0]]
     """
-    return _rows(function, x, range(x.size(0)))
+    return _block_rows(function, x, range(x.size(0)))
 
 
 def hessian_gap(function: SetFunction, x: Tensor) -> float:
-    """By how much the blocks of :func:`hessian_blocks` differ at most: zero for every function of the sum (Theorem 3).
+    """Return the largest difference of the blocks of :func:`hessian_blocks`: 0 for a function of the sum (Theorem 3).
 
     Args:
         function: See :func:`mixed_derivative`.
-        x: The point, ``[k, F]``.
+        x: Set of vectors at which to differentiate, ``[k, F]``.
 
     Example:
         >>> hessian_gap(lambda x, index: x.sum(0, keepdim=True).tanh(), torch.ones(3, 2))
@@ -73,29 +73,29 @@ def hessian_gap(function: SetFunction, x: Tensor) -> float:
     return (blocks.amax(1) - blocks.amin(1)).max().item()
 
 
-def _vector(number: int, x: Tensor) -> int:
+def _check_vector(number: int, x: Tensor) -> int:
     if not 0 <= number < x.size(0):
-        raise ValueError(f"there is no vector {number}: x has the vectors 0 ... {x.size(0) - 1}")
+        raise ValueError(f"There is no vector {number}; x has the vectors 0 ... {x.size(0) - 1}.")
     return number
 
 
-def _rows(function: SetFunction, x: Tensor, vectors: range | list[int]) -> Tensor:
-    """The rows of blocks of some vectors, ``[d, len(vectors), k, F, F]``, one backward pass for each number in them."""
+def _block_rows(function: SetFunction, x: Tensor, vectors: range | list[int]) -> Tensor:
+    """Compute the block rows of some vectors, ``[d, len(vectors), k, F, F]``, with one backward pass per entry."""
     if x.dim() != 2 or not x.is_floating_point() or x.numel() == 0:
-        raise ValueError(f"x is {x.dtype} of shape {tuple(x.shape)}, but must be a set of real vectors [k, F]")
+        raise ValueError(f"x is {x.dtype} of shape {tuple(x.shape)}, but must be a set of real vectors [k, F].")
     x = x.detach().clone().requires_grad_()
     out = function(x, torch.zeros(x.size(0), dtype=torch.long, device=x.device))
     if out.dim() != 2 or out.size(0) != 1:
-        raise ValueError(f"the function gave shape {tuple(out.shape)}, but must give [1, d] for one set")
+        raise ValueError(f"The function returned shape {tuple(out.shape)}, but must return [1, d] for one set.")
     rows = []
     for output in out[0]:
         first = _gradient(output, x)
         rows.append(torch.stack([torch.stack([_gradient(entry, x) for entry in first[i]]) for i in vectors]))
-    return torch.stack(rows).transpose(2, 3).detach()  # [d, i, F of i, j, F of j] before
+    return torch.stack(rows).transpose(2, 3).detach()  # from [d, i, F of i, j, F of j]
 
 
 def _gradient(value: Tensor, x: Tensor) -> Tensor:
-    """The gradient, to be differentiated again. The slope of a linear function does not depend on ``x``: zero."""
+    """Return a differentiable gradient; it is zero if ``value`` does not depend on ``x``."""
     if not value.requires_grad:
         return torch.zeros_like(x)
     (gradient,) = torch.autograd.grad(value, x, create_graph=True, materialize_grads=True)

@@ -1,4 +1,4 @@
-"""Directions whose k-th powers span the symmetric tensors of order k, well conditioned."""
+"""Directions whose k-th powers are a well-conditioned basis of the symmetric tensors of order k."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from scipy.linalg import qr
 Array = npt.NDArray[np.float64]
 
 CANDIDATES = 4
-"""The directions are picked from so many times as many."""
+"""Number of random candidates per selected direction."""
 
 
 def indices(variables: int, order: int) -> list[tuple[int, ...]]:
-    """The different entries of a symmetric tensor: its sorted indices, in order.
+    """Return the sorted indices of the distinct entries of a symmetric tensor, in lexicographic order.
 
     Example:
         >>> indices(2, 2)
@@ -27,7 +27,7 @@ def indices(variables: int, order: int) -> list[tuple[int, ...]]:
 
 
 def multiplicities(variables: int, order: int) -> Array:
-    """How often each different entry stands in the full tensor: a multinomial coefficient.
+    """Return how often each distinct entry appears in the full tensor (a multinomial coefficient).
 
     Example:
         >>> multiplicities(2, 2).tolist()
@@ -38,11 +38,11 @@ def multiplicities(variables: int, order: int) -> Array:
 
 
 def powers(directions: Array, order: int) -> Array:
-    """The tensors ``w o ... o w``, a column for each direction, isometric: a column's norm is that of the full tensor.
+    """Compute the tensors ``w o ... o w`` of each direction as columns, scaled to the norm of the full tensor.
 
     Args:
-        directions: ``[R, variables]``.
-        order: How many factors.
+        directions: Directions, ``[R, variables]``.
+        order: Number of factors.
 
     Example:
         >>> powers(np.array([[0.6, 0.8]]), 2).round(3).ravel().tolist()  # 0.36, sqrt(2) 0.48, 0.64
@@ -59,15 +59,15 @@ def powers(directions: Array, order: int) -> Array:
 
 @lru_cache(maxsize=16)
 def spanning_directions(variables: int, order: int) -> tuple[Array, float]:
-    r"""As many unit vectors as symmetric tensors have dimensions, whose powers are a good basis of them.
+    r"""Select unit vectors whose powers are a well-conditioned basis of the symmetric tensors.
 
-    Almost any vectors give a basis (a polynomial that is zero on all of them would have to be zero), but a bad one. So
-    four times as many are drawn, always the same, and a QR decomposition with pivoting picks those whose powers lie
-    farthest apart (these are called approximate Fekete points).
+    Almost any vectors give a basis, but most bases are badly conditioned. So four times as many vectors are drawn, with
+    a fixed seed, and a QR decomposition with pivoting selects those whose powers are most independent (approximate
+    Fekete points).
 
     Returns:
-        The directions ``[C(variables + order - 1, order), variables]``, and the least singular value of their powers:
-        what an error may be divided by.
+        The directions ``[C(variables + order - 1, order), variables]``, and the smallest singular value of their
+        powers, by which rounding errors may be divided.
 
     Example:
         >>> directions, least = spanning_directions(3, 4)
@@ -79,5 +79,5 @@ def spanning_directions(variables: int, order: int) -> tuple[Array, float]:
     candidates /= np.linalg.norm(candidates, axis=1, keepdims=True)
     pivots = qr(powers(candidates, order), mode="r", pivoting=True)[1]
     chosen = candidates[pivots[:count]]
-    chosen.flags.writeable = False  # it is cached_on, and shared
+    chosen.flags.writeable = False  # it is cached and shared
     return chosen, float(np.linalg.svd(powers(chosen, order), compute_uv=False)[-1])

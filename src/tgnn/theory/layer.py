@@ -1,4 +1,4 @@
-"""A CP layer from its two matrices."""
+"""Build a linear CP layer from its two matrices."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tgnn.nn import CPAggregation
 
 
 def linear_layer(W: Tensor, M: Tensor) -> CPAggregation:
-    """The CP layer of Definition 1 with these matrices, in float64, with both activations the identity.
+    """Return the CP layer of Definition 1 with these matrices, in float64, without activations.
 
     Args:
-        W: ``[F + 1, R]``; the last row is that of the homogeneous coordinate.
+        W: ``[F + 1, R]``; the last row belongs to the homogeneous coordinate.
         M: ``[d, R]``.
 
     Example:
@@ -20,7 +20,7 @@ def linear_layer(W: Tensor, M: Tensor) -> CPAggregation:
         >>> product(torch.tensor([[2.0], [3.0]], dtype=torch.float64), torch.tensor([0, 0])).tolist()
         [[6.0]]
     """
-    # A new layer draws its start at random. Nobody needs that here, so the caller's random numbers stay where they are.
+    # The random initialization of the layer is overwritten, so it must not change the random state of the caller.
     with torch.random.fork_rng(devices=[]):
         layer = CPAggregation(W.size(0) - 1, M.size(0), rank=M.size(1), act=None, act_out=None)
     layer.double()

@@ -11,11 +11,11 @@ from tgnn.nn import CPAggregation
 from tgnn.theory.layer import linear_layer
 
 LARGEST_K = 3000
-"""Up to here the error is proved to be below 1e-6 for every set whose entries have root mean square ``scale`` = 1."""
+"""Largest k for which the error is proved to be below 1e-6, for sets whose entries have root mean square ``scale``."""
 
 
 def cp_sum(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
-    r"""The CP layer of rank :math:`F k` that sums :math:`k` vectors (Theorem 2).
+    r"""Build the CP layer of rank :math:`F k` that sums :math:`k` vectors (Theorem 2).
 
     One feature with values :math:`x_1, \ldots, x_k` needs :math:`k` columns. Take
     :math:`g(\theta) = \prod_i (\cos\theta + x_i \sin\theta)`. Then :math:`g'(0) = x_1 + \cdots + x_k`. Since :math:`g`
@@ -25,23 +25,23 @@ def cp_sum(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
         x_1 + \cdots + x_k = \sum_{j=1}^{k} \frac{(-1)^{j-1}}{k \sin^2 \theta_j}
         \prod_{i=1}^{k} (\cos\theta_j + x_i \sin\theta_j), \qquad \theta_j = \frac{(2j - 1) \pi}{2k}
 
-    Said with tensors: this is a symmetric decomposition of :math:`x^{k-1} y`. A factor is a multiple of
-    :math:`s_j + x_i` with :math:`s_j = \cot\theta_j`. The nodes :math:`s_j` are distinct, they sum to zero (without
-    which there is no decomposition of rank :math:`k`), and the weights solve the Vandermonde system.
+    In terms of tensors, this is a symmetric decomposition of :math:`x^{k-1} y`. A factor is a multiple of
+    :math:`s_j + x_i` with :math:`s_j = \cot\theta_j`. The nodes :math:`s_j` are distinct, and the weights solve the
+    Vandermonde system. The nodes sum to zero, which is necessary for a decomposition of rank :math:`k`.
 
-    The absolute values of the weights sum to :math:`k`, so little cancels. For :math:`x / \sqrt{k}` in place of
-    :math:`x` the product is at most :math:`\exp(\tfrac12 \mathrm{mean}\, x_i^2)`, whatever the set. So the error is
-    below :math:`10 k u \cdot k^{3/2} \sqrt{e}` (:math:`u = 2^{-53}`) for entries of root mean square 1. Measured on
-    normal entries: 2e-14 for k = 12, 2e-13 for k = 40, 8e-11 for k = 1000, 1e-9 for k = 3000. There the bound comes
-    to 1e-6, and a larger :math:`k` is refused.
+    The absolute values of the weights sum to :math:`k`, so there is little cancellation. For :math:`x / \sqrt{k}` in
+    place of :math:`x`, the product is at most :math:`\exp(\tfrac12 \mathrm{mean}\, x_i^2)` for every set. So the error
+    is below :math:`10 k u \cdot k^{3/2} \sqrt{e}` (:math:`u = 2^{-53}`) for entries of root mean square 1. Measured on
+    normal entries: 2e-14 for k = 12, 2e-13 for k = 40, 8e-11 for k = 1000, 1e-9 for k = 3000. At k = 3000 the bound
+    is 1e-6; a larger :math:`k` raises a ``ValueError``.
 
-    The layer is right for sets of exactly :math:`k` vectors.
+    The layer is valid for sets of exactly :math:`k` vectors.
 
     Args:
-        in_channels: :math:`F`.
-        k: How many vectors.
-        scale: About the root mean square of the inputs' entries. The error grows with it, and fast for entries that
-            are larger.
+        in_channels: Number of features :math:`F`.
+        k: Number of vectors.
+        scale: Approximate root mean square of the entries of the inputs. The error grows with it, and much faster for
+            entries that are larger than ``scale``.
 
     Shapes:
         - **input:** sets of :math:`k` rows ``[k, F]``
@@ -59,12 +59,12 @@ def cp_sum(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
 
 
 def cp_mean(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
-    r"""The CP layer of rank :math:`F k` that averages :math:`k` vectors (Theorem 2): :func:`cp_sum` divided by k.
+    r"""Build the CP layer of rank :math:`F k` that averages :math:`k` vectors (Theorem 2): :func:`cp_sum` divided by k.
 
     Args:
-        in_channels: :math:`F`.
-        k: How many vectors.
-        scale: About the root mean square of the inputs' entries.
+        in_channels: Number of features :math:`F`.
+        k: Number of vectors.
+        scale: Approximate root mean square of the entries of the inputs.
 
     Shapes:
         - **input:** sets of :math:`k` rows ``[k, F]``
@@ -79,7 +79,9 @@ def cp_mean(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
 
 
 def riesz_nodes(k: int) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Riesz' formula: :math:`\cos\theta_j`, :math:`\sin\theta_j`, weights :math:`(-1)^{j-1} / (k \sin^2 \theta_j)`.
+    r"""Return the nodes and weights of Riesz' formula.
+
+    These are :math:`\cos\theta_j`, :math:`\sin\theta_j` and the weights :math:`(-1)^{j-1} / (k \sin^2 \theta_j)`.
 
     Example:
         >>> [numbers.tolist() for numbers in riesz_nodes(1)]  # the sum of one number: 1 (0 + 1 x)
@@ -95,20 +97,22 @@ def riesz_nodes(k: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _weighted_sum(in_channels: int, k: int, scale: float, alpha: float) -> CPAggregation:
-    """``alpha`` times the sum: ``k`` columns for each feature, which see that feature and the constant only."""
+    """Build the layer of ``alpha`` times the sum, with ``k`` columns per feature."""
     if in_channels < 1:
-        raise ValueError(f"in_channels is {in_channels}, but must be at least 1")
+        raise ValueError(f"in_channels is {in_channels}, but must be at least 1.")
     if k < 1:
-        raise ValueError(f"k is {k}, but a set must have at least 1 vector")
+        raise ValueError(f"k is {k}, but a set must have at least 1 vector.")
     if k > LARGEST_K:
         raise ValueError(
             f"k is {k}, but the error is proved to be below 1e-6 only up to k={LARGEST_K}; "
-            f"use torch_geometric.nn.SumAggregation or MeanAggregation for larger sets"
+            "use torch_geometric.nn.SumAggregation or MeanAggregation for larger sets."
         )
     if not (scale > 0 and math.isfinite(scale)):
-        raise ValueError(f"scale is {scale}, but must be a positive number: about the size of the inputs' entries")
+        raise ValueError(
+            f"scale is {scale}, but must be a positive number, the approximate size of the entries of the inputs."
+        )
     cos, sin, weights = riesz_nodes(k)
-    unit = scale * math.sqrt(k)  # in this unit the product stays small for every set, see cp_sum
+    unit = scale * math.sqrt(k)  # in this unit the product is bounded for every set, see cp_sum
     eye = torch.eye(in_channels, dtype=torch.float64)
     W = torch.cat([torch.kron(eye, sin / unit), cos.repeat(in_channels).unsqueeze(0)])
     return linear_layer(W, torch.kron(eye, weights * (alpha * unit)))

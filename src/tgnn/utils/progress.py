@@ -1,4 +1,4 @@
-"""A bar for long work: on a terminal it moves, elsewhere one line in the log says what has begun."""
+"""Progress bar on a terminal; without a terminal, one line in the log."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from collections.abc import Callable, Iterator
 logger = logging.getLogger("tgnn")
 
 Tick = Callable[[int], None]
-"""Called with how much more is done."""
+"""Callback that is called with the amount of work done since its last call."""
 
 
 def no_tick(_: int) -> None:
-    """For those who do not want to know."""
+    """Ignore progress."""
 
 
 @contextlib.contextmanager
-def bar(what: str, total: int | None = None, *, in_bytes: bool = False) -> Iterator[Tick]:
-    """Shows how far some work is, on standard error; gives what to call as it advances.
+def bar(description: str, total: int | None = None, *, in_bytes: bool = False) -> Iterator[Tick]:
+    """Show a progress bar on standard error, and yield the callback that advances it.
 
     Args:
-        what: The work, in a few words.
-        total: How much there is, if that is known.
-        in_bytes: Whether to write the amount and its speed as sizes of files.
+        description: Description of the work.
+        total: Total amount of work, if it is known.
+        in_bytes: Whether the amount is a number of bytes.
 
     Example:
         >>> with bar("counting", 3) as tick:
@@ -32,16 +32,21 @@ def bar(what: str, total: int | None = None, *, in_bytes: bool = False) -> Itera
         ...         tick(1)
     """
     if not sys.stderr.isatty():
-        logger.info("%s", what)
+        logger.info("%s", description)
         yield no_tick
         return
-    from rich import progress  # not needed by those who never wait
+    from rich import progress  # imported late, because most calls need no bar
     from rich.console import Console
 
-    amount = (
+    amount_columns = (
         [progress.DownloadColumn(), progress.TransferSpeedColumn()] if in_bytes else [progress.MofNCompleteColumn()]
     )
-    columns = [progress.TextColumn("{task.description}"), progress.BarColumn(), *amount, progress.TimeRemainingColumn()]
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(what, total=total)
-        yield lambda more: shown.update(task, advance=more)
+    columns = [
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        *amount_columns,
+        progress.TimeRemainingColumn(),
+    ]
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(description, total=total)
+        yield lambda amount: display.update(task, advance=amount)

@@ -1,4 +1,4 @@
-"""The name that somebody may have meant."""
+"""Suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from collections.abc import Iterable
 
 
 def closest_match(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The most alike; of equals the one whose length differs least. One that begins with it comes first.
+    """Return the known name that is most similar to a misspelled one, or ``None``.
+
+    Names that start with ``name`` have priority. Among equally similar names, the one of the closest length wins.
 
     Args:
-        name: What was written.
-        names: What there is.
-        cutoff: How alike it must be, from 0 to 1.
+        name: Misspelled name.
+        names: Known names.
+        cutoff: Minimum similarity, from 0 to 1.
 
     Example:
         >>> closest_match("gnc", ["gin+cp", "gcn"]), closest_match("x", ["gcn"])
         ('gcn', None)
     """
     name = name.lower()
-    alike = {one: difflib.SequenceMatcher(None, name, one.lower()).ratio() for one in names}
-    begun = {one: score for one, score in alike.items() if len(name) > 2 and one.lower().startswith(name)}
-    possible = begun or {one: score for one, score in alike.items() if score >= cutoff}
-    return max(possible, key=lambda one: (possible[one], -abs(len(one) - len(name))), default=None)
+    similarity = {known: difflib.SequenceMatcher(None, name, known.lower()).ratio() for known in names}
+    completions = {k: score for k, score in similarity.items() if len(name) > 2 and k.lower().startswith(name)}
+    candidates = completions or {k: score for k, score in similarity.items() if score >= cutoff}
+    return max(candidates, key=lambda known: (candidates[known], -abs(len(known) - len(name))), default=None)

@@ -1,4 +1,4 @@
-"""YAML as users write it, in which no key stands twice: the second would silently count."""
+"""YAML parser that rejects duplicate keys and reads ``1e-3`` as a number."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import yaml
 
 
 def parse_yaml(text: str) -> Any:
-    r"""What a text says.
+    r"""Parse a YAML document.
 
     Args:
-        text: Of a file.
+        text: Content of a YAML file.
+
+    Raises:
+        ValueError: If the text is not valid YAML, or if a mapping has a duplicate key.
 
     Example:
         >>> parse_yaml("fill: mean")
@@ -21,19 +24,19 @@ def parse_yaml(text: str) -> Any:
         {'fill': 0.001}
         >>> parse_yaml("fill: mean\nfill: 0")
         Traceback (most recent call last):
-        ValueError: line 2 has the key 'fill' for the second time: keep one of them
+        ValueError: line 2 repeats the key 'fill'; keep one of them
     """
     try:
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         where = "" if error.problem_mark is None else f" (line {error.problem_mark.line + 1})"
-        raise ValueError(f"it is not YAML: {error.problem}{where}") from error
-    except yaml.YAMLError as error:  # such as a character that may not be there
-        raise ValueError(f"it is not YAML: {error}") from error
+        raise ValueError(f"not valid YAML: {error.problem}{where}") from error
+    except yaml.YAMLError as error:  # for example an invalid character
+        raise ValueError(f"not valid YAML: {error}") from error
 
 
 class _Loader(yaml.SafeLoader):
-    """Looks at keys as they are written, before ``<<`` brings in others."""
+    """Safe loader that checks for duplicate keys before ``<<`` merges other mappings."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -43,11 +46,11 @@ class _Loader(yaml.SafeLoader):
                 continue
             if key.value in seen:
                 line = key.start_mark.line + 1
-                raise ValueError(f"line {line} has the key {key.value!r} for the second time: keep one of them")
+                raise ValueError(f"line {line} repeats the key {key.value!r}; keep one of them")
             seen.add(key.value)
         return node
 
 
-_Loader.add_implicit_resolver(  # which YAML 1.1 takes for a word
+_Loader.add_implicit_resolver(  # YAML 1.1 reads 1e-3 as a string
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )

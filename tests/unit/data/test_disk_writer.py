@@ -213,7 +213,7 @@ def test_too_little_space_is_an_error_before_anything_is_written(tmp_path, monke
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(2**20, 2**20 - 1000, 1000))
     with pytest.raises(
-        OSError, match=r"not enough space on the disk: 0.06 MiB are needed, and 0.00 MiB are left"
+        OSError, match=r"not enough disk space: 0.06 MiB needed, 0.00 MiB free"
     ) as caught:
         write_disk(random_graph(), tmp_path / "graph")
     assert caught.value.errno == errno.ENOSPC
@@ -232,7 +232,7 @@ def test_a_disk_that_fills_up_is_an_error_and_not_the_end(tmp_path, monkeypatch)
     with pytest.raises(OSError, match="a.npy") as caught:
         create_memmap(tmp_path / "a.npy", "float32", (1000, 3))
     assert caught.value.errno == errno.ENOSPC
-    assert "0.01 MiB are needed" in str(caught.value)
+    assert "0.01 MiB needed" in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 

@@ -274,7 +274,7 @@ def test_who_has_no_label_is_in_no_part(tmp_path):
         ("nodes: {features: {age: number}}", "nodes.features.age is 'number', but must be 'numeric', 'categorical'"),
         ("undirected: maybe", "undirected is 'maybe', but must be true or false"),
         ("fill: average", "fill is 'average', but must be a number or 'mean'"),
-        ("fill: 1\nfill: 2", "line 2 has the key 'fill' for the second time"),
+        ("fill: 1\nfill: 2", "line 2 repeats the key 'fill'"),
         ("nodes: {my.col: numeric}", "unknown key 'nodes.my.col'; available: 'id'"),
         ("my.label: x", "unknown key 'my.label'"),
         ("nodes: {features: {0: numeric}}", "nodes.features.0 is 0, but must be a name (in quotation marks"),
@@ -288,7 +288,7 @@ def test_who_has_no_label_is_in_no_part(tmp_path):
             "nodes.label is 5, but must be a name (in quotation marks if it is a number) or a list",
         ),
         ("- a\n- b", "expected keys and values such as 'undirected: false'"),
-        ("a: [", "it is not YAML: expected the node content, but found '<stream end>' (line 1)"),
+        ("a: [", "not valid YAML: expected the node content, but found '<stream end>' (line 1)"),
     ],
 )
 def test_a_wrong_schema(tmp_path, text, message):

@@ -115,7 +115,7 @@ def test_bipartite_is_the_same_graph_seen_in_two_halves(factors, low_order):
 def test_bipartite_with_features_of_two_kinds():
     conv = TGNNConv((F, 3), D, R, root_weight=True)
     edges = random_edges(6, 4, 11)
-    assert conv.add_self_loops is False
+    assert conv.uses_self_loops is False
     assert conv((torch.randn(6, F), torch.randn(4, 3)), edges).shape == (4, D)
     alone = TGNNConv((F, 3), D, R)
     assert alone((torch.randn(6, F), None), edges, size=(6, 4)).shape == (4, D)
@@ -127,7 +127,7 @@ def test_bipartite_with_features_of_two_kinds():
         TGNNConv((F, 3), D, R, add_self_loops=True)
     with pytest.raises(ValueError, match="x_src has 5 and x_dst has 3; use add_self_loops=False"):
         TGNNConv(F, D, R)((torch.randn(6, F), torch.randn(4, 3)), edges)
-    with pytest.raises(ValueError, match="x_dst is None; give it, or use add_self_loops=False"):
+    with pytest.raises(ValueError, match="x_dst is None; use add_self_loops=False"):
         TGNNConv(F, D, R)((torch.randn(6, F), None), edges)
 
 

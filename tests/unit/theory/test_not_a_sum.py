@@ -82,7 +82,7 @@ def test_none_is_found_where_there_is_none(layer, k):
 
 
 def test_wrong_input_of_the_search_is_named():
-    with pytest.raises(ValueError, match="k is 1, .* its own sum"):
+    with pytest.raises(ValueError, match="k is 1, .* equals its sum"):
         equal_sums_differ(CPAggregation(2, 2, rank=2), 1)
     with pytest.raises(ValueError, match="run it once first"):
         equal_sums_differ(CPAggregation(-1, 2, rank=2))
@@ -157,7 +157,7 @@ def test_no_random_layer_has_equal_blocks():
 
 def test_wrong_input_of_the_derivatives_is_named():
     layer, x = random_linear_layer(), torch.randn(2, 3, dtype=torch.float64)
-    with pytest.raises(ValueError, match="no vector 2: x has the vectors 0 ... 1"):
+    with pytest.raises(ValueError, match="no vector 2; x has the vectors 0 ... 1"):
         mixed_derivative(layer, x, 0, 2)
     with pytest.raises(ValueError, match=r"shape \(3,\), but must be a set"):
         hessian_blocks(layer, x[0])

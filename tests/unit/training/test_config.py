@@ -121,8 +121,8 @@ def test_recipe_of_the_package_then_of_the_user_then_options(tmp_path):
         (b"a: [", "not YAML"),
         (b"- 1", "must consist of sections"),
         (b"lr: 1", "must"),
-        (b"model: {rank: 3}\nmodel: {rank: 4}", "r.yaml: line 2 has the key 'model' for the second time"),
-        (b"model:\n  rank: 3\n  rank: 4", "line 3 has the key 'rank'"),
+        (b"model: {rank: 3}\nmodel: {rank: 4}", "r.yaml: line 2 repeats the key 'model'"),
+        (b"model:\n  rank: 3\n  rank: 4", "line 3 repeats the key 'rank'"),
         (b"\x89PNG\r\n", "r.yaml is not a UTF-8 text file"),
     ],
 )

@@ -58,7 +58,8 @@ class TGNNConv(MessagePassing):
             :math:`1 / \sqrt{d_u d_v}`. ``None`` removes the sum branch.
         edge_dim: Number of edge features. They are mapped linearly and added to the factor of the neighbor and to the
             sum. By default there are none.
-        add_self_loops: Whether :math:`v \in S(v)`. By default ``True``, except for a pair of ``in_channels``.
+        add_self_loops: Whether :math:`v \in S(v)`. By default (``None``) it is, except for a pair of ``in_channels``.
+            The attribute ``uses_self_loops`` holds the result.
         root_weight: Whether to add a transformed root node :math:`W_3^\top x_v` to the output.
         factors: Factors of the product. ``"plain"`` uses :math:`z_u = W_1^\top [x_u; 1]`, as above. ``"weighted"`` uses
             :math:`1 + w_{uv} (z_u - 1)` with :math:`w_{uv} = 1 / \sqrt{d_u d_v}`. ``"tempered"`` replaces the product
@@ -123,7 +124,10 @@ class TGNNConv(MessagePassing):
         self.rank = rank
         self.low_order = low_order
         self.edge_dim = edge_dim
-        self.add_self_loops = not is_pair if add_self_loops is None else add_self_loops
+        self.add_self_loops = (
+            add_self_loops  # None by default: PyG rejects True for bipartite edge types of a HeteroConv
+        )
+        self.uses_self_loops = not is_pair if add_self_loops is None else add_self_loops
         self.root_weight = root_weight
         self.factors = factors
         self.smallest_start = smallest_start
@@ -186,7 +190,7 @@ class TGNNConv(MessagePassing):
         x_dst = x if isinstance(x, Tensor) else x[1]
         loops_as_edges = self.factors == "weighted" and self.rank > 0
         neighborhood = make_neighborhood(
-            x, edge_index, edge_weight, _as_column(edge_attr), size, self.add_self_loops, loops_as_edges
+            x, edge_index, edge_weight, _as_column(edge_attr), size, self.uses_self_loops, loops_as_edges
         )
         deg_inv_sqrt = neighborhood.deg_inv_sqrt(neighborhood.x.dtype) if self._uses_degrees else None
         messages = self._transform(neighborhood.x, None if deg_inv_sqrt is None else deg_inv_sqrt[0])

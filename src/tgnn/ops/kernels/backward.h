@@ -1,27 +1,27 @@
-// The backward pass: d loss / d f = g * S / f, summed over the edges out of each node.
+// Backward pass: d loss / d f = g * S / f, summed over the edges out of each node.
 #pragma once
 
 #include "factors.h"
 
 namespace {
 
-// d loss / d f in the rows that need more than q: value = mantissa * 2^exponent, where
-//   f != 0:  value / f if no factor of that row and column is zero, else 0
-//   f == 0:  value if it is the only zero, else 0
+// d loss / d f in wide rows, whose values do not fit q. With value = mantissa * 2^exponent, d loss / d f is
+//   f != 0:  value / f if no factor of this row and column is zero, else 0
+//   f == 0:  value (the product of the other factors) if f is the only zero, else 0
 struct WideRows {
-  std::unique_ptr<Node[]> slot;  // of every destination; -1: not wide
+  std::unique_ptr<Node[]> slot;  // index of each destination among the wide rows; -1: not wide
   Index count = 0;
   std::unique_ptr<double[]> mantissa;
-  std::unique_ptr<int32_t[]> code;  // 2 * exponent, + 1 where the value is for the zero factor
+  std::unique_ptr<int32_t[]> code;  // 2 * exponent, plus 1 if the value belongs to the zero factor
 
   static int32_t encode(int64_t exponent, bool for_zero) {
-    exponent = std::max<int64_t>(-100000, std::min<int64_t>(100000, exponent));  // far beyond what join() keeps
+    exponent = std::max<int64_t>(-100000, std::min<int64_t>(100000, exponent));  // far outside the range of join()
     return int32_t(2 * exponent + for_zero);
   }
 };
 
-// q = g * S, 0 in wide rows: block of columns after block of columns, [N_dst, width] each, so that the rows of a block
-// lie together. (Apart by a power of two, they would compete for the same places in the cache.)
+// q = g * S, and 0 in wide rows. It is stored in blocks of columns, [N_dst, width] each, so that the rows of a block
+// are contiguous. (With a stride of a power of two they would map to the same cache sets.)
 template <class T>
 struct Backward {
   const T* q;
@@ -31,9 +31,9 @@ struct Backward {
   const T* q_block(Index column) const { return q + column * n_dst; }
 };
 
-// q = g * S row by row; marks the rows where q does not hold all that is needed.
+// Computes q = g * S row by row, and marks the rows whose values do not fit into q as wide.
 template <class T>
-void form_q(const Grouping& by_dst, Index rank, bool tanh, const T* grad, const T* state, const T* least, T* q,
+void form_q(const CompressedEdges& by_dst, Index rank, bool tanh, const T* grad, const T* state, const T* least, T* q,
             Node* slot) {
   constexpr double tiny = std::numeric_limits<T>::min();
   constexpr T huge = std::numeric_limits<T>::max();
@@ -55,7 +55,7 @@ void form_q(const Grouping& by_dst, Index rank, bool tanh, const T* grad, const 
           overflow = (a <= huge) & (size <= T(kLargestGrad)) ? overflow : T(1);  // NaN too
         }
         lost |= overflow > T(0);
-        if (reach >= tiny) return;  // no factor is so small that dividing by it would bring back what T rounds off
+        if (reach >= tiny) return;  // no factor is small enough to make underflow in q matter
         int64_t rounded_off = 0;
 #pragma omp simd reduction(| : rounded_off)
         for (int j = 0; j < width; ++j) {
@@ -74,7 +74,7 @@ void form_q(const Grouping& by_dst, Index rank, bool tanh, const T* grad, const 
 }
 
 template <class T>
-void form_wide_rows(const Inputs<T>& in, const Grouping& by_dst, const T* grad, WideRows& wide) {
+void form_wide_rows(const Inputs<T>& in, const CompressedEdges& by_dst, const T* grad, WideRows& wide) {
   for (Index v = 0; v < by_dst.groups; ++v)
     if (wide.slot[v] >= 0) wide.slot[v] = Node(wide.count++);
   if (!wide.count) return;
@@ -120,7 +120,7 @@ void form_wide_rows(const Inputs<T>& in, const Grouping& by_dst, const T* grad, 
   });
 }
 
-// Factors split for dividing by them: 1 where the factor is zero.
+// Factors as mantissa and exponent, to divide by them; zero factors are replaced by 1.
 struct Divisors {
   alignas(64) double mantissa[kBlock];
   alignas(64) int64_t exponent[kBlock];
@@ -138,7 +138,7 @@ struct Divisors {
   }
 };
 
-// Adds d loss / d f of one edge into a wide row, still to be divided by the factors' mantissas.
+// Adds d loss / d f of one edge into a wide row. The caller must still divide by the mantissas of the factors.
 inline void add_wide_slopes(const WideRows& wide, Index at, const Divisors& by, int width, double* sum) {
   const double* const mantissa = wide.mantissa.get() + at;
   const int32_t* const code = wide.code.get() + at;
@@ -149,9 +149,9 @@ inline void add_wide_slopes(const WideRows& wide, Index at, const Divisors& by, 
   }
 }
 
-// Adds the gradient of z_u through the wide rows that it has a factor in.
+// Adds the gradient of z_u through the wide rows that contain it as a factor.
 template <class T>
-void add_wide_sources(const Inputs<T>& in, const Grouping& by_src, const WideRows& wide, Index u, Index column,
+void add_wide_sources(const Inputs<T>& in, const CompressedEdges& by_src, const WideRows& wide, Index u, Index column,
                       int width, double* sum) {
   alignas(64) double f[kBlock], extra[kBlock];
   Divisors by;
@@ -164,7 +164,7 @@ void add_wide_sources(const Inputs<T>& in, const Grouping& by_src, const WideRow
   SIMD for (int j = 0; j < width; ++j) sum[j] += extra[j] / by.mantissa[j];
 }
 
-// The gradient of a factor of few products, in T; false: it needs more than T.
+// Computes the gradient of a factor of at most six products in T. Returns false if the range of T is too small.
 template <int W>
 inline bool few_gradients(const SixRows<float>& rows, const float* z, bool tanh, int width, float* out) {
   constexpr float tiny = std::numeric_limits<float>::min(), huge = std::numeric_limits<float>::max();
@@ -185,9 +185,9 @@ inline bool few_gradients(const SixRows<float>& rows, const float* z, bool tanh,
   return true;
 }
 
-// No edge terms: sum q over the edges out of u, then divide by z_u.
+// Without edge terms: sum q over the edges out of u, then divide by z_u.
 template <class T, int W>
-void source_gradient(const Inputs<T>& in, const Grouping& by_src, const Backward<T>& back, Index u, Index column,
+void source_gradient(const Inputs<T>& in, const CompressedEdges& by_src, const Backward<T>& back, Index u, Index column,
                      int width, T* grad_z) {
   const int w = W ? W : width;
   if constexpr (sizeof(T) == sizeof(float)) {
@@ -219,7 +219,7 @@ void source_gradient(const Inputs<T>& in, const Grouping& by_src, const Backward
                       }
                     });
   if (empty) std::fill(sum, sum + w, 0.0);
-  // sum / z; where z is 0, so is the sum. The division is done in T, kept in range by moving tiny z up.
+  // sum / z. If z is 0, the sum is 0. The division is done in T; tiny z are scaled up to avoid overflow.
   constexpr T small = std::numeric_limits<T>::min() * T(1 << 30), up = T(1) / small;
   const double unscale = 1.0 / saved_scale<T>(in.tanh);
   const T* const z = in.z + u * in.rank + column;
@@ -234,9 +234,9 @@ void source_gradient(const Inputs<T>& in, const Grouping& by_src, const Backward
   store<T, W>(sum, width, grad_z + u * in.rank + column);
 }
 
-// With edge terms every edge has its own factor; it is visited once, by its source, so each output has one owner.
+// With edge terms every edge has its own factor. The thread of its source computes it, so each output has one writer.
 template <class T>
-void source_and_edge_gradients(const Inputs<T>& in, const Grouping& by_src, const Backward<T>& back, Index u,
+void source_and_edge_gradients(const Inputs<T>& in, const CompressedEdges& by_src, const Backward<T>& back, Index u,
                                Index column, int width, T* grad_z, T* grad_addend, double* grad_weight) {
   const double unscale = 1.0 / saved_scale<T>(in.tanh);
   const T* const z = in.z + u * in.rank + column;
@@ -273,8 +273,8 @@ void source_and_edge_gradients(const Inputs<T>& in, const Grouping& by_src, cons
 }
 
 template <class T>
-void backward(const Inputs<T>& in, const Grouping& by_dst, const Grouping& by_src, const T* grad, const T* state,
-              const T* least, T* q, T* grad_z, T* grad_addend, double* grad_weight) {
+void backward(const Inputs<T>& in, const CompressedEdges& by_dst, const CompressedEdges& by_src, const T* grad,
+              const T* state, const T* least, T* q, T* grad_z, T* grad_addend, double* grad_weight) {
   Backward<T> back;
   expect_to_fill(q, by_dst.groups * in.rank * Index(sizeof(T)));
   expect_to_fill(grad_z, by_src.groups * in.rank * Index(sizeof(T)));

@@ -1,17 +1,19 @@
-// The neighborhood product on the CPU: one owner per output row, no atomics, no E x R message matrix.
+// The neighborhood product on the CPU: one thread per output row, no atomics, no E x R message matrix.
 //
 // The factor of edge e = (u, v) is
 //
-//     f = w_e * (z_u + y_e) + (1 - w_e)        with w_e = 1 and y_e = 0 where absent,
+//     f = w_e * (z_u + y_e) + (1 - w_e)        with w_e = 1 and y_e = 0 by default,
 //
-// and row v of the result is act(P), P = prod f over the edges into v. How it stays exact (docs/numerics.md):
-//  * P is carried as mantissa * 2^exponent in double: nothing overflows or underflows on the way, and the mantissa
-//    is zero only if a factor is.
+// and row v of the result is act(P), P = prod f over the edges into v. The result is exact because (docs/numerics.md):
+//  * P is stored as mantissa * 2^exponent in double. It neither overflows nor underflows, and the mantissa is zero only
+//    if a factor is zero.
 //  * The forward pass saves S = act'(P) * P, so that d loss / d f = g * S / f. Without edge terms the backward pass
 //    is one sum of q = g * S over the transposed graph, then one division by z.
-//  * S with tanh is below 1, so it is saved times 2^96 (float): ordinary rows lose nothing to underflow. A row that
-//    does not fit (a zero or a minute factor; an overflowing product without tanh) is "wide": the backward pass forms
-//    its product again and keeps it with an exponent.
+//  * With tanh, |S| is below 1, so a float is saved times 2^96 to avoid underflow. A row whose S still does not fit (a
+//    zero or tiny factor, or an overflowing product without tanh) is "wide": the backward pass computes its product
+//    again, with an exponent.
+//  * Zero factors: the gradient of the only zero of a row is the product of the other factors. With two or more zeros
+//    all gradients of the row are 0. See WideRows in backward.h.
 
 #include "backward.h"
 #include "forward.h"
@@ -21,7 +23,7 @@
 
 namespace {
 
-// 0: done; 1: out of memory. An exception must not reach the caller, which is not C++.
+// Returns 0 on success and 1 if out of memory. The caller is not C++, so no exception may leave this library.
 template <class F>
 int guarded(const F& f) {
   try {
@@ -29,7 +31,7 @@ int guarded(const F& f) {
     return 0;
   } catch (const std::bad_alloc&) {
     return 1;
-  } catch (const std::length_error&) {  // more than any memory holds
+  } catch (const std::length_error&) {  // a size beyond any memory
     return 1;
   }
 }
@@ -71,7 +73,7 @@ int guarded(const F& f) {
     });                                                                                                             \
   }
 
-// Compiled in two parts at once: TGNN_PART is 0 or 1.
+// Compiled as two parts in parallel: TGNN_PART is 0 or 1.
 #if TGNN_PART == 0
 TGNN_PRODUCT(float, f32)
 #else

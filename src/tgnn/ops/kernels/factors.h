@@ -1,4 +1,4 @@
-// The factors of a product, and what its two passes share.
+// Factors of the product, shared by the forward and the backward pass.
 #pragma once
 
 #include "rows.h"
@@ -6,12 +6,12 @@
 
 namespace {
 
-// A row of at most six factors, none of them beyond these bounds, needs no more than T itself: a product of six stays
-// within 2^120, and is as exact as six roundings. Most rows of most graphs are such.
+// A row of at most six factors within these bounds is computed in T itself: a product of six stays within 2^120 and has
+// at most six rounding errors. Most rows of most graphs are of this kind.
 constexpr int kFew = 6;
 constexpr double kSmallFactor = 0x1p-20, kLargeFactor = 0x1p20;
 
-constexpr double kLargestGrad = 0x1p40;  // a row with a larger gradient is wide, so that no S need be kept for it
+constexpr double kLargestGrad = 0x1p40;  // rows with a larger gradient are wide
 
 template <class T>
 struct Inputs {
@@ -22,13 +22,13 @@ struct Inputs {
   bool tanh;
 };
 
-// 2^shift such that S is saved as S * 2^shift.
+// Returns the factor by which S is scaled before it is saved.
 template <class T>
 double saved_scale(bool tanh) {
   return tanh ? scaled::power_of_two(scaled::Float<T>::kSlopeShift) : 1.0;
 }
 
-// The factors of the edge at place k (source u), for `width` columns: z's own row, or computed into `buffer`.
+// Computes the factors of an edge with source u into `buffer`, for `width` columns.
 template <class T>
 inline const double* edge_factors(const Inputs<T>& in, Index u, Index edge, Index column, int width, double* buffer) {
   const T* const z = in.z + u * in.rank + column;
@@ -41,8 +41,8 @@ inline const double* edge_factors(const Inputs<T>& in, Index u, Index edge, Inde
   return buffer;
 }
 
-// Writes gradients: finite, and 0 where T has only a subnormal number, which would slow down whatever reads it a
-// hundredfold. Separate loops: GCC vectorizes the choice and the conversion, but not both in one.
+// Writes gradients, clamped to finite values. Subnormal values are replaced by 0, because they would slow down later
+// operations by a factor of 100. The loops are separate because GCC does not vectorize them as one loop.
 template <class T, int W>
 inline void store(double* values, int width, T* out) {
   const int w = W ? W : width;

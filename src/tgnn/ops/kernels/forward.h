@@ -1,11 +1,11 @@
-// The forward pass: act(P), and S = act'(P) * P for the backward pass.
+// Forward pass: act(P), and S = act'(P) * P for the backward pass.
 #pragma once
 
 #include "factors.h"
 
 namespace {
 
-// Smallest and largest |z| of every source row: what decides how much a product of that row needs.
+// Smallest and largest |z| of a source row. They determine the precision that products with this row need.
 template <class T>
 struct Extent {
   T least = std::numeric_limits<T>::max(), most = 0;
@@ -32,7 +32,7 @@ void extents_of_rows(const Inputs<T>& in, Index rows, Extent<T>* extents) {
   });
 }
 
-// act(P) and S of a row that T is enough for.
+// Computes act(P) and S of a row in T.
 template <int W>
 inline void few_factors(const SixRows<float>& rows, bool tanh, int width, float* out, float* state) {
   const int w = W ? W : width;
@@ -55,10 +55,11 @@ inline void few_factors(const SixRows<float>& rows, bool tanh, int width, float*
 struct Product {
   alignas(64) double mantissa[kBlock];
   alignas(64) int64_t exponent[kBlock];
-  bool empty = true;          // no factor yet: the arrays are not set
-  bool has_exponent = false;  // false: every exponent is 0, and not set
+  bool empty = true;          // no factor yet, arrays not initialized
+  bool has_exponent = false;  // if false, all exponents are 0 and not initialized
 
-  // Six rows of floats: together they cannot leave the range of double. After the last the exponent may stay.
+  // Multiplies by six rows of floats, whose product cannot leave the range of double. After the last rows the exponent
+  // need not be extracted.
   template <int W>
   void times(int width, const SixRows<float>& rows, bool last) {
     const int w = W ? W : width;
@@ -76,7 +77,7 @@ struct Product {
     SIMD for (int j = 0; j < w; ++j) scaled::normalize(mantissa[j], exponent[j]);
   }
 
-  // One row of any factors.
+  // Multiplies by one row of any factors.
   template <int W>
   void times_any(int width, const double* row) {
     const int w = W ? W : width;
@@ -98,7 +99,7 @@ struct Product {
     for (const double* row : rows) times_any<W>(width, row);
   }
 
-  // The product of nothing is 1.
+  // The empty product is 1.
   void finish(int width) {
     if (empty) std::fill(mantissa, mantissa + width, 1.0);
     empty = false;
@@ -111,9 +112,9 @@ struct Product {
   }
 };
 
-// With edge terms. Returns the smallest |factor|.
+// Multiplies the factors of a row with edge terms. Returns the smallest |factor|.
 template <class T>
-double multiply_edges(const Inputs<T>& in, const Grouping& by_dst, Index v, Index column, int width,
+double multiply_edges(const Inputs<T>& in, const CompressedEdges& by_dst, Index v, Index column, int width,
                       Product& product) {
   alignas(64) double f[kBlock];
   double least = std::numeric_limits<T>::max();
@@ -126,8 +127,8 @@ double multiply_edges(const Inputs<T>& in, const Grouping& by_dst, Index v, Inde
   return least;
 }
 
-// act(P) and S for the columns of one row; the product is used up. Returns whether some S is lost in T although S / f
-// may not be.
+// Computes act(P) and S for the columns of one row; overwrites the product. Returns whether some S does not fit into T
+// although S / f may fit, so that the row is wide.
 template <class T, int W>
 bool activate(Product& product, bool tanh, int width, double least, T* out, T* state) {
   constexpr double tiny = std::numeric_limits<T>::min(), huge = std::numeric_limits<T>::max();
@@ -156,13 +157,13 @@ bool activate(Product& product, bool tanh, int width, double least, T* out, T* s
     const double a = std::fabs(p[j]);
     lost |= int64_t((a < tiny) & (a >= reach)) | int64_t(a > huge);
   }
-  if (tanh)  // a saturated slope was set to 0
+  if (tanh)  // the slope underflowed to 0
     for (int j = 0; j < w; ++j) lost |= slope[j] == T(0);
   return lost;
 }
 
 template <class T>
-void forward(const Inputs<T>& in, const Grouping& by_dst, Index n_src, T* out, T* state, T* least) {
+void forward(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, T* out, T* state, T* least) {
   const bool edges = in.addend || in.weight;
   const Index bytes = by_dst.groups * in.rank * Index(sizeof(T));
   expect_to_fill(out, bytes);

@@ -1,11 +1,11 @@
-// Groups edges by one end.
+// Group edges by one endpoint (CSR or CSC).
 #pragma once
 
 #include "rows.h"
 
 namespace {
 
-// A stable counting sort.
+// Stable counting sort.
 template <class I>
 void group(const I* key, const I* other, Index edges, Index groups, Index* ptr, Node* sorted, Index* edge) {
   std::fill(ptr, ptr + groups + 1, 0);

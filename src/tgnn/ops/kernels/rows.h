@@ -1,4 +1,4 @@
-// Edges grouped by one end, and the loops over their rows that every kernel is made of.
+// Compressed edges, and the loops over their rows that all kernels use.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -12,7 +12,7 @@
 #include <memory>
 #include <new>
 
-// Loops over columns are independent and touch distinct arrays: let the compiler vectorize them.
+// The iterations of loops over columns are independent and the arrays do not overlap, so they can be vectorized.
 #define SIMD _Pragma("omp simd")
 
 namespace {
@@ -20,12 +20,12 @@ namespace {
 using Index = int64_t;
 using Node = int32_t;
 
-constexpr int kBlock = 128;   // columns worked on at a time: their accumulators stay in the first-level cache
-constexpr Index kAhead = 8;   // how many edges ahead rows are prefetched
+constexpr int kBlock = 128;   // columns per block: their accumulators fit into the L1 cache
+constexpr Index kAhead = 8;   // distance of the prefetch, in edges
 
-// Edges grouped by one end: group i holds positions ptr[i] .. ptr[i + 1]. `other` is the node at the far end,
-// `edge` the edge's place in the caller's order (null: the same place).
-struct Grouping {
+// Edges grouped by one endpoint: group i has the positions ptr[i] .. ptr[i + 1]. `other` is the node at the other
+// endpoint, `edge` the position of the edge in the caller's order (null: the same). In Python: index and perm.
+struct CompressedEdges {
   const Index* ptr;
   const Node* other;
   const Index* edge;
@@ -34,7 +34,7 @@ struct Grouping {
   Index edge_at(Index k) const { return edge ? edge[k] : k; }
 };
 
-// Asks for large pages before memory is first touched: one page fault instead of 512.
+// Requests huge pages before the first access to memory: one page fault instead of 512.
 void expect_to_fill(void* memory, Index bytes) {
 #ifdef __linux__
   constexpr uintptr_t page = uintptr_t(1) << 21;
@@ -44,9 +44,9 @@ void expect_to_fill(void* memory, Index bytes) {
 #endif
 }
 
-// Calls f(first, last) for ranges of groups, shared out so that each thread gets the same number of edges.
+// Calls f(first, last) for ranges of groups, split so that each thread gets about the same number of edges.
 template <class F>
-void for_ranges(const Grouping& by, Index rank, const F& f) {
+void for_ranges(const CompressedEdges& by, Index rank, const F& f) {
   const Index work = by.ptr[by.groups] + by.groups;
   const Index threads = work * rank < 32768 ? 1 : at::get_num_threads();
   const auto first_of = [&](Index thread) {
@@ -66,9 +66,9 @@ void for_ranges(const Grouping& by, Index rank, const F& f) {
   });
 }
 
-// Calls f(first column, integral_constant W, width) for blocks of columns: W = 128, or 32 or 8 (for float only: each
-// width takes a second to compile), so that the compiler knows the width; or 0 for a ragged rest. This is the outer loop: a block's columns of all rows often fit the second-level
-// cache where whole rows do not.
+// Calls f(first column, integral_constant W, width) for blocks of columns. W is the width if it is known at compile
+// time: 128, or for float also 32 and 8 (each width takes a second to compile). W = 0 marks the rest. This is the outer
+// loop, because one block of columns of all rows often fits into the L2 cache when whole rows do not.
 template <int W, class F>
 inline Index whole_blocks(Index column, Index rank, const F& f) {
   for (; column + W <= rank; column += W) f(column, std::integral_constant<int, W>(), W);
@@ -85,13 +85,13 @@ void for_each_block(Index rank, const F& f) {
   if (column < rank) f(column, std::integral_constant<int, 0>(), int(rank - column));
 }
 
-// Calls f(rows, k) with the rows of `table` at the far end of the six edges from place k on, `filler` where fewer
-// remain.
+// Calls f(rows, k) with the rows of `table` at the other endpoints of the six edges from position k on. If fewer than
+// six edges remain, the missing rows are `filler`.
 template <class T>
 using SixRows = std::array<const T*, 6>;
 
 template <int W, class T, class F>
-inline void for_each_six_rows(const Grouping& by, Index group, const T* table, Index rank, const T* filler,
+inline void for_each_six_rows(const CompressedEdges& by, Index group, const T* table, Index rank, const T* filler,
                               const F& f) {
   constexpr int line = 64 / sizeof(T), width = W ? W : 8;
   const Index end = by.ptr[group + 1], last = by.ptr[by.groups] - 1;
@@ -99,7 +99,7 @@ inline void for_each_six_rows(const Grouping& by, Index group, const T* table, I
   for (Index k = by.ptr[group]; k < end; k += 6) {
     SixRows<T> rows;
     for (int i = 0; i < 6; ++i) rows[i] = k + i < end ? row(k + i) : filler;
-    for (int i = 0; i < 6; ++i) {  // constant bounds: GCC drops a prefetch from a loop that it cannot unroll
+    for (int i = 0; i < 6; ++i) {  // constant bounds, because GCC drops prefetches in loops that it cannot unroll
       const T* const ahead = row(std::min(k + kAhead + i, last));
       for (int j = 0; j < width; j += line) __builtin_prefetch(ahead + j);
     }

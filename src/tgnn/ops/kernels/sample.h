@@ -1,5 +1,5 @@
-// Samples neighborhoods hop by hop: some in-edges of every node of a hop; the nodes first met on them are the next hop.
-// ops/sample.py says what the result is, and does the same in numpy, bit for bit: change both or neither.
+// Neighbor sampling: samples in-edges of the seed nodes, then of the new nodes of each hop.
+// ops/sampling.py documents the result and computes the same in numpy, bit for bit. Change them together.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,12 @@
 
 namespace {
 
-// Fewer edges are not worth a second thread. A thousand seeds' take a millisecond, of which two threads would save a
-// quarter; where other programs are running they would wait for each other ten times as long.
+// Minimum number of edges per thread. The edges of a thousand seeds take one millisecond, of which a second thread
+// would save a quarter. On a busy machine, waiting for the second thread costs ten times as much.
 constexpr Index kEdgesAtOnce = 32768;
-constexpr Index kFar = 16;  // how many nodes or edges ahead memory is prefetched: reading the graph is all misses
+constexpr Index kFar = 16;  // distance of the prefetch, in nodes or edges: most reads of the graph are cache misses
 
-// ---- random numbers: computed from what they are for (splitmix64), so that no thread waits for another's -----------
+// ---- counter-based random numbers (splitmix64), independent of the number of threads --------------------------------
 
 constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
 
@@ -34,13 +34,13 @@ struct Numbers {
   }
 };
 
-// ---- nodes to places ----------------------------------------------------------------------------------------------
+// ---- positions of nodes in the sample -----------------------------------------------------------------------------
 
-// A hash table filled by one thread. Measured beside it: one that both threads fill is slower; an array over all nodes
-// saves a tenth of the time, but every worker would keep one.
+// Hash table from nodes to positions, filled by one thread. A table that two threads fill is slower. An array over all
+// nodes saves a tenth of the time, but every worker would hold one in memory.
 class Places {
  public:
-  // Empties the table, with room for `count` nodes.
+  // Clears the table and reserves space for `count` nodes.
   void start(Index count) {
     int bits = 4;
     while ((Index(1) << bits) < 2 * count) ++bits;
@@ -48,7 +48,7 @@ class Places {
     shift_ = 64 - bits;
   }
 
-  // The place of a node: `place`, if it is new.
+  // Returns the position of a node; a new node gets the position `place`.
   Index place(Index node, Index place) {
     size_t i = home(node);
     while (slots_[i].node != node && slots_[i].node >= 0) i = (i + 1) & (slots_.size() - 1);
@@ -69,10 +69,10 @@ class Places {
   int shift_ = 0;
 };
 
-// ---- which edges --------------------------------------------------------------------------------------------------
+// ---- selection of edges -------------------------------------------------------------------------------------------
 
-// The edges into each node: those into v come from source[ptr[v]] .. source[ptr[v + 1] - 1]. `edge` is their place in
-// the caller's order (null: the same place).
+// Edges grouped by destination (CSC): the edges into v have the sources source[ptr[v]] .. source[ptr[v + 1] - 1].
+// `edge` is their position in the caller's order (null: the same).
 template <class Source>
 struct InEdges {
   const Index* ptr;
@@ -86,7 +86,7 @@ struct Way {
   bool replace, fill_up, by_node;
 };
 
-// What a node gets: all its in-edges `rounds` times, then `drawn` of them.
+// Number of in-edges of a node in the sample: all of them `rounds` times, then `drawn` random ones.
 struct Share {
   Index rounds, drawn;
 };
@@ -99,21 +99,21 @@ inline Share share_of(Index degree, Index fan_out, const Way& way) {
   return degree <= fan_out ? Share{1, 0} : Share{0, fan_out};
 }
 
-// Draws `count` of the numbers from `first` to `first + degree - 1`; without replacement by Floyd's method: each set of
-// them is as likely as any other, and one random number is used for each.
+// Draws `count` of the numbers `first` to `first + degree - 1`. Without replacement it uses Floyd's algorithm: every
+// subset is equally likely, and each draw needs one random number.
 inline void draw(Numbers numbers, Index first, Index degree, Index count, bool replace, Index* out) {
   if (replace) {
     for (Index i = 0; i < count; ++i) out[i] = first + numbers.below(degree);
     return;
   }
-  const bool few = count <= 64;  // looking through them all is quicker than a table
+  const bool few = count <= 64;  // a linear search is faster than a table
   Places taken;
   if (!few) taken.start(count);
   for (Index i = 0; i < count; ++i) {
     const Index last = first + degree - count + i, number = first + numbers.below(degree - count + i + 1);
     bool again = false;
     if (few)
-      for (Index j = 0; j < i; ++j) again |= out[j] == number;  // to the end: to stop would be a branch nobody foresees
+      for (Index j = 0; j < i; ++j) again |= out[j] == number;  // no early exit: the branch would be mispredicted
     else
       again = taken.place(number, i) != i;
     out[i] = again ? last : number;
@@ -121,13 +121,13 @@ inline void draw(Numbers numbers, Index first, Index degree, Index count, bool r
   }
 }
 
-// ---- hop by hop ---------------------------------------------------------------------------------------------------
+// ---- hops ---------------------------------------------------------------------------------------------------------
 
-// Kept by each thread for its next sample: new memory costs a third of the time.
+// Each thread reuses its buffers for the next sample, because allocation takes a third of the time.
 struct Sample {
   std::vector<Index> node, row, col, edge, hop_nodes, hop_edges, offset;
   Places places;
-  // Where the graph is wrong: a node at which ptr falls, a place at which the source is no node.
+  // Errors in the graph: a node at which ptr decreases, a position whose source is not a node.
   std::atomic<Index> wrong_node{-1}, wrong_place{-1};
 
   bool wrong() const { return wrong_node >= 0 || wrong_place >= 0; }
@@ -138,9 +138,9 @@ struct Sample {
   }
 };
 
-constexpr Index kMostKept = Index(1) << 20;  // edges: with the table, some 80 MB
+constexpr Index kMostKept = Index(1) << 20;  // edges; about 80 MB with the table
 
-// Where the edges of each of the nodes [begin, end) will stand, and at last where all end.
+// Computes the offset of the edges of each of the nodes [begin, end), followed by the total.
 template <class Source>
 void set_offsets(const InEdges<Source>& graph, const Way& way, Index fan_out, Index begin, Index end, Sample& sample) {
   std::vector<Index>& offset = sample.offset;
@@ -161,7 +161,7 @@ void set_offsets(const InEdges<Source>& graph, const Way& way, Index fan_out, In
   for (size_t i = 1; i < offset.size(); ++i) offset[i] += offset[i - 1];
 }
 
-// Samples in-edges of the nodes [begin, end); their sources are left in `row` as they are called in the graph.
+// Samples in-edges of the nodes [begin, end). `row` then holds their sources as node indices of the graph.
 template <class Source>
 void sample_edges(const InEdges<Source>& graph, const Way& way, Index fan_out, uint64_t key, Index begin, Index end,
                   Sample& sample) {
@@ -195,12 +195,12 @@ void sample_edges(const InEdges<Source>& graph, const Way& way, Index fan_out, u
   });
 }
 
-// Replaces the sources from edge `from` on by their places among the nodes of the sample; the new ones are appended.
+// Replaces the sources from edge `from` on by their positions in the sample, and appends new nodes to the sample.
 inline void place_sources(Index from, Index nodes, Sample& sample) {
   const Index to = Index(sample.row.size());
   Places& places = sample.places;
   places.start(std::min(Index(sample.node.size()) + to - from, nodes));
-  for (size_t i = 0; i < sample.node.size(); ++i) places.place(sample.node[i], Index(i));  // the first place of each
+  for (size_t i = 0; i < sample.node.size(); ++i) places.place(sample.node[i], Index(i));  // the first position of each
   for (Index k = from; k < to; ++k) {
     if (k + kFar < to) places.prefetch(sample.row[k + kFar]);
     const Index source = sample.row[k], next = Index(sample.node.size());
@@ -209,7 +209,7 @@ inline void place_sources(Index from, Index nodes, Sample& sample) {
   }
 }
 
-// `report`: number of nodes and edges, where the graph is wrong, nodes and edges of each hop.
+// `report` receives the numbers of nodes and edges, errors in the graph, and the nodes and edges of each hop.
 template <class Source>
 void sample(const InEdges<Source>& graph, const Index* seeds, Index count, const Index* fan_out, Index hops,
             const Way& way, Index* report) {
@@ -237,7 +237,7 @@ void sample(const InEdges<Source>& graph, const Index* seeds, Index count, const
   std::copy(sample.hop_edges.begin(), sample.hop_edges.end(), report + 5 + hops);
 }
 
-// Copies out what this thread has sampled last; an array that is null is not wanted.
+// Copies the last sample of this thread to the arrays that are not null.
 inline void take_sample(Index* node, Index* row, Index* col, Index* edge) {
   std::unique_ptr<Sample>& mine = Sample::of_this_thread();
   const auto copy = [](const std::vector<Index>& from, Index* to) {

@@ -1,4 +1,4 @@
-// Numbers that carry their own exponent, and the activation: branch-free, so that loops over columns vectorize.
+// Numbers with a separate exponent, and tanh. All functions are branch-free, so that loops over columns vectorize.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,7 @@ inline double power_of_two(int64_t e) {  // -1022 <= e <= 1023
   return value;
 }
 
-// Some exponent in range for zero, inf and NaN too: multiplying those by a power of two leaves them as they are.
+// Exponent of x, in a valid range also for zero, inf and NaN, which do not change when multiplied by a power of two.
 inline int64_t exponent_of(double x) {
   uint64_t bits;
   std::memcpy(&bits, &x, sizeof bits);
@@ -25,7 +25,7 @@ inline int64_t exponent_of(double x) {
   return e > kMaxShift ? kMaxShift : e;
 }
 
-// Moves the exponent of `mantissa` into `exponent`; their value mantissa * 2^exponent stays the same.
+// Moves the exponent of `mantissa` into `exponent`; the value mantissa * 2^exponent does not change.
 inline void normalize(double& mantissa, int64_t& exponent) {
   const int64_t e = exponent_of(mantissa);
   mantissa *= power_of_two(-e);
@@ -38,7 +38,7 @@ inline double join(double mantissa, int64_t e) {
   return mantissa * power_of_two(half) * power_of_two(e - half);
 }
 
-// The nearest finite T; NaN stays NaN.
+// Clamps x to the finite range of T; NaN stays NaN.
 template <class T>
 inline double saturate(double x) {
   constexpr double max = std::numeric_limits<T>::max();
@@ -53,7 +53,7 @@ struct Float<float> {
   static constexpr int kMantissaBits = 23, kBias = 127;
   static constexpr float kShifter = 0x1.8p23f;  // adding it rounds to an integer, held in the low bits
   static constexpr float kLn2High = 0x1.62e400p-1f, kLn2Low = 0x1.7f7d1cp-20f;
-  static constexpr int kSlopeShift = 96;     // slopes of tanh are at most 1: 2^96 times the slope uses the idle range
+  static constexpr int kSlopeShift = 96;     // slopes of tanh are at most 1, so they can be scaled by 2^96
   static constexpr float kSaturated = 76.f;  // exp(-2 * 76) * 2^96 is still a normal number
 };
 template <>
@@ -66,8 +66,8 @@ struct Float<double> {
   static constexpr double kSaturated = 350.0;
 };
 
-// 2^(k + shift), where k is the integer in the low bits of k + kShifter. Never subnormal where we call it: a subnormal
-// number costs a hundred times as much as another.
+// 2^(k + shift), where k is the integer in the low bits of k + kShifter. Callers ensure that it is not subnormal,
+// because operations on subnormal numbers take a hundred times as long.
 template <class T>
 inline T exp2_of_shifted(T shifted, int shift) {
   using F = Float<T>;
@@ -79,8 +79,8 @@ inline T exp2_of_shifted(T shifted, int shift) {
   return value;
 }
 
-// tanh(x), and 2^kSlopeShift times its slope 1 - tanh(x)^2, from exp(-2|x|) and so without cancellation; the slope
-// is 0 beyond kSaturated.
+// Computes tanh(x), and 2^kSlopeShift times its slope 1 - tanh(x)^2. Both use exp(-2|x|) and have no cancellation. The
+// slope is 0 beyond kSaturated.
 template <class T>
 inline void tanh_and_slope(T x, T& value, T& slope) {
   using F = Float<T>;
@@ -95,7 +95,7 @@ inline void tanh_and_slope(T x, T& value, T& slope) {
   p = (((p + T(1.0 / 40320)) * r + T(1.0 / 5040)) * r + T(1.0 / 720)) * r + T(1.0 / 120);
   p = ((p * r + T(1.0 / 24)) * r + T(1.0 / 6)) * r + T(1.0 / 2);
   p = p * r * r + r;
-  const T scale = exp2_of_shifted<T>((k < T(-64) ? T(-64) : k) + F::kShifter, 0);  // 2^k; below 2^-64 it adds nothing
+  const T scale = exp2_of_shifted<T>((k < T(-64) ? T(-64) : k) + F::kShifter, 0);  // 2^k, at least 2^-64
   const T shifted_scale = exp2_of_shifted<T>(shifted, F::kSlopeShift);              // 2^(k + kSlopeShift)
   const T em1 = scale * p + (scale - T(1));                               // exp(-2|x|) - 1
   const T inverse = T(1) / (em1 + T(2));

@@ -1,13 +1,13 @@
-// Weighted sums of rows: the linear branch of a layer, and sparse features times a matrix.
+// Weighted sums of rows: the sum branch of a layer, and products of sparse features with a dense matrix.
 #pragma once
 
 #include "rows.h"
 
 namespace {
 
-// out[i] = sum over the edges of group i of weight * row at the far end; weight 1 where absent.
+// out[i] = sum over the edges of group i of weight * row of the other endpoint, with weight 1 by default.
 template <class T>
-void weighted_sum(const T* x, const T* weight, Index rank, const Grouping& by, T* out) {
+void weighted_sum(const T* x, const T* weight, Index rank, const CompressedEdges& by, T* out) {
   expect_to_fill(out, by.groups * rank * Index(sizeof(T)));
   for_ranges(by, rank, [&](Index first, Index last) {
     for_each_block<T>(rank, [&](Index column, auto constant, int width) {
