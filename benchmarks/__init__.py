@@ -1,1 +1,1 @@
-"""Every speed and memory figure that the documentation gives: ``make bench``."""
+"""Benchmarks of all speed and memory figures in the documentation: ``make bench``."""

@@ -1,4 +1,4 @@
-"""Measures and writes ``docs/benchmarks.md``: ``make bench``, or a part of it with ``make bench ARGS="speed"``."""
+"""Run the benchmarks and write ``docs/benchmarks.md``: ``make bench``, or one part with ``make bench ARGS="speed"``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 
 from benchmarks import graphs, layers, loop, models, startup, theory
-from benchmarks.measure import in_its_own_process, machine, paired, side_by_side
+from benchmarks.measure import machine, paired, run_in_process, side_by_side
 from benchmarks.product import bytes_touched, compare, only_ours
 
 DOCS = Path(__file__).parent.parent / "docs"
-ARXIV = (169_343, 2_500_000)  # nodes and edges of a graph as large as ogbn-arxiv with both directions
+ARXIV = (169_343, 2_500_000)  # numbers of nodes and (directed) edges of ogbn-arxiv
 
 
 def table(header: list[str], rows: list[list[str]]) -> list[str]:
@@ -29,7 +29,7 @@ def speed(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Speed",
         "",
-        "Forward and backward, tanh fused, float32. Each line's times are from one run, medians.",
+        "Forward and backward pass, tanh fused, float32. Median times; the rows of a table are from one run.",
         "",
     ]
     for name, edges, n, rank, rounds in (
@@ -44,8 +44,8 @@ def speed(arguments: argparse.Namespace) -> list[str]:
             for who, s in seconds.items()
         ]
         touched = bytes_touched(n, edges.size(1), rank)
-        text += [f"**{name}** ({touched / 1e9:.2f} GB must be touched: {touched / ours / 1e9:.0f} GB/s)", ""]
-        text += [*table(["", "time", "times tgnn's", "times as fast as PyG mul"], rows), ""]
+        text += [f"**{name}** ({touched / 1e9:.2f} GB of memory traffic at least: {touched / ours / 1e9:.0f} GB/s)", ""]
+        text += [*table(["", "time", "time / tgnn", "speedup over PyG mul"], rows), ""]
     return text
 
 
@@ -64,7 +64,8 @@ def hubs(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Hubs",
         "",
-        f"The same number of edges, drawn by a power law, one node of degree 100,000: {ratio:.2f} times.",
+        "A power-law graph with the same number of edges and one node of degree 100,000 takes "
+        f"{ratio:.2f} times as long.",
         "",
     ]
     return [*text, *table(["graph", "time"], rows), ""]
@@ -76,7 +77,7 @@ def scaling(arguments: argparse.Namespace) -> list[str]:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    print("measuring how time grows", flush=True)
+    print("measuring scaling", flush=True)
     edge_counts = [312_500, 625_000, 1_250_000, 2_500_000, 5_000_000]
     ranks = [16, 32, 64, 128, 256]
     nodes = 100_000
@@ -97,7 +98,7 @@ def scaling(arguments: argparse.Namespace) -> list[str]:
         axis.legend(frameon=False)
     (DOCS / "images").mkdir(exist_ok=True)
     figure.savefig(DOCS / "images" / "scaling.png", dpi=130)
-    text = ["## Growth", "", f"Time against the number of edges and against the rank, {nodes:,} nodes.", ""]
+    text = ["## Growth", "", f"Time by number of edges and by rank, for {nodes:,} nodes.", ""]
     text += ["![time grows linearly in edges and in rank](images/scaling.png)", ""]
     rows = [
         ["edges", *(f"{int(k):,}" for k in by_edges)],
@@ -119,14 +120,14 @@ def memory(arguments: argparse.Namespace) -> list[str]:
         ("torch", "tgnn, torch"),
     ):
         print(f"measuring memory of {name}", flush=True)
-        found = in_its_own_process("benchmarks.memory", kind, nodes, edge_count, rank)
+        found = run_in_process("benchmarks.memory", kind, nodes, edge_count, rank)
         rows.append([name, f"{found['extra_gib']:.2f} GiB", f"{found['extra_gib'] * 2**30 / (4 * nodes * rank):.1f}"])
     array, matrix = 4 * nodes * rank / 2**30, 4 * edge_count * rank / 2**30
     text = [
         "## Memory",
         "",
-        f"N = {nodes:,}, E = {edge_count:,}, R = {rank}, forward and backward: most memory beyond z, the",
-        "gradient of the result, and the graph. It includes the result and the gradient of z, two arrays of N x R.",
+        f"N = {nodes:,}, E = {edge_count:,}, R = {rank}, forward and backward pass: peak memory beyond z, the",
+        "gradient of the result and the graph. It includes the result and the gradient of z, two arrays of N x R.",
         f"One message matrix, E x R, is {matrix:.2f} GiB; one array of N x R {array:.2f} GiB.",
         "",
     ]
@@ -136,19 +137,19 @@ def memory(arguments: argparse.Namespace) -> list[str]:
 def large(arguments: argparse.Namespace) -> list[str]:
     nodes, edge_count, rank = 2_400_000, 124_000_000, 32
     print(f"measuring {nodes:,} nodes and {edge_count:,} edges (minutes)", flush=True)
-    found = in_its_own_process("benchmarks.memory", "cpp", nodes, edge_count, rank)
+    found = run_in_process("benchmarks.memory", "cpp", nodes, edge_count, rank)
     rows = [
-        ["checking and grouping the graph, once", f"{found['group']:.1f} s"],
+        ["checking and sorting the graph, once", f"{found['group']:.1f} s"],
         ["forward", f"{found['forward']:.2f} s"],
         ["backward", f"{found['backward']:.2f} s"],
-        ["memory beyond the graph and the inputs", f"{found['extra_gib']:.1f} GiB"],
-        ["most memory ever, all in all", f"{found['peak_gib']:.1f} GiB"],
-        ["one message matrix, which PyG would need", f"{4 * edge_count * rank / 2**30:.1f} GiB"],
+        ["peak memory beyond the graph and the inputs", f"{found['extra_gib']:.1f} GiB"],
+        ["peak memory in total", f"{found['peak_gib']:.1f} GiB"],
+        ["one message matrix, as PyG would need", f"{4 * edge_count * rank / 2**30:.1f} GiB"],
     ]
     text = [
         "## A large graph",
         "",
-        f"{nodes:,} nodes, {edge_count:,} directed edges, R = {rank}, the whole graph at once.",
+        f"{nodes:,} nodes, {edge_count:,} directed edges, R = {rank}, full batch.",
         "",
     ]
     return [*text, *table(["", ""], rows), ""]
@@ -159,7 +160,7 @@ def sampling(arguments: argparse.Namespace) -> list[str]:
     rows = []
     for kind, name in (("uniform", "uniform"), ("hubs", "power law, one node of degree 100,000")):
         print(f"measuring sampling, {name} (half a minute)", flush=True)
-        found = in_its_own_process("benchmarks.sampling", kind, nodes, edge_count)
+        found = run_in_process("benchmarks.sampling", kind, nodes, edge_count)
         edges = found.pop("edges in a batch")
         ours = found["tgnn"]
         for who, seconds in found.items():
@@ -168,37 +169,37 @@ def sampling(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Sampling",
         "",
-        f"{nodes:,} nodes, {edge_count:,} directed edges; batches of 1,024 seeds, 5 and 5 neighbors of each without",
-        f"replacement, some {edges:,.0f} edges. On one thread, as in a loader's worker: two share only larger batches.",
+        f"{nodes:,} nodes, {edge_count:,} directed edges. Batches of 1,024 seeds with 5 neighbors per hop, two hops,",
+        f"without replacement, about {edges:,.0f} edges per batch. One thread, as in a worker of a data loader.",
         "",
     ]
-    header = ["graph", "", "a batch", "seeds a second", "an edge", "times tgnn's"]
+    header = ["graph", "", "per batch", "seeds per second", "per edge", "time / tgnn"]
     return [*text, *table(header, rows), ""]
 
 
 def tables(arguments: argparse.Namespace) -> list[str]:
     nodes, edge_count = 1_000_000, 10_000_000
     rows = []
-    for kind, name in (("int", "numbers: 184467"), ("str", "words: user_184467")):
+    for kind, name in (("int", "integers: 184467"), ("str", "strings: user_184467")):
         print(f"measuring tables, ids are {name}", flush=True)
-        found = in_its_own_process("benchmarks.tables", kind, nodes, edge_count)
+        found = run_in_process("benchmarks.tables", kind, nodes, edge_count)
         seconds = [f"{found[what]:.1f} s" for what in ("read", "parse")]
         rows.append([name, f"{found['megabytes']:.0f} MB", *seconds, f"{found['extra_gib']:.1f} GiB"])
     text = [
         "## Tables",
         "",
         f"`read_table` on a folder of CSV files: {nodes:,} nodes with two features and a label, {edge_count:,} edges.",
-        "All checks included; the reverse of each edge is added, and edges are sorted.",
+        "This includes all checks, adding reverse edges and sorting the edges.",
         "",
     ]
-    header = ["ids", "edges.csv", "read and checked", "parsing its edges with polars alone", "memory beyond before"]
+    header = ["ids", "edges.csv", "read and check", "parse edges with polars only", "extra memory"]
     return [*text, *table(header, rows), ""]
 
 
 def epochs(arguments: argparse.Namespace) -> list[str]:
     data = graphs.named("cora", arguments.data)
     if data is None:
-        return ["## A training epoch", "", "Not measured: Cora could not be had.", ""]
+        return ["## A training epoch", "", "Not measured: Cora could not be downloaded.", ""]
     rows: list[list[str]] = []
     for dropout in (0.0, 0.5):
         print(f"measuring epochs, dropout {dropout}", flush=True)
@@ -209,11 +210,11 @@ def epochs(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## A training epoch",
         "",
-        "Cora, 2 layers, 32 hidden channels, Adam, the whole graph; features sparse for tGNN, dense for PyG. Times in",
-        "those of PyG's GCN in the same line.",
+        "Cora, 2 layers, 32 hidden channels, Adam, full batch. Features are sparse for tGNN and dense for PyG.",
+        "Times are relative to the GCN of PyG in the same row.",
         "",
     ]
-    header = ["dropout", "GCN", "rank 8", "rank 64", "rank 512", "rank 512 from PyG's parts"]
+    header = ["dropout", "GCN", "rank 8", "rank 64", "rank 512", "rank 512 built from PyG modules"]
     return [*text, *table(header, rows), ""]
 
 
@@ -224,29 +225,35 @@ def stability(arguments: argparse.Namespace) -> list[str]:
         ("Amazon Computers", graphs.computers(arguments.data)),
     ):
         if data is None:
-            rows.append([name, "not measured: it could not be had", "", "", ""])
+            rows.append([name, "not measured: could not be downloaded", "", "", ""])
             continue
         degree = int(torch.bincount(data.edge_index[1]).max())
-        print(f"training on {name}, 20 seeds", flush=True)
-        found = [layers.train(data, 32, seed) for seed in range(arguments.seeds)]
-        first, last = (torch.tensor([run[i] for run in found]) for i in (0, 1))
-        down = sum(run[1] < run[0] for run in found)
+        print(f"training on {name}, {arguments.seeds} seeds", flush=True)
+        results = [layers.train(data, 32, seed) for seed in range(arguments.seeds)]
+        first, last = (torch.tensor([run[i] for run in results]) for i in (0, 1))
+        decreased = sum(run[1] < run[0] for run in results)
         losses = f"{first.mean():.3f} to {last.mean():.3f}"
-        rows.append([name, f"{degree:,}", f"{sum(r[2] for r in found)} of {len(found)}", f"{down}", losses])
+        rows.append([name, f"{degree:,}", f"{sum(r[2] for r in results)} of {len(results)}", f"{decreased}", losses])
     text = [
         "## Graphs with hubs, full neighborhoods",
         "",
-        f"tGNN with the literal product, rank 32, 200 epochs at learning rate 0.01, {arguments.seeds} seeds each.",
+        f"tGNN with plain factors, rank 32, 200 epochs at learning rate 0.01, {arguments.seeds} seeds each.",
         "",
     ]
-    header = ["", "largest degree", "seeds all finite", "loss went down", "mean loss"]
+    header = [
+        "",
+        "largest degree",
+        "seeds without NaN or inf",
+        "seeds with decreasing loss",
+        "mean loss, first to last epoch",
+    ]
     return [*text, *table(header, rows), ""]
 
 
 def exactness(arguments: argparse.Namespace) -> list[str]:
-    print("measuring how exact the theorems' layers are", flush=True)
+    print("measuring the accuracy of the layers of the theorems", flush=True)
     polynomials, sums = theory.tables()
-    text = ["## Theorems", "", "How exact the layers of `tgnn.theory` are (float64).", ""]
+    text = ["## Theorems", "", "Accuracy of the layers of `tgnn.theory` in float64.", ""]
     header = ["F", "k", "rank", "largest value", "error", "error / largest value"]
     text += [*table(header, polynomials), "", *table(["k", "`cp_sum`", "`cp_mean`"], sums), ""]
     return text
@@ -275,11 +282,11 @@ def training(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## The training loop",
         "",
-        "An epoch with its validation: the steps written out, and `tgnn train`'s loop. Medians; how many times as",
-        "long is the median of pairs, each measured one after the other.",
+        "One epoch with validation: a minimal loop in torch, and the loop of `tgnn train`. Median times. The ratio",
+        "is the median over pairs of runs, measured directly after each other.",
         "",
     ]
-    return [*text, *table(["", "bare torch", "tgnn", "times as long"], rows), ""]
+    return [*text, *table(["", "plain torch", "tgnn", "ratio"], rows), ""]
 
 
 def models_by_name(arguments: argparse.Namespace) -> list[str]:
@@ -292,19 +299,19 @@ def models_by_name(arguments: argparse.Namespace) -> list[str]:
             continue
         start = time.perf_counter()
         paired(theirs, ours, 1)
-        rounds = round(10 / (time.perf_counter() - start))  # some five seconds each
+        rounds = round(10 / (time.perf_counter() - start))  # about five seconds each
         direct, own, times = paired(theirs, ours, min(max(rounds, 5), 101))
         rows.append([name, f"{1e3 * direct:.1f} ms", f"{1e3 * own:.1f} ms", f"{times:.2f}"])
     text = [
         "## Models by name",
         "",
-        "A step of training at 64 hidden units and 2 layers: written directly in PyG, and `tgnn train --model NAME`'s.",
-        "Cora as it is; some on Amazon Computers, which has 490,000 edges; 128 random graphs of the size of ZINC's. No",
-        "first figure: PyG has no such model. Medians; how many times as long is the median of pairs, each measured",
-        "one after the other.",
+        "One training step with 64 hidden channels and 2 layers: the model written directly in PyG, and the model of",
+        "`tgnn train --model NAME`. Data: Cora, Amazon Computers (490,000 edges), and 128 random graphs of the size of",
+        "those in ZINC. If the first time is missing, PyG has no such model. Median times. The ratio is the median",
+        "over pairs of runs, measured directly after each other.",
         "",
     ]
-    return [*text, *table(["", "PyG", "tgnn", "times as long"], rows), ""]
+    return [*text, *table(["", "PyG", "tgnn", "ratio"], rows), ""]
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
@@ -327,22 +334,24 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"what to measure, of {', '.join(PARTS)}; default: all"
+        "parts", nargs="*", metavar="PART", help=f"Benchmarks to run: {', '.join(PARTS)} (default: all)."
     )
     parser.add_argument(
         "--data",
         type=Path,
         default=Path(os.environ.get("TGNN_DATA", "../shared/data")),
-        help="folder with files of data sets, looked into first (default: %(default)s)",
+        help="Folder with data set files, searched before downloading (default: %(default)s).",
     )
-    parser.add_argument("--seeds", type=int, default=20, help="of the part stability (default: 20)")
-    parser.add_argument("--write", action="store_true", help="put the parts measured into docs/benchmarks.md")
+    parser.add_argument(
+        "--seeds", type=int, default=20, help="Number of random seeds of the benchmark stability (default: 20)."
+    )
+    parser.add_argument("--write", action="store_true", help="Write the selected benchmarks into docs/benchmarks.md.")
     arguments = parser.parse_args()
     if wrong := set(arguments.parts) - set(PARTS):
-        parser.error(f"there is no part {sorted(wrong)[0]!r}; choose of {', '.join(PARTS)}")
+        parser.error(f"There is no benchmark {sorted(wrong)[0]!r}; choose from {', '.join(PARTS)}.")
     start = time.time()
-    text = ["# Benchmarks", "", f"`make bench` on: {machine()}.", ""]
-    text += ["Close other work first: a busy machine slows the contenders unequally.", ""]
+    text = ["# Benchmarks", "", f"Machine: {machine()}. Run `make bench` to repeat the measurements.", ""]
+    text += ["Close other programs first, because a busy machine affects the candidates unequally.", ""]
     with torch.random.fork_rng():
         for name in arguments.parts or PARTS:
             text += PARTS[name](arguments)
@@ -351,11 +360,11 @@ def main() -> None:
     if not arguments.parts or arguments.write:
         page = DOCS / "benchmarks.md"
         page.write_text(merged(page.read_text(), report) if arguments.parts else report)
-        print(f"written to docs/benchmarks.md after {time.time() - start:.0f} s")
+        print(f"Wrote docs/benchmarks.md after {time.time() - start:.0f} s.")
 
 
 def merged(page: str, report: str) -> str:
-    """The page with the sections of a report in place of its own; one of another machine than the page's names it."""
+    """Replace the sections of the page by those of the report. New sections name their machine if it is another one."""
     head, *old = page.rstrip().split("\n## ")
     new_head, *new = report.rstrip().split("\n## ")
     here = "" if head.rstrip() == new_head.rstrip() else f"\n\nMeasured on: {machine()}."
@@ -363,8 +372,8 @@ def merged(page: str, report: str) -> str:
     for section in new:
         title, _, text = section.partition("\n")
         fresh[title] = f"{title}{here}\n{text.rstrip()}"
-    kept = [fresh.pop(section.partition("\n")[0], section.rstrip()) for section in old]
-    return "\n\n## ".join([head.rstrip(), *kept, *fresh.values()]) + "\n"
+    sections = [fresh.pop(section.partition("\n")[0], section.rstrip()) for section in old]
+    return "\n\n## ".join([head.rstrip(), *sections, *fresh.values()]) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The graphs that are measured on."""
+"""Graphs for the benchmarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def uniform(nodes: int, edges: int, seed: int = 0) -> Tensor:
 
 
 def power_law(nodes: int, edges: int, largest: int, seed: int = 0) -> Tensor:
-    """Destinations drawn by a power law, and one of them with in-degree ``largest``."""
+    """Random graph with power-law in-degrees and one node of in-degree ``largest``."""
     generator = torch.Generator().manual_seed(seed)
     ranks = torch.rand(edges, generator=generator, dtype=torch.float64)
     dst = (nodes * ranks**3).long()  # density proportional to node^(-2/3)
@@ -30,7 +30,7 @@ def power_law(nodes: int, edges: int, largest: int, seed: int = 0) -> Tensor:
 
 @cache
 def named(name: str, folder: Path) -> Data | None:
-    """A data set, out of the folder or from where ``tgnn train`` has it; ``None`` where it cannot be had."""
+    """Load a data set from the folder or as ``tgnn train`` does; return ``None`` if it cannot be downloaded."""
     try:
         return load(name, root=folder if folder.is_dir() else None)
     except OSError as error:
@@ -39,7 +39,7 @@ def named(name: str, folder: Path) -> Data | None:
 
 
 def cora(folder: Path) -> tuple[Tensor, int, str]:
-    """Cora's citations with self-loops, else a random graph of its size; and which it was."""
+    """Return Cora with self-loops, or a random graph of its size if Cora is missing; and the name of the graph."""
     data = named("cora", folder)
     if data is None:
         return uniform(2708, 13_264), 2708, "random graph of Cora's size"
@@ -47,7 +47,7 @@ def cora(folder: Path) -> tuple[Tensor, int, str]:
 
 
 def computers(folder: Path) -> Data | None:
-    """Amazon Computers, each row of its features divided by its sum."""
+    """Load Amazon Computers with row-normalized features."""
     data = named("amazon-computers", folder)
     if data is None:
         return None

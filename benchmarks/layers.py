@@ -1,4 +1,4 @@
-"""Whole networks: a training epoch beside PyG's GCN, and many epochs on graphs with hubs."""
+"""Training of models: time per epoch compared to the GCN of PyG, and stability on graphs with hubs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tgnn import TGNN
 
 
 class PyGProducts(torch.nn.Module):
-    """The same network from PyG's parts: messages, then ``MulAggregation``."""
+    """The same network built from PyG modules: messages, then ``MulAggregation``."""
 
     class Layer(MessagePassing):
         def __init__(self, in_channels: int, out_channels: int, rank: int, last: bool) -> None:
@@ -47,7 +47,7 @@ class _Sum(MessagePassing):
 
 
 def epoch(model: torch.nn.Module, data: Data, x: Tensor) -> Callable[[], None]:
-    """One step of training on the whole graph."""
+    """Return a function that runs one full-batch training step."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
 
     def run() -> None:
@@ -66,22 +66,22 @@ def epochs(data: Data, dropout: float) -> dict[str, Callable[[], None]]:
     contenders = {"PyG GCN": epoch(GCN(*sizes, dropout=dropout), data, dense)}
     for rank in (8, 64, 512):
         contenders[f"tGNN, rank {rank}"] = epoch(TGNN(*sizes, rank=rank, dropout=dropout), data, data.x)
-    contenders["the same from PyG's parts, rank 512"] = epoch(PyGProducts(1433, 32, 7, 512), data, dense)
+    contenders["built from PyG modules, rank 512"] = epoch(PyGProducts(1433, 32, 7, 512), data, dense)
     return contenders
 
 
 def train(data: Data, rank: int, seed: int, steps: int = 200) -> tuple[float, float, bool]:
-    """First and last loss, and whether everything was finite all the way."""
+    """Train a model; return the first and the last loss, and whether all outputs and gradients were finite."""
     torch.manual_seed(seed)
-    many = data.y.dim() == 2
-    classes = data.y.size(1) if many else int(data.y.max()) + 1
+    multilabel = data.y.dim() == 2
+    classes = data.y.size(1) if multilabel else int(data.y.max()) + 1
     model = TGNN(data.x.size(1), 32, 2, classes, rank=rank, low_order="gcn")
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
     losses, finite = [], True
     for _ in range(steps):
         optimizer.zero_grad()
         out = model(data.x, data.edge_index)
-        loss = binary_cross_entropy_with_logits(out, data.y) if many else cross_entropy(out, data.y)
+        loss = binary_cross_entropy_with_logits(out, data.y) if multilabel else cross_entropy(out, data.y)
         loss.backward()
         finite &= bool(out.detach().isfinite().all()) and all(bool(p.grad.isfinite().all()) for p in model.parameters())
         optimizer.step()

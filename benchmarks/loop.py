@@ -1,4 +1,4 @@
-"""What the training loop costs beyond the same steps written out by hand."""
+"""Overhead of the training loop compared to a minimal loop in torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EPOCHS = 60
 
 
 def contenders(name: str, root: str | None) -> tuple[Callable[[], object], Callable[[], object]]:
-    """A bare loop, and the library's: the same model, optimizer, epochs and validation."""
+    """Return a minimal loop and the loop of the library, with the same model, optimizer, epochs and validation."""
     changes = {"train.epochs": EPOCHS, "train.patience": EPOCHS, "data.root": root}
     config = resolve(name, "tgnn", "node", changes=changes)
     prepared, folder = prepare(config), Path(tempfile.mkdtemp())
@@ -35,7 +35,7 @@ def bare(config: Config, prepared: Prepared) -> None:
     model = make_model(config, prepared.shape)
     optimizer = make_optimizer(model, config.optimizer)
     y, y_val = data.y[split.train], data.y[split.val]
-    best, kept = -1.0, {}
+    best, best_state = -1.0, {}
     for _ in range(EPOCHS):
         model.train()
         optimizer.zero_grad()
@@ -46,5 +46,5 @@ def bare(config: Config, prepared: Prepared) -> None:
         with torch.no_grad():
             score = float((model(data)[split.val].argmax(1) == y_val).float().mean())
         if score > best:
-            best, kept = score, {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    model.load_state_dict(kept)
+            best, best_state = score, {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.load_state_dict(best_state)

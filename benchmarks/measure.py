@@ -1,4 +1,4 @@
-"""Timing side by side, and memory in a process of its own."""
+"""Measure times of several candidates in turn, and memory in a separate process."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ import torch
 
 
 def side_by_side(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median seconds of each. The rounds go through all contenders in turn, so that a slow moment hits them alike; in
-    its turn a contender runs for a while, as in training, so that none pays for what the one before did to the caches.
+    """Return the median time of each candidate in seconds.
+
+    Each round runs all candidates in turn, so that a slow phase of the machine affects all of them. Within its turn a
+    candidate runs for some time, as in training, so that the cache content of its predecessor does not matter.
     """
     times: dict[str, list[float]] = {name: [] for name in contenders}
     repeats = {}
@@ -38,8 +40,9 @@ def side_by_side(contenders: dict[str, Callable[[], object]], rounds: int) -> di
 
 
 def paired(one: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[float, float, float]:
-    """Median seconds of two, and the median of how many times as long the second took as the first just before it:
-    for differences of a few per cent, which a slow minute of the machine would hide.
+    """Return the median times of two functions in seconds, and the median of the ratios of the second to the first.
+
+    The two runs of a ratio follow each other directly, so it can show differences of a few percent.
     """
     times = []
     for number in range(rounds + 1):
@@ -47,15 +50,15 @@ def paired(one: Callable[[], object], other: Callable[[], object], rounds: int) 
         one()
         middle = time.perf_counter()
         other()
-        if number:  # the first warms up
+        if number:  # the first round is a warm-up
             times.append((middle - start, time.perf_counter() - middle))
     first, second = zip(*times)
-    quotients = [b / a for a, b in times]
-    return statistics.median(first), statistics.median(second), statistics.median(quotients)
+    ratios = [b / a for a, b in times]
+    return statistics.median(first), statistics.median(second), statistics.median(ratios)
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """Describe the machine: CPU, threads, memory, operating system and torch."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -69,23 +72,23 @@ def machine() -> str:
 
 
 def resident() -> float:
-    """Memory in use now, in GiB."""
+    """Return the resident memory of this process in GiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**30
 
 
-def forget_peak() -> None:
-    """From now on :func:`peak` speaks of what comes after."""
+def reset_peak() -> None:
+    """Reset the peak memory that :func:`peak` returns."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak() -> float:
-    """Most memory in use since :func:`forget_peak`, in GiB."""
+    """Return the peak memory since :func:`reset_peak` in GiB."""
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 2**20
 
 
-def in_its_own_process(module: str, *arguments: object) -> dict[str, float]:
-    """Runs ``python -m module arguments`` and reads the JSON object on its last line."""
+def run_in_process(module: str, *arguments: object) -> dict[str, float]:
+    """Run ``python -m module arguments`` and return the JSON object on the last line of its output."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:

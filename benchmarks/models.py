@@ -1,4 +1,4 @@
-"""Every model by name beside the same model written directly in PyG as its examples do, with dense features."""
+"""Every registered model compared to the same model written directly in PyG, with dense features."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Stack(torch.nn.Module):
 
 
 class Calls(torch.nn.Module):
-    """A model that is called with features and edges."""
+    """Wrapper of a model that is called with features and edges."""
 
     def __init__(self, gnn: torch.nn.Module) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Calls(torch.nn.Module):
 
 
 class Rows(torch.nn.Module):
-    """A model of rows alone."""
+    """Wrapper of a model that uses node features only."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Rows(torch.nn.Module):
 
 
 class ThenSteps(torch.nn.Module):
-    """GPRGNN: an MLP, and PyG's messages step by step."""
+    """GPRGNN: an MLP, then propagation steps with PyG message passing."""
 
     def __init__(self, mlp: torch.nn.Module, steps: int) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Residual(torch.nn.Module):
 
 
 class Deep(torch.nn.Module):
-    """DeeperGCN, as PyG's example."""
+    """DeeperGCN as in the example of PyG."""
 
     def __init__(self, features: int, outputs: int) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Deep(torch.nn.Module):
 
 
 class Graphs(torch.nn.Module):
-    """A model of graphs, as PyG's examples have it: embedding, layers, batch norm, residuals, pooling, MLP."""
+    """Graph model as in the examples of PyG: embedding, layers, batch norm, residuals, pooling, MLP."""
 
     def __init__(self, convs: list[torch.nn.Module], pool: Callable[..., Tensor], width: int = HIDDEN) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class Graphs(torch.nn.Module):
 
 
 class GaussianGraphs(Graphs):
-    """MoNet: layers are told coordinates of edges."""
+    """MoNet: layers with pseudo-coordinates of edges."""
 
     def forward(self, data: Data) -> Tensor:
         x = self.atoms(data.x.squeeze(1))
@@ -183,7 +183,7 @@ class DiffPoolGraphs(torch.nn.Module):
 
 
 def direct_node(name: str, features: int, outputs: int, degrees: Tensor) -> torch.nn.Module | None:
-    """The model in PyG alone; ``None`` where PyG has no such thing."""
+    """Build the model in PyG only; return ``None`` if PyG has no such model."""
 
     def mlp() -> torch.nn.Module:
         return pyg.MLP([features, HIDDEN, outputs], norm=None)
@@ -237,7 +237,7 @@ class AppnpDirect(torch.nn.Module):
 
 
 class PooledDirect(torch.nn.Module):
-    """A linear map and a pooling, twice."""
+    """Two layers, each a linear map and a pooling."""
 
     def __init__(self, features: int, outputs: int, pool: str) -> None:
         super().__init__()
@@ -253,7 +253,7 @@ class PooledDirect(torch.nn.Module):
 
 
 def direct_graph(name: str, degrees: Tensor) -> torch.nn.Module | None:
-    """The same for graphs."""
+    """Build the graph model in PyG only; return ``None`` if PyG has no such model."""
 
     def stack(conv: Callable[[], torch.nn.Module]) -> list[torch.nn.Module]:
         return [conv() for _ in range(LAYERS)]
@@ -283,7 +283,7 @@ def direct_graph(name: str, degrees: Tensor) -> torch.nn.Module | None:
 
 
 def molecules() -> Batch:
-    """Graphs of ZINC's size: rings of 23 atoms with two chords."""
+    """Create graphs of the size of those in ZINC: rings of 23 atoms with two chords."""
     generator = torch.Generator().manual_seed(0)
     parts = []
     for _ in range(GRAPHS):
@@ -297,7 +297,7 @@ def molecules() -> Batch:
 
 
 def step_of(model: torch.nn.Module, data: Data) -> Callable[[], None]:
-    """A step of training: all outputs into one loss."""
+    """Return a function that runs one training step, with a loss over all outputs."""
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
 
     def step() -> None:
@@ -312,7 +312,7 @@ def step_of(model: torch.nn.Module, data: Data) -> Callable[[], None]:
 
 
 def contenders(folder: Path) -> dict[str, tuple[Callable[[], None] | None, Callable[[], None]]]:
-    """For every model and level, the direct step (where PyG has the model) and ours."""
+    """Return, for every model and task level, the training step in PyG (if it has the model) and in tgnn."""
     found: dict[str, tuple[Callable[[], None] | None, Callable[[], None]]] = {}
     networks = {"Cora": named("cora", folder), "Amazon Computers": computers(folder)}
     batch = molecules()

@@ -1,4 +1,4 @@
-"""The neighborhood product against PyG's message passing and against the memory bus."""
+"""The neighborhood product compared to message passing in PyG and to a plain memory copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tgnn.ops import neighbor_product, use_backend
 
 
 def step(product: Callable[[Tensor], Tensor], z: Tensor, grad: Tensor) -> Callable[[], None]:
-    """Forward and backward."""
+    """Return a function that runs the forward and the backward pass."""
 
     def run() -> None:
         z.grad = None
@@ -31,20 +31,21 @@ def tgnn(edges: Tensor, backend: str) -> Callable[[Tensor], Tensor]:
 
 
 def pyg(edges: Tensor, reduce: str) -> Callable[[Tensor], Tensor]:
-    """Gather, then scatter: what a ``MessagePassing`` layer does."""
+    """Return gather and scatter, as in a ``MessagePassing`` layer."""
     src, dst = edges
     return lambda z: torch.tanh(scatter(z[src], dst, dim=0, dim_size=z.size(0), reduce=reduce))
 
 
 def bytes_touched(nodes: int, edges: int, rank: int) -> int:
-    """What both passes must read and write in float32: a row per edge each way, and z, its gradient, the result and
-    its gradient once.
+    """Return the minimum memory traffic of both passes in float32.
+
+    Each pass reads one row per edge. z, its gradient, the result and its gradient are read or written once.
     """
     return 4 * rank * (2 * edges + 4 * nodes)
 
 
 def copy(size: int) -> Callable[[], object]:
-    """Copies half of ``size`` bytes: reads and writes together touch all of them."""
+    """Return a function that copies half of ``size`` bytes, so that reads and writes sum to ``size``."""
     source, target = (torch.empty(size // 2, dtype=torch.uint8) for _ in range(2))
     return lambda: target.copy_(source)
 

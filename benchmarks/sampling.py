@@ -1,6 +1,6 @@
-"""Seeds a second of samplers on one graph, in a process of its own. Prints a JSON object.
+"""Measure neighbor samplers on one graph in a separate process. Prints a JSON object.
 
-python -m benchmarks.sampling KIND NODES EDGES      KIND: uniform or hubs
+python -m benchmarks.sampling GRAPH NODES EDGES      GRAPH: uniform or hubs
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEEDS, FAN_OUT = 1024, [5, 5]
 
 
 def plain_numpy(ptr: np.ndarray, col: np.ndarray, seeds: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
-    """What one writes without a compiler: a hop at a time, distinct neighbors by Floyd's method, ``np.unique``."""
+    """Sample with numpy only, hop by hop: Floyd's algorithm for distinct neighbors, ``np.unique`` for new nodes."""
     node, new, rows, cols, edges = seeds, seeds, [], [], []
     for k in FAN_OUT:
         begin, degree = ptr[new], ptr[new + 1] - ptr[new]
@@ -42,14 +42,14 @@ def plain_numpy(ptr: np.ndarray, col: np.ndarray, seeds: np.ndarray, random: np.
             chosen[some, i] = np.where(taken, last, number)
         owner, place = np.nonzero(chosen < degree[:, None])
         edge = begin[owner] + chosen[owner, place]
-        met, first, inverse = np.unique(np.concatenate([node, col[edge]]), return_index=True, return_inverse=True)
+        visited, first, inverse = np.unique(np.concatenate([node, col[edge]]), return_index=True, return_inverse=True)
         fresh = np.flatnonzero(first >= len(node))
         number = first.copy()
         number[fresh] = len(node) + np.arange(len(fresh))
         rows.append(number[inverse[len(node) :]])
         cols.append(len(node) - len(new) + owner)
         edges.append(edge)
-        new = met[fresh]
+        new = visited[fresh]
         node = np.concatenate([node, new])
     return [node, np.concatenate(rows), np.concatenate(cols), np.concatenate(edges)]
 
@@ -65,7 +65,7 @@ def contenders(ptr: Tensor, col: Tensor, batches: Iterator[Tensor]) -> dict[str,
         with mock.patch.object(native, "load", return_value=None):
             return ours()
 
-    found = {
+    samplers = {
         "tgnn": ours,
         "tgnn without a compiler": without_a_compiler,
         "plain numpy": lambda: plain_numpy(ptr.numpy(), col.numpy(), next(batches).numpy(), random),
@@ -74,19 +74,19 @@ def contenders(ptr: Tensor, col: Tensor, batches: Iterator[Tensor]) -> dict[str,
         owners = torch.arange(ptr.numel() - 1).repeat_interleave(ptr.diff())
         data = Data(edge_index=torch.stack([col.long(), owners]), num_nodes=ptr.numel() - 1)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch-sparse will be dropped one day
+            warnings.simplefilter("ignore")  # torch-sparse is deprecated
             of_pyg = OfPyG(data, FAN_OUT, is_sorted=True)
         name = "pyg-lib" if torch_geometric.typing.WITH_PYG_LIB else "torch-sparse"
-        found[f"PyG with {name}"] = next_of(of_pyg)
-    return found
+        samplers[f"PyG with {name}"] = next_of(of_pyg)
+    return samplers
 
 
 def main() -> None:
-    kind, (nodes, edges) = sys.argv[1], map(int, sys.argv[2:])
-    src, dst = graphs.uniform(nodes, edges) if kind == "uniform" else graphs.power_law(nodes, edges, 100_000)
+    graph, (nodes, edges) = sys.argv[1], map(int, sys.argv[2:])
+    src, dst = graphs.uniform(nodes, edges) if graph == "uniform" else graphs.power_law(nodes, edges, 100_000)
     ptr = torch.zeros(nodes + 1, dtype=torch.int64)
     ptr[1:] = torch.bincount(dst, minlength=nodes).cumsum(0)
-    col = src.int()  # sources and destinations were drawn apart: any order of the sources is as good as that of a sort
+    col = src.int()  # sources are independent of destinations, so they need not be sorted
     del src, dst
     seeds = torch.randint(nodes, (4000, SEEDS), generator=torch.Generator().manual_seed(1))
     sampler = NeighborSampler((ptr, col), FAN_OUT)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.measure import in_its_own_process, machine, peak
+from benchmarks.measure import run_in_process, machine, peak
 
 NODES, EDGES, FEATURES, CLASSES = 2_400_000, 124_000_000, 100, 47
 SIZES = (0.01, 0.1, 1.0)
@@ -144,7 +144,7 @@ def predictions(model: dict[str, np.ndarray], rank: int = 32) -> list[str]:
     return lines
 
 
-def in_words(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> list[str]:
+def describe_costs(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> list[str]:
     """The cost model, and how far it is from what was measured."""
     off = {what: max(abs(model[what] @ costs(what, row) / row[what] - 1) for row in rows) for what in model}
     (edge, edge_rank), (node, node_rank) = model["inference"], model["training"]
@@ -172,7 +172,7 @@ def write(rows: list[dict[str, Any]]) -> None:
         "",
         *table(rows),
         "",
-        *in_words(model, rows),
+        *describe_costs(model, rows),
         "",
         *predictions(model),
         END,
@@ -199,7 +199,7 @@ def main() -> None:
         path = graph(asked.folder, size)
         for rank in asked.ranks:
             print(f"measuring size {size:g}, rank {rank}", flush=True)
-            rows[f"{size:g} {rank}"] = in_its_own_process("benchmarks.scale", path, "--one", rank)
+            rows[f"{size:g} {rank}"] = run_in_process("benchmarks.scale", path, "--one", rank)
             print(rows[f"{size:g} {rank}"], flush=True)
             kept.write_text(json.dumps(rows, indent=1))
     write(sorted(rows.values(), key=lambda row: (row["nodes"], row["rank"])))

@@ -1,4 +1,4 @@
-"""How long the first use and every later one take."""
+"""Time of the first use (with compilation), of later uses and of the import."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from benchmarks.measure import forget_peak, peak, resident
+from benchmarks.measure import reset_peak, peak, resident
 from tgnn.data.tables.single_graph import read_table
 
 
@@ -45,7 +45,7 @@ def main() -> None:
         start = time.perf_counter()
         rows = pl.read_csv(Path(scratch) / "edges.csv").height
         parsed = time.perf_counter()
-        forget_peak()
+        reset_peak()
         before = resident()
         begin = time.perf_counter()
         data, report = read_table(scratch)

@@ -1,4 +1,4 @@
-"""How exact the layers of ``tgnn.theory`` are: the tables of docs/theory.md."""
+"""Accuracy of the layers of ``tgnn.theory``: the tables of docs/theory.md."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ COUNTS = [3, 5, 8, 12, 20, 40, 100, 1000, 3000]
 
 
 def polynomial_error(features: int, k: int) -> tuple[float, float]:
-    """Largest value of a random polynomial and largest error of its layer, over 20 sets."""
+    """Return the largest value of a random polynomial and the largest error of its layer, over 20 sets."""
     terms, sets, truth = random_polynomial(features, k)
     layer = cp_from_polynomial(terms, in_channels=features, k=k)
-    found = layer(sets.reshape(-1, features), torch.arange(20).repeat_interleave(k))
-    return float(truth.abs().max()), float((found - truth).abs().max())
+    out = layer(sets.reshape(-1, features), torch.arange(20).repeat_interleave(k))
+    return float(truth.abs().max()), float((out - truth).abs().max())
 
 
 def sum_errors(k: int) -> tuple[float, float]:
-    """Largest error of ``cp_sum`` and of ``cp_mean`` over 20 sets of k normal vectors in R^3."""
+    """Return the largest errors of ``cp_sum`` and ``cp_mean`` over 20 sets of k normal vectors in R^3."""
     x = torch.randn(20, k, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     rows, index = x.reshape(-1, 3), torch.arange(20).repeat_interleave(k)
     total = (cp_sum(3, k)(rows, index) - x.sum(1)).abs().max()

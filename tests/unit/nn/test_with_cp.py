@@ -116,9 +116,7 @@ def test_what_cannot_be_changed_is_refused_by_name():
             self.first = GATConv(F, 8)
             self.second = FastRGCNConv(8, 8, num_relations=2)
 
-    with pytest.raises(
-        ValueError, match=r"cannot change second \(FastRGCNConv\), which overrides aggregate\(\)"
-    ):
+    with pytest.raises(ValueError, match=r"cannot change second \(FastRGCNConv\), which overrides aggregate\(\)"):
         with_cp(Mixed(), rank=3)
     changed = with_cp(Mixed(), rank=3, skip=["second"], verbose=False)
     assert [c.name for c in changed.cp_changes] == ["first"]

@@ -124,9 +124,7 @@ class TGNNConv(MessagePassing):
         self.rank = rank
         self.low_order = low_order
         self.edge_dim = edge_dim
-        self.add_self_loops = (
-            add_self_loops  # None by default: PyG rejects True for bipartite edge types of a HeteroConv
-        )
+        self.add_self_loops = add_self_loops  # not resolved: PyG's HeteroConv rejects True for bipartite edge types
         self.uses_self_loops = not is_pair if add_self_loops is None else add_self_loops
         self.root_weight = root_weight
         self.factors = factors
