@@ -1,9 +1,9 @@
-"""Training on graphs that stay on disk: speed, memory, exact inference, and the cost model that fits them.
+"""Training on graphs on disk: speed, memory, exact inference, and a cost model fitted to the measurements.
 
-python -m benchmarks.scale FOLDER [SIZE ...]      measures, and writes docs/scale.md between its marks
+python -m benchmarks.scale FOLDER [SIZE ...]      measures, and updates docs/scale.md
 
-FOLDER is where graphs are kept or made, and where measured.json keeps what was measured, so that a part can be measured
-again; SIZE a share of 2.4 million nodes and 124 million edges, by default 0.01 0.1 1.
+FOLDER holds the graphs, which are generated if they are missing, and measured.json with all measurements, so that
+single sizes can be measured again. SIZE is a fraction of 2.4 million nodes and 124 million edges (default: 0.01 0.1 1).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.measure import run_in_process, machine, peak
+from benchmarks.measure import machine, peak, run_in_process
 
 NODES, EDGES, FEATURES, CLASSES = 2_400_000, 124_000_000, 100, 47
 SIZES = (0.01, 0.1, 1.0)
@@ -34,7 +34,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def measure(folder: str, rank: int) -> dict[str, Any]:
-    """Epochs of training, then exact inferences over all nodes, in this process; medians."""
+    """Measure training epochs, then exact inference over all nodes, in this process; return medians."""
     from tgnn.training.loaders import make_loader
     from tgnn.training.loop import fit
     from tgnn.training.prepare import prepare
@@ -77,21 +77,21 @@ def seconds_of(run: Callable[[], object]) -> float:
 
 
 def graph(folder: Path, size: float) -> Path:
-    """The graph of a size; made if it is not there."""
+    """Return the path of the graph of a size; generate the graph if it is missing."""
     from tgnn.data.on_disk.generate import generate
 
     path = folder / f"scale-{size:g}"
     if not path.exists():
         sizes = round(NODES * size), round(EDGES * size), FEATURES, CLASSES
-        print(f"made {path.name} in {seconds_of(lambda: generate(path, *sizes)):.0f} s", flush=True)
+        print(f"generated {path.name} in {seconds_of(lambda: generate(path, *sizes)):.0f} s", flush=True)
     return path
 
 
 def costs(what: str, row: dict[str, Any]) -> list[float]:
-    """What the seconds of inference or training are made of.
+    """Return the terms of the cost model.
 
-    Inference: edges, and edges times rank times the tenfolds by which a graph is larger than the smallest one, whose
-    rows lie in the processor's cache. Training: nodes that are sampled, and those times rank.
+    Inference: the number of edges, and edges times rank times log10 of the graph size relative to the smallest graph,
+    whose rows fit into the CPU cache. Training: the number of sampled nodes, and this number times rank.
     """
     if what == "inference":
         return [row["edges"], row["edges"] * row["rank"] * np.log10(row["nodes"] / (NODES * SIZES[0]))]
@@ -99,7 +99,7 @@ def costs(what: str, row: dict[str, Any]) -> list[float]:
 
 
 def cost_model(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Seconds of each of :func:`costs`; relative errors count, so that small graphs have their say."""
+    """Fit the seconds per term of :func:`costs`, by least squares of the relative errors."""
     from scipy.optimize import nnls
 
     model = {}
@@ -145,7 +145,7 @@ def predictions(model: dict[str, np.ndarray], rank: int = 32) -> list[str]:
 
 
 def describe_costs(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> list[str]:
-    """The cost model, and how far it is from what was measured."""
+    """Describe the cost model and its largest errors."""
     off = {what: max(abs(model[what] @ costs(what, row) / row[what] - 1) for row in rows) for what in model}
     (edge, edge_rank), (node, node_rank) = model["inference"], model["training"]
     least, most = (row["sampled"] / row["seeds"] for row in (rows[0], rows[-1]))
@@ -188,20 +188,20 @@ def main() -> None:
     parser.add_argument("sizes", nargs="*", type=float, default=SIZES)
     parser.add_argument("--ranks", nargs="+", type=int, default=RANKS)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.one is not None:
-        print(json.dumps(measure(os.fspath(asked.folder), asked.one)))
+    arguments = parser.parse_args()
+    if arguments.one is not None:
+        print(json.dumps(measure(os.fspath(arguments.folder), arguments.one)))
         return
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    kept = asked.folder / "measured.json"
-    rows = json.loads(kept.read_text()) if kept.exists() else {}
-    for size in asked.sizes:
-        path = graph(asked.folder, size)
-        for rank in asked.ranks:
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    measured = arguments.folder / "measured.json"
+    rows = json.loads(measured.read_text()) if measured.exists() else {}
+    for size in arguments.sizes:
+        path = graph(arguments.folder, size)
+        for rank in arguments.ranks:
             print(f"measuring size {size:g}, rank {rank}", flush=True)
             rows[f"{size:g} {rank}"] = run_in_process("benchmarks.scale", path, "--one", rank)
             print(rows[f"{size:g} {rank}"], flush=True)
-            kept.write_text(json.dumps(rows, indent=1))
+            measured.write_text(json.dumps(rows, indent=1))
     write(sorted(rows.values(), key=lambda row: (row["nodes"], row["rank"])))
 
 

@@ -1,6 +1,6 @@
-"""A user's own tables, read with all checks in a process of its own. Prints a JSON object.
+"""Measure reading of CSV tables with all checks in a separate process. Prints a JSON object.
 
-python -m benchmarks.tables KIND NODES EDGES      KIND: int or str, what the ids are
+python -m benchmarks.tables ID_TYPE NODES EDGES      ID_TYPE: int or str, the type of the node ids
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from benchmarks.measure import reset_peak, peak, resident
+from benchmarks.measure import peak, reset_peak, resident
 from tgnn.data.tables.single_graph import read_table
 
 
-def write(folder: Path, kind: str, nodes: int, edges: int) -> None:
-    """Nodes in random order with two features and a label, edges between random nodes, none of them checked."""
+def write(folder: Path, id_type: str, nodes: int, edges: int) -> None:
+    """Write CSV files of random nodes with two features and a label, and of random edges."""
     draw = np.random.default_rng(0)
     columns = {"source": draw.integers(nodes, size=edges), "target": draw.integers(nodes, size=edges)}
     nodes_frame = pl.DataFrame(
@@ -31,7 +31,7 @@ def write(folder: Path, kind: str, nodes: int, edges: int) -> None:
         }
     )
     edges_frame = pl.DataFrame(columns)
-    if kind == "str":
+    if id_type == "str":
         nodes_frame = nodes_frame.with_columns(pl.format("user_{}", "id").alias("id"))
         edges_frame = edges_frame.with_columns(pl.format("user_{}", name).alias(name) for name in columns)
     nodes_frame.write_csv(folder / "nodes.csv")
@@ -39,9 +39,9 @@ def write(folder: Path, kind: str, nodes: int, edges: int) -> None:
 
 
 def main() -> None:
-    kind, (nodes, edges) = sys.argv[1], map(int, sys.argv[2:])
+    id_type, (nodes, edges) = sys.argv[1], map(int, sys.argv[2:])
     with tempfile.TemporaryDirectory() as scratch:
-        write(Path(scratch), kind, nodes, edges)
+        write(Path(scratch), id_type, nodes, edges)
         start = time.perf_counter()
         rows = pl.read_csv(Path(scratch) / "edges.csv").height
         parsed = time.perf_counter()

@@ -105,8 +105,6 @@ def test_wrong_input_is_named():
     with pytest.raises(ValueError, match="add the loops with edges_with_self_loops"):
         neighbor_product(x, edges, edge_weight=torch.rand(2), self_loops=True)
     with pytest.raises(ValueError, match="needs one set of nodes, but there are 3 sources and 5 destinations"):
-        ValueError, match="self_loops=True needs one set of nodes, but there are 3 sources and 5 destinations"
-    ):
         neighbor_sum(x, edges, size=(3, 5), self_loops=True)
     with pytest.raises(ValueError, match=r"contains 9, but must lie in \[0, num_src - 1\] = \[0, 2\]"):
         neighbor_sum(x, torch.tensor([[9], [0]]))

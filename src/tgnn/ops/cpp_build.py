@@ -109,7 +109,7 @@ def load() -> Library | None:
                     _outcome = _find_or_build()
                 except (BuildUnavailableError, OSError, RuntimeError, ValueError) as reason:
                     _outcome = BuildUnavailableError(str(reason))
-                    logger.warning("tgnn: the C++ kernels are not available, so the torch backend is used: %s", reason)
+                    logger.warning("tgnn: the C++ kernels are not used, the torch backend is used instead: %s", reason)
     return _outcome if isinstance(_outcome, Library) else None
 
 

@@ -212,9 +212,7 @@ def test_a_part_of_another_process_is_an_error(tmp_path):
 def test_too_little_space_is_an_error_before_anything_is_written(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(2**20, 2**20 - 1000, 1000))
-    with pytest.raises(
-        OSError, match=r"not enough disk space: 0.06 MiB needed, 0.00 MiB free"
-    ) as caught:
+    with pytest.raises(OSError, match=r"not enough disk space: 0.06 MiB needed, 0.00 MiB free") as caught:
         write_disk(random_graph(), tmp_path / "graph")
     assert caught.value.errno == errno.ENOSPC
     assert caught.value.filename == str(tmp_path / "graph")

@@ -163,5 +163,5 @@ def test_wrong_input_of_the_derivatives_is_named():
         hessian_blocks(layer, x[0])
     with pytest.raises(ValueError, match="torch.int64"):
         hessian_blocks(layer, x.long())
-    with pytest.raises(ValueError, match=r"gave shape \(3,\), but must give \[1, d\]"):
+    with pytest.raises(ValueError, match=r"returned shape \(3,\), but must return \[1, d\]"):
         hessian_blocks(lambda x, index: x.sum(0), x)

@@ -118,7 +118,7 @@ def test_recipe_of_the_package_then_of_the_user_then_options(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a: [", "not YAML"),
+        (b"a: [", "not valid YAML"),
         (b"- 1", "must consist of sections"),
         (b"lr: 1", "must"),
         (b"model: {rank: 3}\nmodel: {rank: 4}", "r.yaml: line 2 repeats the key 'model'"),
