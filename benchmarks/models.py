@@ -146,9 +146,9 @@ class GaussianGraphs(Graphs):
     def forward(self, data: Data) -> Tensor:
         x = self.atoms(data.x.squeeze(1))
         degree = torch.bincount(data.edge_index[1], minlength=data.num_nodes).float().add(1).rsqrt()
-        told = degree[data.edge_index].t()
+        pseudo = degree[data.edge_index].t()
         for conv, norm in zip(self.convs, self.norms):
-            x = x + norm(conv(x, data.edge_index, told)).relu()
+            x = x + norm(conv(x, data.edge_index, pseudo)).relu()
         out: Tensor = self.head(self.pool(x, data.batch))
         return out
 
@@ -170,8 +170,8 @@ class DiffPoolGraphs(torch.nn.Module):
     def forward(self, data: Data) -> Tensor:
         x, mask = to_dense_batch(self.atoms(data.x.squeeze(1)), data.batch)
         adj = to_dense_adj(data.edge_index, data.batch)
-        inner, said = self._layers(self.embed, 0, x, adj, mask), self._layers(self.assign, 1, x, adj, mask)
-        x, adj, link, entropy = pyg.dense_diff_pool(inner, adj, self.clusters(said), mask)
+        inner, assignment = self._layers(self.embed, 0, x, adj, mask), self._layers(self.assign, 1, x, adj, mask)
+        x, adj, link, entropy = pyg.dense_diff_pool(inner, adj, self.clusters(assignment), mask)
         out: Tensor = self.head(self._layers(self.after, 2, x, adj, None).sum(1))
         return out + 0 * (link + entropy)
 

@@ -1,4 +1,4 @@
-"""What the tests share: the backends that run here, and graphs to run them on."""
+"""Shared fixtures: available backends, and random graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if available_backends()["triton"] == "available":  # a GPU, or the interpreter i
 
 
 def pytest_configure() -> None:
-    """Workers that run side by side share the cores, and so do the processes that their tests start."""
+    """Divide the cores among parallel test workers and the processes that they start."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1:
         threads = max(1, (os.cpu_count() or 1) // workers)
@@ -35,7 +35,7 @@ def _available(name: str) -> str:
 
 @pytest.fixture(autouse=True)
 def logger_as_it_was() -> Iterator[None]:
-    """The command sets up the logger for its process, searches turn it off; the next test wants it as it was."""
+    """Restore the logger after each test: the command line configures it, and searches disable it."""
     yield
     logger = logging.getLogger("tgnn")
     for handler in list(logger.handlers):  # they write to what pytest has captured, and closes now

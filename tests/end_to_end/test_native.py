@@ -1,4 +1,4 @@
-"""Building and loading the kernels, and all the ways in which that goes wrong, each in a process of its own."""
+"""Compiling and loading the C++ kernels, and all ways in which this fails, each in a separate process."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def use(
     return warm.run(script, environment=variables)
 
 
-def says_once(run: subprocess.CompletedProcess[str], words: str) -> bool:
-    """The operator worked all the same, and one line said why the kernels did not serve."""
+def logs_once(run: subprocess.CompletedProcess[str], words: str) -> bool:
+    """Return whether the operator worked and exactly one log line gave the reason why the kernels are not used."""
     assert run.returncode == 0, run.stderr
     lines = [line for line in run.stderr.splitlines() if line.strip()]
     return len(lines) == 1 and "the torch backend is used" in lines[0] and words in lines[0] and words in run.stdout
@@ -91,14 +91,14 @@ def test_a_built_library_is_used_without_a_compiler(built):
 
 
 def test_no_compiler(tmp_path):
-    assert says_once(use(tmp_path / "cache", PATH="", CXX=None), "no C++ compiler was found")
+    assert logs_once(use(tmp_path / "cache", PATH="", CXX=None), "no C++ compiler was found")
 
 
 def test_a_broken_compiler(tmp_path):
     compiler = tmp_path / "c++"
     compiler.write_text("#!/bin/sh\necho 'error: out of luck' >&2\nexit 1\n")
     compiler.chmod(0o755)
-    assert says_once(use(tmp_path / "cache", CXX=str(compiler)), "out of luck")
+    assert logs_once(use(tmp_path / "cache", CXX=str(compiler)), "out of luck")
     assert not list((tmp_path / "cache").glob("*.so"))
 
 
@@ -106,13 +106,13 @@ def test_a_compiler_that_makes_nonsense(tmp_path):
     compiler = tmp_path / "c++"
     compiler.write_text('#!/bin/sh\nfor a; do case "$last" in -o) echo nonsense > "$a";; esac; last="$a"; done\n')
     compiler.chmod(0o755)
-    assert says_once(use(tmp_path / "cache", CXX=str(compiler)), "cannot be loaded")
+    assert logs_once(use(tmp_path / "cache", CXX=str(compiler)), "cannot be loaded")
     assert not list((tmp_path / "cache").glob("*.so"))
 
 
 def test_a_cache_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    assert says_once(use(tmp_path / "file" / "cache"), "cannot be made")
+    assert logs_once(use(tmp_path / "file" / "cache"), "cannot be created")
 
 
 def test_a_read_only_cache(tmp_path):
@@ -122,7 +122,7 @@ def test_a_read_only_cache(tmp_path):
         cache.mkdir(mode=0o500)
         if os.geteuid() == 0:
             pytest.skip("root writes everywhere, and unshare is not here to make a read-only file system")
-        assert says_once(use(cache), "is not writable")
+        assert logs_once(use(cache), "is not writable")
         return
     mount = f"mount -t tmpfs -o ro,mode=700 none {tmp_path}"
     if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode:
@@ -132,14 +132,14 @@ def test_a_read_only_cache(tmp_path):
     run = subprocess.run(
         ["unshare", "-m", "sh", "-c", script], env=variables, capture_output=True, text=True, timeout=300
     )
-    assert says_once(run, "is not writable")
+    assert logs_once(run, "is not writable")
 
 
 def test_a_folder_that_others_can_write_is_refused(copier, tmp_path):
     cache = tmp_path / "cache"
     use(cache, CXX=str(copier))
     cache.chmod(0o777)
-    assert says_once(use(cache, CXX=str(copier)), "writable by other users")
+    assert logs_once(use(cache, CXX=str(copier)), "writable by other users")
     cache.chmod(0o700)
     (library,) = cache.glob("*.so")
     library.chmod(0o777)
@@ -155,18 +155,18 @@ def test_a_folder_of_another_user_is_refused(built, tmp_path):
     cache = tmp_path / "cache"
     shutil.copytree(built, cache)
     os.chown(cache, 12345, -1)
-    assert says_once(use(cache), "belongs to another user")
+    assert logs_once(use(cache), "belongs to another user")
 
 
 def test_a_link_is_refused(built, tmp_path):
     (tmp_path / "link").symlink_to(built)
-    assert says_once(use(tmp_path / "link"), "is a symbolic link")
+    assert logs_once(use(tmp_path / "link"), "is a symbolic link")
 
 
 def test_a_folder_that_others_can_replace_is_refused(tmp_path):
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    assert says_once(use(tmp_path / "open" / "cache"), "other users can replace")
+    assert logs_once(use(tmp_path / "open" / "cache"), "other users can replace")
 
 
 def test_a_compiler_of_several_words(copier, tmp_path):
@@ -177,7 +177,7 @@ def test_a_compiler_of_several_words(copier, tmp_path):
 
 def test_no_home(tmp_path):
     script = "import pathlib\ndef none(): raise RuntimeError('no home')\npathlib.Path.home = none\n" + USE
-    assert says_once(use(tmp_path, script, TGNN_CACHE_DIR=None, XDG_CACHE_HOME=None), "no home")
+    assert logs_once(use(tmp_path, script, TGNN_CACHE_DIR=None, XDG_CACHE_HOME=None), "no home")
 
 
 def test_a_damaged_library_is_built_again(copier, tmp_path):

@@ -44,7 +44,7 @@ class Saved(NamedTuple):
     """``[N_dst, R]``: ``S = act'(P) P`` times :func:`saved_scale`, so that ``d loss / d f = g S / f``."""
     min_factor: Tensor
     """``[N_dst]``: smallest ``|f|`` of the row. 0 marks a *wide* row: its gradient does not fit the range of
-    ``state``, so the backward pass computes its product again, with an exponent of its own."""
+    ``state``, so the backward pass computes its product again, with a separate exponent."""
 
 
 class NeedsGrad(NamedTuple):

@@ -51,7 +51,7 @@ def test_starts_where_the_model_was_and_learns_more(name, capsys):
     expected = model(X, EDGES)
     changed = with_cp(model, rank=4).eval()
     torch.testing.assert_close(changed(X, EDGES), expected)
-    torch.testing.assert_close(model(X, EDGES), expected)  # the given one is as it was
+    torch.testing.assert_close(model(X, EDGES), expected)  # the original model is not modified
     assert not any(isinstance(m, HighOrderAggregation) for m in model.modules())
     printed = capsys.readouterr().out
     for change in changed.cp_changes:

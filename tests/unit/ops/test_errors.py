@@ -1,4 +1,4 @@
-"""Wrong input: an error that names the value and what was expected; never a crash, never a wrong answer."""
+"""Invalid input raises an error with the value and the expected range."""
 
 from __future__ import annotations
 

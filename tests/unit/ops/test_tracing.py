@@ -1,4 +1,4 @@
-"""Operators called directly and through the dispatcher are the same; whoever watches sees them."""
+"""Direct calls and calls through the dispatcher give the same results; dispatch modes see the operators."""
 
 from __future__ import annotations
 

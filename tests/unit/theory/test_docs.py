@@ -15,7 +15,7 @@ def test_the_examples_of_the_page():
     assert len(blocks) >= 4
     names: dict[str, object] = {}
     torch.manual_seed(0)
-    for block in blocks:  # each ends in assertions of its own
+    for block in blocks:  # each ends with assertions
         assert "assert " in block
         exec(block, names)
 
