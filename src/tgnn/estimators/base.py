@@ -23,14 +23,13 @@ from tgnn.estimators.parameters import config_from_parameters
 from tgnn.estimators.saving import read_estimator, write_estimator
 from tgnn.estimators.training_set import (
     TrainingSet,
-    num_features,
     prepare_features,
     prepare_training,
 )
 from tgnn.models import get_model
 from tgnn.models.data_shape import DataShape
 from tgnn.training import loop
-from tgnn.training.compatibility import check_compatible
+from tgnn.training.compatibility import check_compatible, num_features
 from tgnn.training.config import Config
 from tgnn.training.inference import infer
 from tgnn.training.loaders import make_inference_batches

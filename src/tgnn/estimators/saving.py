@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from tgnn import __version__
-from tgnn.estimators.training_set import num_features
 from tgnn.models.data_shape import DataShape
 from tgnn.training.checkpoint import CheckpointError, load_weights, read_tensors
+from tgnn.training.compatibility import num_features
 from tgnn.training.config import make_config
 from tgnn.training.metrics import Task
 from tgnn.training.prepare import make_model

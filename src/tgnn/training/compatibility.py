@@ -50,7 +50,7 @@ Width = int | tuple[int, ...] | None
 
 def _check_features(what: str, trained: Width, new: Width, data_name: str, model_name: str) -> None:
     """Check the number of columns, their type, and the number of categories of each categorical column."""
-    expected, found = count_columns(trained), count_columns(new)
+    expected, found = num_features(trained), num_features(new)
     if expected != found:
         raise IncompatibleDataError(  # the wording of scikit-learn, which its own checks expect
             f"{data_name} has {found} {what}, but {model_name} is expecting {expected} {what} as input."
@@ -68,11 +68,11 @@ def _check_features(what: str, trained: Width, new: Width, data_name: str, model
                 )
 
 
-def count_columns(width: Width) -> int:
+def num_features(width: Width) -> int:
     """Return the number of feature columns of a width as :class:`~tgnn.models.data_shape.DataShape` stores it.
 
     Example:
-        >>> count_columns(64), count_columns((28, 4)), count_columns(None)
+        >>> num_features(64), num_features((28, 4)), num_features(None)
         (64, 2, 0)
     """
     return 0 if width is None else len(width) if isinstance(width, tuple) else width
