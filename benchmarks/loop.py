@@ -11,9 +11,9 @@ import torch
 from tgnn.training.config import Config
 from tgnn.training.loop import fit
 from tgnn.training.optim import make_optimizer
-from tgnn.training.prepare import Prepared, prepare
+from tgnn.training.prepare import Prepared, make_model, prepare
 from tgnn.training.recipes import resolve
-from tgnn.training.train import make_model
+from tgnn.training.run_folder import RunFolder
 
 EPOCHS = 60
 
@@ -27,7 +27,7 @@ def contenders(name: str, root: str | None) -> tuple[Callable[[], object], Calla
 
 
 def ours(config: Config, prepared: Prepared, folder: Path) -> None:
-    fit(make_model(config, prepared.shape), prepared, config, folder)
+    fit(make_model(config, prepared.shape), prepared, config, RunFolder(folder))
 
 
 def bare(config: Config, prepared: Prepared) -> None:

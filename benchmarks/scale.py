@@ -35,11 +35,11 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 def measure(folder: str, rank: int) -> dict[str, Any]:
     """Measure training epochs, then exact inference over all nodes, in this process; return medians."""
-    from tgnn.training.loaders import make_loader
+    from tgnn.training.loaders import make_training_loader
     from tgnn.training.loop import fit
-    from tgnn.training.prepare import prepare
+    from tgnn.training.prepare import make_model, prepare
     from tgnn.training.recipes import resolve
-    from tgnn.training.train import make_model
+    from tgnn.training.run_folder import RunFolder
 
     config = resolve(
         folder, "tgnn", "node", changes={"model.rank": rank, "train.epochs": EPOCHS, "train.patience": EPOCHS}
@@ -47,9 +47,9 @@ def measure(folder: str, rank: int) -> dict[str, Any]:
     prepared = prepare(config)
     model = make_model(config, prepared.shape)
     with tempfile.TemporaryDirectory() as run:
-        fit(model, prepared, config, Path(run))
-        lines = [json.loads(line) for line in (Path(run) / "history.jsonl").read_text().splitlines()]
-    pieces = make_loader(prepared.data, prepared.split.train, config.train, torch.device("cpu"), shuffle=True)(0)
+        fit(model, prepared, config, RunFolder(run))
+        lines = RunFolder(run).history()
+    pieces = make_training_loader(prepared.data, prepared.split.train, config.train, torch.device("cpu"))(0)
     some = [(piece.size, piece.data.num_nodes) for piece in islice(pieces, 8)]
     training = [line["learning"] for line in lines]
     model.eval()

@@ -1,4 +1,4 @@
-"""High-order pooling for graph neural networks: a node multiplies its neighbours, through a CP decomposition."""
+"""High-order pooling for graph neural networks: nodes multiply their neighbors through a CP decomposition."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tgnn.estimators import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
     from tgnn.nn import TGNN, CPAggregation, GraphTGNN, TGNNConv, with_cp
+    from tgnn.training.predict import predict
+    from tgnn.training.run_group import load_run
+    from tgnn.training.train import train
 
 __version__ = "0.1.0"
 
@@ -18,19 +21,28 @@ __all__ = [
     "NodeClassifier",
     "NodeRegressor",
     "TGNNConv",
+    "load_run",
+    "predict",
+    "train",
     "with_cp",
 ]
 
-_ESTIMATORS = ("GraphClassifier", "GraphRegressor", "NodeClassifier", "NodeRegressor")
+_DEFINED_IN = {
+    **dict.fromkeys(("TGNN", "CPAggregation", "GraphTGNN", "TGNNConv", "with_cp"), "tgnn.nn"),
+    **dict.fromkeys(("GraphClassifier", "GraphRegressor", "NodeClassifier", "NodeRegressor"), "tgnn.estimators"),
+    "load_run": "tgnn.training.run_group",
+    "predict": "tgnn.training.predict",
+    "train": "tgnn.training.train",
+}
 _MODULES = ("data", "nn", "ops", "testing", "theory")
 
 
 def __getattr__(name: str) -> Any:
-    """Everything is imported when it is first used: ``tgnn --help`` need not wait for torch."""
+    """Import public names on first use, so that ``import tgnn`` and ``tgnn --help`` do not import torch."""
     if name in _MODULES:
         return importlib.import_module(f"tgnn.{name}")
-    if name in __all__:
-        return getattr(importlib.import_module("tgnn.estimators" if name in _ESTIMATORS else "tgnn.nn"), name)
+    if name in _DEFINED_IN:
+        return getattr(importlib.import_module(_DEFINED_IN[name]), name)
     raise AttributeError(f"module 'tgnn' has no attribute {name!r}")
 
 

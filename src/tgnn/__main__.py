@@ -1,10 +1,10 @@
-"""``tgnn``, and ``python -m tgnn``, which is the same."""
+"""Entry point of ``tgnn`` and ``python -m tgnn``."""
 
 import sys
 
 
 def main() -> None:
-    """Runs a verb. Ctrl-C is heard from the first import on."""
+    """Run the command line. Ctrl-C during the imports ends it with exit code 130, too."""
     try:
         from tgnn.cli.app import main as run
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Several processes that train one run: as one alone would, whoever is killed, and with clear words if they cannot."""
+"""Distributed training: equal to one process, after killed processes too, and with clear errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_geometric.data import Data
 from tests import warm
 from tgnn.data.graph_dataset import pack, write_packed
 from tgnn.training.checkpoint import read_tensors
-from tgnn.training.history import read_history
+from tgnn.training.run_folder import RunFolder
 
 GRAPHS = (
     *("--data", "graphs.npz", "--batch-size", "10", "--hidden", "8", "--lr", "0.001", "--dropout", "0"),
@@ -40,20 +40,20 @@ SAVE = ("--set", "train.save_every=0")
 def processes(
     each: list[tuple[str, ...]], script: str = warm.TGNN, machines: bool = False, **more: str
 ) -> Iterator[list[warm.Process]]:
-    """One process for each list of words, as a launcher starts them; or as those of so many machines."""
+    """Start one process per list of arguments, as a launcher on one or several machines does."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     common = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} | more
     with contextlib.ExitStack() as stack:
-        begun = []
-        for rank, words in enumerate(each):
+        started = []
+        for rank, arguments in enumerate(each):
             own = {"RANK": str(rank), "WORLD_SIZE": str(len(each))}
             if not machines:
                 own |= {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(len(each))}
             environment = common | (own if len(each) > 1 else {})
-            begun.append(stack.enter_context(warm.Process(script, *words, environment=environment)))
-        yield begun
+            started.append(stack.enter_context(warm.Process(script, *arguments, environment=environment)))
+        yield started
 
 
 def write_graphs(path: Path) -> None:
@@ -68,22 +68,22 @@ def write_graphs(path: Path) -> None:
     write_packed(pack(graphs, split=torch.tensor([0] * 32 + [1] * 11 + [2] * 9)), path)
 
 
-def finish(begun: list[warm.Process], code: int = 0) -> list[str]:
-    """Waits for all; what they said."""
-    codes = [process.wait() for process in begun]
-    said = [process.read("err") for process in begun]
-    assert codes == [code] * len(begun), said
-    assert not any("Traceback" in text for text in said), said
-    return said
+def finish(started: list[warm.Process], code: int = 0) -> list[str]:
+    """Wait for all processes and return their error output."""
+    codes = [process.wait() for process in started]
+    output = [process.read("err") for process in started]
+    assert codes == [code] * len(started), output
+    assert not any("Traceback" in text for text in output), output
+    return output
 
 
-def train(folder: Path, words: tuple[str, ...], count: int) -> None:
-    with processes([("train", *words, "--out", str(folder))] * count) as begun:
-        finish(begun)
+def train(folder: Path, arguments: tuple[str, ...], count: int) -> None:
+    with processes([("train", *arguments, "--out", str(folder))] * count) as started:
+        finish(started)
 
 
 def curve(folder: Path) -> list[float]:
-    lines = read_history(folder)
+    lines = RunFolder(folder).history()
     assert [line["epoch"] for line in lines] == list(range(len(lines)))
     return [line[name] for line in lines for name in ("loss", "val_loss")]
 
@@ -97,25 +97,25 @@ def metrics(folder: Path) -> dict:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_any_number_of_processes_learns_as_one_does_and_goes_on_for_another(way, tmp_path, monkeypatch):
-    """Begun by one and killed, gone on with by two and stopped, by three to the end; and by one without a break."""
+def test_any_number_of_processes_trains_as_one_and_resumes(way, tmp_path, monkeypatch):
+    """One process is killed, two resume and are interrupted, three finish. The result is that of one process."""
     monkeypatch.chdir(tmp_path)
     write_graphs(tmp_path / "graphs.npz")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(whole, WAYS[way], 1)
     with processes([("train", *WAYS[way], *SAVE, "--out", str(parts))]) as (alone,):
         alone.until(lambda: (parts / "checkpoint.safetensors").exists())
-    elsewhere = tmp_path / "not here"  # the others need no folder
-    with processes([("train", "--resume", str(folder)) for folder in (parts, elsewhere)]) as begun:
-        at = len(read_history(parts))
-        begun[0].until(lambda: len(read_history(parts)) > at)
-        begun[1].send_signal(signal.SIGTERM)
-        said = finish(begun, 130)
-    assert f"go on with: tgnn train --resume {parts}" in said[0]
-    assert said[1] == ""
-    assert read_tensors(parts / "checkpoint.safetensors")[1]["epoch"] == len(read_history(parts))
-    with processes([("train", "--resume", str(parts))] * 3) as begun:
-        finish(begun)
+    elsewhere = tmp_path / "not here"  # other ranks need no folder
+    with processes([("train", "--resume", str(folder)) for folder in (parts, elsewhere)]) as started:
+        at = len(RunFolder(parts).history())
+        started[0].until(lambda: len(RunFolder(parts).history()) > at)
+        started[1].send_signal(signal.SIGTERM)
+        output = finish(started, 130)
+    assert f"continue with: tgnn train --resume {parts}" in output[0]
+    assert output[1] == ""
+    assert read_tensors(parts / "checkpoint.safetensors")[1]["epoch"] == len(RunFolder(parts).history())
+    with processes([("train", "--resume", str(parts))] * 3) as started:
+        finish(started)
     assert curve(parts) == pytest.approx(curve(whole), abs=1e-5)
     assert metrics(parts)["test"] == metrics(whole)["test"]
     assert not elsewhere.exists()
@@ -129,7 +129,7 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 from torch_geometric.nn import BatchNorm
 from tgnn.training.loaders import TrainingBatch
-from tgnn.training.distributed.rendezvous import joined
+from tgnn.training.distributed.rendezvous import join_world
 
 class Net(torch.nn.Module):
     def __init__(self):
@@ -146,16 +146,16 @@ class Net(torch.nn.Module):
 torch.manual_seed(0)
 model = Net().double()
 plain = copy.deepcopy(model)
-with joined() as world:
+with join_world() as world:
     x, y = torch.randn(3, 5, 4, dtype=torch.float64), torch.randint(2, (3, 5))
-    outputs = world.replica(model)
+    outputs = world.data_parallel(model)
     for step, rows in enumerate((5, 2, 5)):  # of two rows, the third process has none
         numbers = torch.arange(rows)
-        mine = world.part(numbers)
-        share, stands_in = len(mine) / rows, not len(mine)
-        mine = numbers[:1] if stands_in else mine
+        mine = world.shard(numbers)
+        share, is_placeholder = len(mine) / rows, not len(mine)
+        mine = numbers[:1] if is_placeholder else mine
         model.zero_grad()
-        out = outputs(TrainingBatch(Data(x=x[step, mine]), None, y[step, mine], rows, share, stands_in))
+        out = outputs(TrainingBatch(Data(x=x[step, mine]), None, y[step, mine], rows, share, is_placeholder))
         ((F.cross_entropy(out, y[step, mine]) + model.extra_loss) * share * world.size).backward()
         plain.zero_grad()
         F.cross_entropy(plain(Data(x=x[step, :rows])), y[step, :rows]).add(plain.extra_loss).backward()
@@ -168,21 +168,21 @@ with joined() as world:
     data = Data(x=x[0])
     assert torch.allclose(model.eval()(data), plain.eval()(data), rtol=1e-12)
 
-    assert world.same(lambda: {"rank": world.rank, "nan": None}) == {"rank": 0, "nan": None}
-    assert world.read(lambda: b"" if world.first else b"no") == b""
-    assert world.read(lambda: bytes(range(256)) * 1000) == bytes(range(256)) * 1000
+    assert world.broadcast(lambda: {"rank": world.rank, "nan": None}) == {"rank": 0, "nan": None}
+    assert world.broadcast_bytes(lambda: b"" if world.is_rank_zero else b"no") == b""
+    assert world.broadcast_bytes(lambda: bytes(range(256)) * 1000) == bytes(range(256)) * 1000
     assert world.any(world.rank == 2) and not world.any(False)
-    assert world.total(float(world.rank)) == 3.0
+    assert world.all_reduce(float(world.rank)) == 3.0
     rows = torch.full((2 * world.rank, 3), float(world.rank)) if world.rank else torch.empty(0, 0)
-    assert world.gather(rows).tolist() == [[1.0] * 3] * 2 + [[2.0] * 3] * 4
+    assert world.all_gather(rows).tolist() == [[1.0] * 3] * 2 + [[2.0] * 3] * 4
     print("all is well")
 """
 
 
 def test_gradients_and_statistics_are_those_of_the_whole_batch():
-    with processes([()] * 3, MATH) as begun:
-        finish(begun)
-        assert all(process.read("out") == "all is well\n" for process in begun)
+    with processes([()] * 3, MATH) as started:
+        finish(started)
+        assert all(process.read("out") == "all is well\n" for process in started)
 
 
 # ---- what cannot be --------------------------------------------------------------------------------------------
@@ -190,87 +190,89 @@ def test_gradients_and_statistics_are_those_of_the_whole_batch():
 QUICK = ("train", "karate", "--sample", "2,2", "--epochs", "2", "--out")
 
 
-def test_processes_that_disagree_say_so_and_who(tmp_path):
+def test_different_configurations_are_an_error_that_names_the_ranks(tmp_path):
     each = [(*QUICK, str(tmp_path / "run"), "--seed", seed) for seed in ("1", "2", "1")]
-    with processes(each, machines=True) as begun:
-        said = finish(begun, 2)
-    assert len(set(said)) == 1
-    assert "the processes do not have the same settings: " in said[0]
-    assert " on rank 0, 2; " in said[0]
-    assert " on rank 1. Give all of them the same command and data" in said[0]
+    with processes(each, machines=True) as started:
+        output = finish(started, 2)
+    assert len(set(output)) == 1
+    assert "The processes do not have the same configuration: " in output[0]
+    assert " on rank 0, 2; " in output[0]
+    assert " on rank 1. Start all of them with the same command" in output[0]
     assert not (tmp_path / "run").exists()
 
 
-def test_a_mistake_of_one_ends_all(tmp_path):
+def test_an_error_of_one_process_ends_all(tmp_path):
     """The data is not on the second machine."""
     each = [(*QUICK, str(tmp_path / "run")), ("train", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "x"))]
-    with processes(each, machines=True) as begun:
-        said = finish(begun, 2)
-    assert f"{tmp_path / 'none'}" in said[1]
-    assert "error: rank 1: " in said[0]
-    assert f"{tmp_path / 'none'}" in said[0]
+    with processes(each, machines=True) as started:
+        output = finish(started, 2)
+    assert f"{tmp_path / 'none'}" in output[1]
+    assert "error: Rank 1: " in output[0]
+    assert f"{tmp_path / 'none'}" in output[0]
 
 
 def test_one_graph_is_not_shared_as_a_whole(tmp_path):
-    with processes([("train", "karate", "--out", str(tmp_path / "run"))] * 2) as begun:
-        said = finish(begun, 2)
-    assert "2 processes cannot share one graph that is learned from as a whole: sample it, such as --sa" in said[0]
-    assert said[1] == ""  # one on each machine speaks
+    with processes([("train", "karate", "--out", str(tmp_path / "run"))] * 2) as started:
+        output = finish(started, 2)
+    assert "2 processes cannot share the full batch of one graph. Sample neighborhoods, for example --sa" in output[0]
+    assert output[1] == ""  # one process per machine prints
 
 
-def test_a_port_that_is_taken_and_one_where_nobody_is(tmp_path):
+def test_a_used_port_and_a_port_without_listener(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        with processes([(*QUICK, str(tmp_path / "run"))] * 2, MASTER_PORT=port) as begun:
-            assert begun[0].wait() == 2
-            said = begun[0].read("err")
-    assert f"rank 0 of 2 could not meet the others at 127.0.0.1:{port}: " in said
-    assert "a port that is free there" in said
-    script = "from tgnn.training.distributed.rendezvous import joined\nwith joined(1):\n    pass"
+        with processes([(*QUICK, str(tmp_path / "run"))] * 2, MASTER_PORT=port) as started:
+            assert started[0].wait() == 2
+            output = started[0].read("err")
+    assert f"Rank 0 of 2 could not connect to the other processes at 127.0.0.1:{port}: " in output
+    assert "a free port on it" in output
+    script = "from tgnn.training.distributed.rendezvous import join_world\nwith join_world(1):\n    pass"
     environment = os.environ | {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     found = warm.run(script, environment=environment)
     assert found.returncode == 1
-    assert f"RendezvousError: rank 1 of 2 could not meet the others at 127.0.0.1:{port}: " in found.stderr
+    assert (
+        f"RendezvousError: Rank 1 of 2 could not connect to the other processes at 127.0.0.1:{port}: " in found.stderr
+    )
 
 
-def test_several_runs_are_not_shared(tmp_path):
+def test_several_runs_cannot_use_several_processes(tmp_path):
     found = warm.run(warm.TGNN, *QUICK, str(tmp_path / "runs"), "--runs", "2", "--processes", "2")
     assert found.returncode == 2
-    assert "several processes train one run" in found.stderr
+    assert "Several processes train one run" in found.stderr
 
 
 # ---- torch's launcher ------------------------------------------------------------------------------------------
 
 
 def workers(of: int) -> list[int]:
-    """Processes that train."""
+    """Return the ids of the worker processes."""
     children = Path(f"/proc/{of}/task/{of}/children").read_text().split()
     return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers to kill in /proc, which only Linux has")
-def test_killed_workers_are_started_again_and_all_stop_together(tmp_path):
-    words = ("karate", "--sample", "3,3", "--batch-size", "16", "--epochs", "150", "--patience", "150", *SAVE)
+def test_killed_workers_are_restarted_and_all_are_interrupted_together(tmp_path):
+    arguments = ("karate", "--sample", "3,3", "--batch-size", "16", "--epochs", "150", "--patience", "150", *SAVE)
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    command = ("train", *words, "--processes", "2", "--out", str(broken))
+    command = ("train", *arguments, "--processes", "2", "--out", str(broken))
     with warm.Process(warm.TGNN, *command, environment=environment) as launcher:
-        launcher.until(lambda: len(read_history(broken)) > 3)
+        launcher.until(lambda: len(RunFolder(broken).history()) > 3)
         os.kill(workers(launcher.pid)[0], signal.SIGKILL)
-        launcher.until(lambda: "started again; going on from the last checkpoint" in launcher.read("err"))
-        at = len(read_history(broken))
-        launcher.until(lambda: len(read_history(broken)) > at + 3)
+        launcher.until(lambda: "restarted; continuing from the last checkpoint" in launcher.read("err"))
+        at = len(RunFolder(broken).history())
+        launcher.until(lambda: len(RunFolder(broken).history()) > at + 3)
         launcher.send_signal(signal.SIGINT, to_all=True)
         assert launcher.wait() == 130, launcher.read("err")
-        said = launcher.read("err")
-    assert "Traceback" not in said
-    assert said.count(f"go on with: tgnn train --resume {broken}") == 1
-    assert read_tensors(broken / "checkpoint.safetensors")[1]["epoch"] == len(read_history(broken)) < 150
-    with processes([("train", "--resume", str(broken))] * 2) as begun:
-        finish(begun)
-    train(whole, words, 2)
+        output = launcher.read("err")
+    assert "Traceback" not in output
+    assert output.count(f"continue with: tgnn train --resume {broken}") == 1
+    assert read_tensors(broken / "checkpoint.safetensors")[1]["epoch"] == len(RunFolder(broken).history()) < 150
+    with processes([("train", "--resume", str(broken))] * 2) as started:
+        finish(started)
+    train(whole, arguments, 2)
     assert curve(broken) == curve(whole)
     assert metrics(broken) == metrics(whole)
 
@@ -288,7 +290,7 @@ main()
 
 @pytest.fixture
 def hosts() -> Iterator[dict[str, str]]:
-    """Two hosts with a cable between them, as far as programs can tell."""
+    """Two hosts in network namespaces, connected by a virtual cable."""
     if shutil.which("ip") is None:
         pytest.skip("there is no program `ip` to make hosts with")
     one, two = HOSTS
@@ -312,20 +314,20 @@ def hosts() -> Iterator[dict[str, str]]:
 
 
 def test_two_hosts_and_torchrun(hosts, tmp_path):
-    """Each host has a folder of its own; that of the first process holds the run."""
+    """Each host has its own folder. The folder of rank 0 holds the run."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth9"}
     meet = ("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", "job")
     with contextlib.ExitStack() as stack:
-        begun = []
+        started = []
         for name, address in hosts.items():
             (tmp_path / name).mkdir()
             at = ("--rdzv-endpoint", f"{hosts['tgnn-one']}:29400", "--local-addr", address)
             at += ("--rdzv-conf", f"is_host={int(name == 'tgnn-one')}")  # their name has no address here
-            words = (name, *meet, *at, "-m", "tgnn", "train", *NODES, "--json")
-            process = warm.Process(TORCHRUN, *words, folder=tmp_path / name, environment=environment)
-            begun.append(stack.enter_context(process))
-        finish(begun)
-        results = [text for text in (process.read("out") for process in begun) if text]
+            arguments = (name, *meet, *at, "-m", "tgnn", "train", *NODES, "--json")
+            process = warm.Process(TORCHRUN, *arguments, folder=tmp_path / name, environment=environment)
+            started.append(stack.enter_context(process))
+        finish(started)
+        results = [text for text in (process.read("out") for process in started) if text]
     train(tmp_path / "whole", NODES, 1)
     assert len(results) == 1
     assert json.loads(results[0])["test"] == metrics(tmp_path / "whole")["test"]

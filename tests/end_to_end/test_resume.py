@@ -1,4 +1,4 @@
-"""Runs that are killed at random moments and resumed end with the same weights, bit by bit, as one that was not."""
+"""Killed and resumed runs end with the same bits as uninterrupted ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 from tests import warm
 from tgnn.training.checkpoint import read_tensors
-from tgnn.training.history import read_history
 from tgnn.training.recipes import resolve
 from tgnn.training.repeated_runs import train_repeated
-from tgnn.training.train import RunError, train
+from tgnn.training.run_folder import RunError, RunFolder
+from tgnn.training.train import train_run
 
-WAYS = {  # with steps so large that the schedule halves them on the way
+WAYS = {  # the learning rate is so large that the schedule halves it
     "whole graph": ["digits", "--set", "optimizer.schedule=plateau", "--lr", "0.1"],
     "sampled": ["digits", "--sample", "4,4", "--batch-size", "256"],
     "graphs": ["digits-graphs", "--batch-size", "256", "--set", "optimizer.schedule=cosine", "--hidden", "16"],
@@ -26,8 +26,8 @@ WAYS = {  # with steps so large that the schedule halves them on the way
 EPOCHS = {"whole graph": 60, "sampled": 15, "graphs": 6}
 
 
-def start(*words: str) -> warm.Process:
-    return warm.Process(warm.TGNN, "train", *words, environment=os.environ | {"OMP_NUM_THREADS": "1"})
+def start(*arguments: str) -> warm.Process:
+    return warm.Process(warm.TGNN, "train", *arguments, environment=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
 def weights(folder: Path) -> dict[str, list[float]]:
@@ -35,7 +35,7 @@ def weights(folder: Path) -> dict[str, list[float]]:
 
 
 def wait_for_epoch(folder: Path, epoch: int, process: warm.Process) -> None:
-    process.until(lambda: len(read_history(folder)) > epoch)
+    process.until(lambda: len(RunFolder(folder).history()) > epoch)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -43,61 +43,63 @@ def test_killed_and_resumed(tmp_path, way):
     fixed = ["--epochs", str(EPOCHS[way]), "--patience", "1000", "--set", "train.save_every=0"]
     chance = random.Random(way)
     broken = tmp_path / "broken"
-    words = [*WAYS[way], *fixed, "--out", str(broken)]
+    arguments = [*WAYS[way], *fixed, "--out", str(broken)]
     with start(*WAYS[way], *fixed, "--out", str(tmp_path / "whole")) as whole:
         for share in (0.2, 0.6):
-            with start(*words) as process:  # killed where it ends
+            with start(*arguments) as process:  # killed at the end of the block
                 wait_for_epoch(broken, int(share * EPOCHS[way]), process)
                 time.sleep(chance.random() * 0.05)
             assert not (broken / "metrics.json").exists()
-            words = ["--resume", str(broken)]
-        with start(*words) as process:
+            arguments = ["--resume", str(broken)]
+        with start(*arguments) as process:
             assert process.wait() == 0, process.read("err")
         assert whole.wait() == 0, whole.read("err")
     assert weights(broken) == weights(tmp_path / "whole")
-    lines = [[line["epoch"] for line in read_history(folder)] for folder in (broken, tmp_path / "whole")]
+    lines = [[line["epoch"] for line in RunFolder(folder).history()] for folder in (broken, tmp_path / "whole")]
     assert lines[0] == lines[1] == list(range(EPOCHS[way]))
     one, other = (json.loads((folder / "metrics.json").read_text()) for folder in (broken, tmp_path / "whole"))
     assert one["test"] == other["test"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_stop_it_saves_and_says_how_to_go_on(tmp_path, number):
+def test_an_interrupted_run_saves_a_checkpoint_and_prints_how_to_continue(tmp_path, number):
     with start("digits", "--epochs", "100000", "--patience", "100000", "--out", str(tmp_path / "run")) as process:
         wait_for_epoch(tmp_path / "run", 3, process)
         process.send_signal(number)
         assert process.wait() == 130
-        said = process.read("err")
-    assert f"go on with: tgnn train --resume {tmp_path / 'run'}" in said
-    assert "Traceback" not in said
+        output = process.read("err")
+    assert f"continue with: tgnn train --resume {tmp_path / 'run'}" in output
+    assert "Traceback" not in output
     done = read_tensors(tmp_path / "run" / "checkpoint.safetensors")[1]["epoch"]
-    assert done == len(read_history(tmp_path / "run"))
+    assert done == len(RunFolder(tmp_path / "run").history())
 
 
-def test_several_runs_stop_together_and_go_on(tmp_path):
-    words = ["karate", "--epochs", "100000", "--patience", "100000", "--runs", "4", "--jobs", "2"]
-    with start(*words, "--out", str(tmp_path / "runs")) as process:
+def test_several_runs_are_interrupted_together(tmp_path):
+    arguments = ["karate", "--epochs", "100000", "--patience", "100000", "--runs", "4", "--jobs", "2"]
+    with start(*arguments, "--out", str(tmp_path / "runs")) as process:
         for seed in (0, 1):
             wait_for_epoch(tmp_path / "runs" / f"seed-{seed}", 3, process)
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 130, process.read("err")
-        assert "go on with: tgnn train --resume" in process.read("err")
+        assert "continue with: tgnn train --resume" in process.read("err")
     assert sorted(path.name for path in (tmp_path / "runs").glob("seed-*")) == ["seed-0", "seed-1"]
     for seed in (0, 1):
         assert (tmp_path / "runs" / f"seed-{seed}" / "checkpoint.safetensors").exists()
 
 
-def test_several_runs_are_resumed_where_they_were(tmp_path):
+def test_several_runs_are_resumed(tmp_path):
     config = resolve("karate", "tgnn", "node", changes={"train.epochs": 5})
     first = train_repeated(config, 2, tmp_path / "runs", jobs=1)
     (tmp_path / "runs" / "seed-1" / "metrics.json").unlink()
-    told: list[int] = []
-    again = train_repeated(config, 2, tmp_path / "runs", jobs=1, resume=True, tell=lambda m: told.append(m["seed"]))
+    reported: list[int] = []
+    again = train_repeated(
+        config, 2, tmp_path / "runs", jobs=1, resume=True, on_run=lambda m: reported.append(m["seed"])
+    )
     assert [row["test"] for row in again["each"]] == [row["test"] for row in first["each"]]
-    assert told == [0, 1]
+    assert reported == [0, 1]
 
 
-def test_runs_in_processes_of_their_own_give_the_same(tmp_path):
+def test_runs_in_worker_processes_give_the_same_result(tmp_path):
     config = resolve("karate", "tgnn", "node", changes={"train.epochs": 5, "train.threads": 1})
     one = train_repeated(config, 3, tmp_path / "one", jobs=1)
     two = train_repeated(config, 3, tmp_path / "two", jobs=2)
@@ -105,10 +107,10 @@ def test_runs_in_processes_of_their_own_give_the_same(tmp_path):
     assert one["mean"] == two["mean"]
 
 
-def test_a_folder_is_never_written_over(tmp_path):
+def test_a_run_is_never_overwritten(tmp_path):
     config = resolve("karate", "tgnn", "node", changes={"train.epochs": 2})
-    train(config, tmp_path / "run")
+    train_run(config, tmp_path / "run")
     before = (tmp_path / "run" / "metrics.json").read_text()
-    with pytest.raises(RunError, match="holds a run already"):
-        train(config, tmp_path / "run")
-    assert train(config, tmp_path / "run", resume=True)["test"] == json.loads(before)["test"]
+    with pytest.raises(RunError, match="already holds a run"):
+        train_run(config, tmp_path / "run")
+    assert train_run(config, tmp_path / "run", resume=True)["test"] == json.loads(before)["test"]

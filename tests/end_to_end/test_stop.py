@@ -1,4 +1,4 @@
-"""Ctrl-C and polite kills reach every process of a terminal at once: all stop soon, and all have saved."""
+"""Ctrl-C and SIGTERM stop all processes of a command, after all have saved a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from tests import warm
 from tgnn.training.checkpoint import read_tensors
-from tgnn.training.history import read_history
 from tgnn.training.interrupts import catch_interrupts
+from tgnn.training.run_folder import RunFolder
 
 FOREVER = ("--set", "train.epochs=1000000", "--set", "train.patience=1000000")
 WAYS = {
@@ -25,37 +25,37 @@ WAYS = {
 
 
 def start(way: str, folder: Path) -> warm.Process:
-    words = [*WAYS[way], *FOREVER, "--jobs", "2", "--out", str(folder)]
-    return warm.Process(warm.TGNN, *words, environment=os.environ | {"OMP_NUM_THREADS": "1"})
+    arguments = [*WAYS[way], *FOREVER, "--jobs", "2", "--out", str(folder)]
+    return warm.Process(warm.TGNN, *arguments, environment=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
 def stop(process: warm.Process, number: int, ready: Callable[[], bool]) -> None:
-    """Signals all as soon as they are ready."""
+    """Send a signal to all processes as soon as they are ready."""
     process.until(ready)
     process.send_signal(number, to_all=True)
-    code, said = process.wait(60), process.read("err")
-    assert "Traceback" not in said
-    assert "stopped;" in said
-    assert "killed" not in said
+    code, output = process.wait(60), process.read("err")
+    assert "Traceback" not in output
+    assert "interrupted;" in output
+    assert "killed" not in output
     assert code == 130
 
 
 @pytest.mark.parametrize(
     ("way", "number"), [("reproduce", signal.SIGINT), ("reproduce", signal.SIGTERM), ("train", signal.SIGINT)]
 )
-def test_all_runs_are_saved(way, number, tmp_path):
-    def both_learn() -> bool:
-        return sum(len(read_history(path.parent)) > 2 for path in tmp_path.rglob("history.jsonl")) == 2
+def test_all_runs_save_a_checkpoint(way, number, tmp_path):
+    def both_train() -> bool:
+        return sum(len(RunFolder(path.parent).history()) > 2 for path in tmp_path.rglob("history.jsonl")) == 2
 
     with start(way, tmp_path) as process:
-        stop(process, number, both_learn)
-    begun = [path.parent for path in tmp_path.rglob("history.jsonl")]
-    assert len(begun) == 2
-    for folder in begun:
-        assert read_tensors(folder / "checkpoint.safetensors")[1]["epoch"] == len(read_history(folder))
+        stop(process, number, both_train)
+    started = [path.parent for path in tmp_path.rglob("history.jsonl")]
+    assert len(started) == 2
+    for folder in started:
+        assert read_tensors(folder / "checkpoint.safetensors")[1]["epoch"] == len(RunFolder(folder).history())
 
 
-def test_while_the_command_itself_is_imported():
+def test_ctrl_c_during_the_import_of_the_command():
     script = (
         "import sys\n"
         "class Stop:\n"
@@ -69,9 +69,9 @@ def test_while_the_command_itself_is_imported():
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="sees in /proc, which only Linux has, when workers have begun")
+@pytest.mark.skipif(sys.platform != "linux", reason="sees in /proc, which only Linux has, when workers have started")
 @pytest.mark.parametrize("wait", [0.0, 1.5])
-def test_while_workers_still_import(wait, tmp_path):
+def test_ctrl_c_during_the_import_of_the_workers(wait, tmp_path):
     seen: list[float] = []
 
     def workers() -> bool:
@@ -84,20 +84,20 @@ def test_while_workers_still_import(wait, tmp_path):
         stop(process, signal.SIGINT, workers)
 
 
-def test_once_more_is_not_twice():
-    """Programs that start others hand a signal on, so that it comes two times at once; kills are polite for ever."""
-    with catch_interrupts() as asked:
+def test_a_forwarded_signal_counts_once():
+    """Parent processes forward signals, so that they arrive twice. SIGTERM never kills."""
+    with catch_interrupts() as event:
         for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGTERM):
             signal.raise_signal(number)
-        assert asked.is_set()
+        assert event.is_set()
         with catch_interrupts() as inner:
             assert inner.is_set()
-    with catch_interrupts() as asked:
-        assert not asked.is_set()
+    with catch_interrupts() as event:
+        assert not event.is_set()
 
 
-def test_ctrl_c_again_stops_at_once(monkeypatch):
-    monkeypatch.setattr("tgnn.training.interrupts._SAME", -1.0)
+def test_a_second_ctrl_c_stops_immediately(monkeypatch):
+    monkeypatch.setattr("tgnn.training.interrupts._DUPLICATE_SECONDS", -1.0)
     with catch_interrupts():
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):

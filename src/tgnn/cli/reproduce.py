@@ -13,7 +13,7 @@ import typer
 
 from tgnn.cli import console
 from tgnn.cli.console import err, out, print_json
-from tgnn.cli.train import check_place, key_and_value, public
+from tgnn.cli.train import check_output_folder, parse_option, shareable_options
 
 if TYPE_CHECKING:
     from tgnn.experiments.experiment import Experiment, Selection
@@ -70,14 +70,14 @@ def reproduce(
     experiment = _find(name)
     changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     changes = {key: value for key, value in changes.items() if value is not None}
-    changes |= dict(key_and_value(text) for text in overrides or [])
+    changes |= dict(parse_option(text) for text in overrides or [])
     selection = Selection(
         _split_names(models), _split_names(datasets), largest, runs, changes, jobs or os.cpu_count() or 1
     )
     if dry_run:
         _show_cells(experiment, selection, json)
         return
-    check_place(folder)
+    check_output_folder(folder)
     _run(experiment, selection, folder, _command(experiment, selection, overrides or []), json)
 
 
@@ -178,7 +178,7 @@ def _command(experiment: Experiment, selection: Selection, overrides: list[str])
     arguments += ["--datasets", ",".join(selection.datasets)] if selection.datasets else []
     arguments += ["--largest", str(selection.largest)] if selection.largest else []
     arguments += ["--runs", str(selection.runs)] if selection.runs else []
-    arguments += [argument for text in public(overrides) for argument in ("--set", text)]
+    arguments += [argument for text in shareable_options(overrides) for argument in ("--set", text)]
     return shlex.join(arguments)
 
 

@@ -1,4 +1,4 @@
-"""``tgnn train``."""
+"""``tgnn train``: parse the options, call :func:`tgnn.train`, print the result."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import contextlib
 import logging
 import os
 import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +14,6 @@ import typer
 
 from tgnn.cli import console
 from tgnn.cli.console import err, error_message, out, print_json
-from tgnn.cli.resolve import resolve_config
 
 if TYPE_CHECKING:
     from tgnn.training.config import Config
@@ -27,84 +25,120 @@ _MODEL, _TRAIN, _RUN = "Model", "Training", "Run"
 def train(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A name of `tgnn data list`; none: the recipe's.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Data set of `tgnn data list`. Default: the data set of the recipe."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Your own data instead: a folder of tables, a .npz, ...")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Your own data instead of NAME: a folder of tables, a .npz file, ...")
+    ] = None,
     root: Annotated[
-        Path | None, typer.Option(envvar="TGNN_DATA", help="Folder with files, looked into before cache and network.")
+        Path | None, typer.Option(envvar="TGNN_DATA", help="Folder to search for files before cache and network.")
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Never touch the network.")] = False,
-    split: Annotated[str | None, typer.Option(help="Split protocol, of `tgnn data splits NAME`.")] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False,
+    split: Annotated[str | None, typer.Option(help="Split protocol, see `tgnn data splits NAME`.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="A name of `tgnn models`; by default tgnn.", rich_help_panel=_MODEL)
+        str | None, typer.Option(help="Model of `tgnn models`. Default: tgnn.", rich_help_panel=_MODEL)
     ] = None,
     rank: Annotated[
-        int | None, typer.Option(min=0, help="Rank of the products; 0: sums only.", rich_help_panel=_MODEL)
+        int | None,
+        typer.Option(min=0, help="CP rank of the products. Use 0 for sums only.", rich_help_panel=_MODEL),
     ] = None,
-    hidden: Annotated[int | None, typer.Option(help="Width of hidden layers.", rich_help_panel=_MODEL)] = None,
+    hidden: Annotated[
+        int | None, typer.Option(help="Number of hidden channels of each layer.", rich_help_panel=_MODEL)
+    ] = None,
     layers: Annotated[int | None, typer.Option(help="Number of layers.", rich_help_panel=_MODEL)] = None,
     dropout: Annotated[
-        float | None, typer.Option(help="Share of hidden entries dropped.", rich_help_panel=_MODEL)
+        float | None, typer.Option(help="Dropout probability of hidden channels.", rich_help_panel=_MODEL)
     ] = None,
-    lr: Annotated[float | None, typer.Option(help="Step size.", rich_help_panel=_TRAIN)] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many.", rich_help_panel=_TRAIN)] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate of the optimizer.", rich_help_panel=_TRAIN)] = None,
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", rich_help_panel=_TRAIN)] = None,
     patience: Annotated[
-        int | None, typer.Option(help="Stop after so many epochs without a better validation.", rich_help_panel=_TRAIN)
+        int | None,
+        typer.Option(
+            help="Stop after this many epochs without improvement on the validation set.", rich_help_panel=_TRAIN
+        ),
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Graphs, or seed nodes, in a batch.", rich_help_panel=_TRAIN)
+        int | None, typer.Option(help="Number of graphs, or of seed nodes, per batch.", rich_help_panel=_TRAIN)
     ] = None,
     sample: Annotated[
-        str | None, typer.Option(help="Neighbours sampled at each step away, as 10,5; -1: all.", rich_help_panel=_TRAIN)
+        str | None,
+        typer.Option(help="Number of neighbors to sample per hop, e.g. 10,5. Use -1 for all.", rich_help_panel=_TRAIN),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, max=2**31, help="Of weights, batches and split.", rich_help_panel=_TRAIN)
+        int | None,
+        typer.Option(
+            min=0,
+            max=2**31,
+            help="Random seed for initialization, shuffling and splitting.",
+            rich_help_panel=_TRAIN,
+        ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=_TRAIN)] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.", rich_help_panel=_TRAIN)] = None,
     precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.", rich_help_panel=_TRAIN)] = None,
     track: Annotated[
         list[str] | None,
-        typer.Option(help="Also show the run in tensorboard, mlflow or wandb.", rich_help_panel=_RUN),
+        typer.Option(help="Also log the run to tensorboard, mlflow or wandb.", rich_help_panel=_RUN),
     ] = None,
-    recipe: Annotated[Path | None, typer.Option(help="A YAML file of settings.", rich_help_panel=_RUN)] = None,
-    settings: Annotated[
+    recipe: Annotated[
+        Path | None, typer.Option(help="YAML file with hyperparameters and options.", rich_help_panel=_RUN)
+    ] = None,
+    overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting, as optimizer.lr=0.1.", rich_help_panel=_RUN),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set any hyperparameter or option, e.g. optimizer.lr=0.1.",
+            rich_help_panel=_RUN,
+        ),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Seeds and splits to average over.", rich_help_panel=_RUN)] = 1,
+    runs: Annotated[
+        int, typer.Option(min=1, help="Number of runs with different seeds and splits.", rich_help_panel=_RUN)
+    ] = 1,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs at once; by default one per core.", rich_help_panel=_RUN)
+        int | None,
+        typer.Option(min=1, help="Number of runs in parallel. Default: the number of cores.", rich_help_panel=_RUN),
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes that share every batch of graphs or --sample.", rich_help_panel=_RUN),
+        typer.Option(
+            min=1,
+            help="Number of processes that share every batch of graphs or of sampled nodes.",
+            rich_help_panel=_RUN,
+        ),
     ] = None,
-    folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.", rich_help_panel=_RUN)] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder of the run. Default: runs/<data>-<model>-<time>.", rich_help_panel=_RUN),
+    ] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.", rich_help_panel=_RUN)
+        Path | None, typer.Option(metavar="RUN", help="Continue an interrupted run.", rich_help_panel=_RUN)
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the resolved settings and stop.", rich_help_panel=_RUN)
+        bool, typer.Option("--dry-run", help="Print the resolved configuration and exit.", rich_help_panel=_RUN)
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print one machine-readable object and nothing else.", rich_help_panel=_RUN)
+        bool, typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=_RUN)
     ] = False,
 ) -> None:
-    """Train a model, watch it learn, and get a number you can trust.
+    """Train a model, select the best epoch on the validation set, and report the test metric.
 
     Examples: `tgnn train cora`, `tgnn train --data my_folder --rank 16`, `tgnn train zinc --runs 4 --jobs 2`.
     """
     if resume is not None:
         typed = {key for key in ctx.params if getattr(ctx.get_parameter_source(key), "name", "") == "COMMANDLINE"}
         if typed - {"resume", "jobs", "processes", "json"}:
-            raise typer.BadParameter("a run goes on with the settings it has; give nothing else", param_hint="--resume")
-        with _among_others() as world:
-            _go_on(resume, jobs, processes, json, world)
+            raise typer.BadParameter(
+                "A run continues with its own configuration. Other options are not allowed.", param_hint="--resume"
+            )
+        with _join_torchrun() as world:
+            config, runs = _read_configuration(resume, world)
+            _train(config, runs, resume, jobs, processes, True, json, world)
         return
     if name is not None and data is not None:
-        raise typer.BadParameter("give NAME or --data, not both", param_hint="NAME")
+        raise typer.BadParameter("Give NAME or --data, not both.", param_hint="NAME")
     if folder is not None:
-        check_place(folder)
+        check_output_folder(folder)
     flags = {
         "data.root": root and str(root),
         "data.offline": offline or None,
@@ -123,74 +157,96 @@ def train(
         "train.precision": precision,
         "train.track": tuple(track) if track else None,
     }
-    changes = {key: value for key, value in flags.items() if value is not None}
-    for text in settings or []:
-        key, value = key_and_value(text)
-        changes[key] = value
-    with _among_others() as world:
-        config = resolve_config(name or (str(data.resolve()) if data else None), model, recipe, changes)
+    options = {key: value for key, value in flags.items() if value is not None}
+    options |= dict(parse_option(text) for text in overrides or [])
+    check_data_and_model(name or data, model, recipe, options)
+    with _join_torchrun() as world:
+        from tgnn.training.distributed.world import SINGLE_PROCESS
+        from tgnn.training.train import default_folder, resolve_config
+
+        config = resolve_config(name or data, model, recipe, options)
         if dry_run:
             _print_config(config, json)
             return
-        place = folder or Path("runs") / f"{Path(config.data.name).name}-{config.model.name}-{_when(world)}"
-        _run(config, runs, place, jobs, processes, False, json, world)
+        out_folder = folder or default_folder(config, world or SINGLE_PROCESS)
+        _train(config, runs, out_folder, jobs, processes, False, json, world)
 
 
-def check_place(folder: Path) -> None:
-    """Whether runs can be written there: said before anything is."""
-    there = next(part for part in (folder, *folder.parents) if part.exists())
-    if not there.is_dir():
-        raise typer.BadParameter(f"{there} is a file, and a run needs a folder; choose another", param_hint="--out")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise typer.BadParameter(f"{there} cannot be written to; choose another folder", param_hint="--out")
+# ---- options, shared with other commands -----------------------------------------------------------------------
 
 
-def key_and_value(text: str) -> tuple[str, Any]:
+def check_data_and_model(
+    data: str | Path | None, model: str | None, recipe: Path | None, options: Mapping[str, Any]
+) -> None:
+    """Check that the data is given, and that data and model are not given twice, before torch is imported."""
+    if data is None and recipe is None and "data.name" not in options:
+        raise typer.BadParameter(
+            "Give a data set by name, your own data with --data, or a recipe that names one.", param_hint="NAME"
+        )
+    for given, hint, key in ((data, "NAME", "data.name"), (model, "--model", "model.name")):
+        if given is not None and key in options:
+            raise typer.BadParameter(f"Give {hint} or --set {key}=..., not both.", param_hint=hint)
+
+
+def check_output_folder(folder: Path) -> None:
+    """Check that a run can be written to a folder."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not existing.is_dir():
+        raise typer.BadParameter(f"{existing} is a file. Choose a folder.", param_hint="--out")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise typer.BadParameter(f"{existing} is not writable. Choose another folder.", param_hint="--out")
+
+
+def parse_option(text: str) -> tuple[str, Any]:
+    """Parse ``KEY=VALUE`` of ``--set``. The value is YAML."""
     from tgnn.utils.yaml import parse_yaml
 
     key, equals, value = text.partition("=")
     if not equals:
-        raise typer.BadParameter(f"{text!r} is not KEY=VALUE, such as optimizer.lr=0.1", param_hint="--set")
+        raise typer.BadParameter(f"{text!r} is not KEY=VALUE, such as optimizer.lr=0.1.", param_hint="--set")
     try:
         return key.strip(), parse_yaml(value)
     except ValueError:
-        raise typer.BadParameter(f"{value!r} cannot be read as a value", param_hint="--set") from None
+        raise typer.BadParameter(f"{value!r} is not a valid value.", param_hint="--set") from None
 
 
-_PRIVATE = ("data.root", "data.offline", "data.name", "model.name")
-"""Of a machine, or told in words of their own."""
+_NOT_SHAREABLE = ("data.root", "data.offline", "data.name", "model.name")
+"""Options that depend on the machine, or that have their own flag."""
 
 
-def public(settings: Iterable[str]) -> list[str]:
-    """Those of ``--set`` that a command for others has, as they were typed."""
-    return [text for text in settings if text.partition("=")[0].strip() not in _PRIVATE]
+def shareable_options(overrides: Iterable[str]) -> list[str]:
+    """Return the ``--set`` options that belong into a command for other users."""
+    return [text for text in overrides if text.partition("=")[0].strip() not in _NOT_SHAREABLE]
 
 
 def _print_config(config: Config, json: bool) -> None:
-    plain = config.model_dump(mode="json")
+    sections = config.model_dump(mode="json")
     if json:
-        print_json(plain | {"hash": config.hash})
+        print_json(sections | {"hash": config.hash})
         return
     import yaml
 
-    out.print(yaml.safe_dump(plain, sort_keys=False), markup=False, highlight=False, end="")
+    out.print(yaml.safe_dump(sections, sort_keys=False), markup=False, highlight=False, end="")
 
 
-def _go_on(folder: Path, jobs: int | None, processes: int | None, json: bool, world: World | None) -> None:
+# ---- training --------------------------------------------------------------------------------------------------
+
+
+def _read_configuration(folder: Path, world: World | None) -> tuple[Config, int]:
+    """Return the configuration and the number of runs of a folder, which rank 0 reads for all ranks."""
     from tgnn.training.config import make_config
-    from tgnn.training.repeated_runs import read_plan
-    from tgnn.training.train import read_config
+    from tgnn.training.distributed.world import SINGLE_PROCESS
+    from tgnn.training.run_group import RunGroup, load_run
 
-    def found() -> tuple[dict[str, Any], int]:
-        plan = read_plan(folder)
-        config, runs = plan if plan is not None else (read_config(folder), 1)
-        return config.model_dump(mode="json"), runs
+    def read() -> tuple[dict[str, Any], int]:
+        run = load_run(folder)
+        return run.config.model_dump(mode="json"), run.size if isinstance(run, RunGroup) else 1
 
-    settings, runs = found() if world is None else world.same(found)  # others may not have the folder
-    _run(make_config(settings), runs, folder, jobs, processes, True, json, world)
+    sections, runs = (world or SINGLE_PROCESS).broadcast(read)
+    return make_config(sections), runs
 
 
-def _run(
+def _train(
     config: Config,
     runs: int,
     folder: Path,
@@ -201,64 +257,68 @@ def _run(
     world: World | None,
 ) -> None:
     if runs > 1 and ((world is not None and world.size > 1) or (processes or 1) > 1):
-        raise typer.BadParameter("several processes train one run; of several runs, --jobs are trained at once")
+        raise typer.BadParameter("Several processes train one run. Use --jobs to train several runs in parallel.")
     if world is None and (processes or 1) > 1:
-        _start(processes or 1, folder, resume)
+        _launch_processes(processes or 1, folder, resume)
         return
-    from tgnn.cli.progress import watch_many, watch_one
+    from tgnn.cli.training_output import print_result, show_epochs, show_runs
     from tgnn.training.distributed.world import SINGLE_PROCESS
     from tgnn.training.interrupts import Interrupted
-    from tgnn.training.repeated_runs import train_repeated
-    from tgnn.training.train import train as train_one
+    from tgnn.training.run_folder import RunFolder
+    from tgnn.training.train import train as train_model
 
+    quiet = json or console.verbosity < 0
     try:
         if runs == 1:
-            with watch_one(config, quiet=json or console.verbosity < 0) as tell:
-                result = train_one(config, folder, resume, tell, world or SINGLE_PROCESS)
+            with show_epochs(config, quiet) as on_epoch:
+                run = train_model(config, out=folder, resume=resume, on_epoch=on_epoch, world=world or SINGLE_PROCESS)
         else:
-            with watch_many(config, runs, quiet=json or console.verbosity < 0) as tell_all:
-                result = train_repeated(config, runs, folder, jobs, resume, tell_all)
+            with show_runs(config, runs, quiet) as on_run:
+                run = train_model(config, out=folder, resume=resume, runs=runs, jobs=jobs, on_run=on_run)
     except Interrupted:
-        err.print(f"stopped; go on with: tgnn train --resume {folder}", markup=False, highlight=False, soft_wrap=True)
+        err.print(
+            f"interrupted; continue with: tgnn train --resume {folder}", markup=False, highlight=False, soft_wrap=True
+        )
         if world is not None:
-            raise  # together with the others
+            raise  # after the other processes
         raise typer.Exit(130) from None
     except OSError as error:
-        if not (folder / "config.yaml").exists():
+        if not RunFolder(folder).has_started:
             raise
         raise OSError(
-            f"{error_message(error)}\nwhat was saved before is kept; go on with: tgnn train --resume {folder}"
+            f"{error_message(error)}\nThe last checkpoint is kept. Continue with: tgnn train --resume {folder}"
         ) from error
-    if world is not None and not world.first:
+    if world is not None and not world.is_rank_zero:
         return
-    from tgnn.cli.results import log, show
-
-    log(result, folder)
+    print_result(run.metrics, folder, quiet=json)
     if json:
-        print_json({**result, "folder": str(folder)})
-        return
-    show(result, folder)
+        print_json({**run.metrics, "folder": str(folder)})
 
 
 # ---- several processes -----------------------------------------------------------------------------------------
 
 
-def _start(processes: int, folder: Path, resume: bool) -> None:
-    """The same command in several processes, which see that they are several."""
+def _launch_processes(processes: int, folder: Path, resume: bool) -> None:
+    """Run the same command in several processes, which find each other through torchrun's environment variables."""
     from tgnn.training.distributed.launch import launch
+    from tgnn.training.run_folder import RunFolder
 
-    words = [*sys.argv[1:], *([] if resume else ["--out", str(folder)])]
-    code = launch(work, words, processes)
-    if code == 130 and not (folder / "config.yaml").exists():  # else the first process has said how to go on
-        err.print("stopped before the processes had begun to train; nothing was saved", markup=False)
+    arguments = [*sys.argv[1:], *([] if resume else ["--out", str(folder)])]
+    code = launch(run_in_process, arguments, processes)
+    if code == 130 and not RunFolder(folder).has_started:  # otherwise rank 0 has printed how to continue
+        err.print("interrupted before training started; nothing was saved", markup=False)
     raise typer.Exit(code)
 
 
-def work(words: list[str]) -> int:
-    """One of them. Mistakes of the user's are results, which end all; who ends otherwise is started again."""
+def run_in_process(arguments: list[str]) -> int:
+    """Run the command in one of several processes.
+
+    An error of the user is returned as an exit code, which ends all processes. The launcher restarts all processes if
+    one of them ends in another way.
+    """
     from tgnn.cli.app import main
 
-    sys.argv = ["tgnn", *words]
+    sys.argv = ["tgnn", *arguments]
     try:
         main()
     except SystemExit as end:
@@ -269,23 +329,18 @@ def work(words: list[str]) -> int:
 
 
 @contextlib.contextmanager
-def _among_others() -> Iterator[World | None]:
-    """The processes that torchrun has started; ``None``: it has not. One on each machine speaks."""
+def _join_torchrun() -> Iterator[World | None]:
+    """Join the processes that torchrun has started; ``None`` without torchrun. One process per machine prints."""
     if "RANK" not in os.environ:
         yield None
         return
-    from tgnn.training.distributed.rendezvous import joined
+    from tgnn.training.distributed.rendezvous import join_world
     from tgnn.training.interrupts import Interrupted
 
     if os.environ.get("LOCAL_RANK", "0") != "0":
         err.quiet = out.quiet = logging.getLogger("tgnn").disabled = True
     try:
-        with joined() as world:
+        with join_world() as world:
             yield world
     except Interrupted:
         raise typer.Exit(130) from None
-
-
-def _when(world: World | None) -> str:
-    """In the name of a folder: the time, or what torchrun calls a job, which is the same when it starts it again."""
-    return world.job if world is not None and world.job is not None else time.strftime("%Y%m%d-%H%M%S")

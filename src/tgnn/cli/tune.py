@@ -14,8 +14,7 @@ import typer
 
 from tgnn.cli import console
 from tgnn.cli.console import err, out, print_json
-from tgnn.cli.resolve import resolve_config
-from tgnn.cli.train import key_and_value, public
+from tgnn.cli.train import check_data_and_model, parse_option, shareable_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -113,17 +112,20 @@ def tune(
     `tgnn tune --data my_folder --storage postgresql://me@host/studies`
     """
     if name is not None and data is not None:
-        raise typer.BadParameter("give NAME or --data, not both", param_hint="NAME")
+        raise typer.BadParameter("Give NAME or --data, not both.", param_hint="NAME")
     changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     changes = {key: value for key, value in changes.items() if value is not None}
-    fixed = dict(key_and_value(text) for text in fixed_options or [])
+    fixed = dict(parse_option(text) for text in fixed_options or [])
     if "train.seed" in fixed:
         raise typer.BadParameter(
             "train.seed cannot be set, because the seeds of the splits are the same in all searches: use --seed for "
             "the sampler",
             param_hint="--set",
         )
-    config = resolve_config(name or (str(data.resolve()) if data else None), model, recipe, {**changes, **fixed})
+    check_data_and_model(name or data, model, recipe, fixed)
+    from tgnn.training.train import resolve_config
+
+    config = resolve_config(name or data, model, recipe, {**changes, **fixed})
     plan = _make_plan(config, search or [], fixed, trials, splits, seed, finals, together)
     if dry_run:
         _print_search_space(plan, json)
@@ -143,8 +145,7 @@ def _make_plan(
     finals: int,
     together: int,
 ) -> SearchPlan:
-    from tgnn.training.prepare import prepare_without_test
-    from tgnn.training.train import make_model
+    from tgnn.training.prepare import make_model, prepare_without_test
     from tgnn.tuning.search_plan import SearchPlan
     from tgnn.tuning.search_space import (
         build_search_space,
@@ -271,7 +272,7 @@ def _command(
     arguments += ["--seed", str(plan.seed)] if plan.seed else []
     arguments += ["--together", str(plan.together)] if plan.together != _DEFAULT_TOGETHER else []
     arguments += [argument for text in search for argument in ("--search", text)]
-    arguments += [argument for text in public(fixed_options) for argument in ("--set", text)]
+    arguments += [argument for text in shareable_options(fixed_options) for argument in ("--set", text)]
     return shlex.join(arguments)
 
 

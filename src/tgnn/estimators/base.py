@@ -23,20 +23,25 @@ from tgnn.estimators.parameters import config_from_parameters
 from tgnn.estimators.saving import read_estimator, write_estimator
 from tgnn.estimators.training_set import (
     TrainingSet,
-    num_examples,
-    num_features,
     prepare_features,
     prepare_training,
 )
 from tgnn.models import get_model
 from tgnn.models.data_shape import DataShape
 from tgnn.training import loop
+from tgnn.training.compatibility import check_compatible, num_features
 from tgnn.training.config import Config
-from tgnn.training.loaders import make_loader
+from tgnn.training.inference import infer
+from tgnn.training.loaders import make_inference_batches
 from tgnn.training.metrics import Task
-from tgnn.training.model_check import lacks
-from tgnn.training.prepare import apply_prior_correction, complete, infer_shape
-from tgnn.training.train import find_device, make_model, set_threads
+from tgnn.training.prepare import (
+    add_model_inputs,
+    apply_prior_correction,
+    find_device,
+    infer_shape,
+    make_model,
+    set_num_threads,
+)
 from tgnn.utils.suggest import closest_match
 
 Self = TypeVar("Self", bound="Estimator")
@@ -188,17 +193,17 @@ class Estimator(BaseEstimator, ABC):
             training_set, targets, classes, self.validation_fraction, config.train.seed, config.data
         )
         apply_prior_correction(prepared, config.train.prior_correction)
-        complete(prepared.data, config.model.name)
+        add_model_inputs(prepared.data, config.model.name)
         device = find_device(config.train.device)
         history: list[dict[str, Any]] = []
 
         def on_epoch(epoch: loop.Epoch) -> None:
-            history.append(dict(epoch.line))
+            history.append(dict(epoch.record))
             self._print_epoch(epoch, config.train.epochs)
 
         with _isolated(config, device):
             model = make_model(config, prepared.shape).to(device)
-            best, progress = loop.fit(model, prepared, config, None, tell=on_epoch)
+            best, progress = loop.fit(model, prepared, config, on_epoch=on_epoch)
         model.load_state_dict(best)
         self.model_, self.history_ = model.eval(), history
         self.n_iter_, self.best_epoch_ = progress.epoch, progress.best_epoch
@@ -209,17 +214,15 @@ class Estimator(BaseEstimator, ABC):
         return self
 
     def _outputs(self, X: Any) -> Tensor:
-        """What the model says of each example."""
+        """Compute the outputs of the model for each example of ``X``."""
         check_is_fitted(self, "model_")
         data, rows = self._data(X)
         config, device = self.config_, find_device(self.device or self.config_.train.device)
         data = prepare_features(data, self.task_.target, self.shape_.outputs, config.data)
         self._check_shape(infer_shape(data))
-        complete(data, config.model.name)
-        data.y = torch.zeros(num_examples(data))  # batches carry targets; nobody looks at these
-        batches = make_loader(data, torch.arange(num_examples(data)), config.train, device, shuffle=False)
-        precision = loop.Precision(config.train.precision, device)
-        outputs = loop.infer_outputs(self.model_.to(device), batches, precision)
+        add_model_inputs(data, config.model.name)
+        batches = make_inference_batches(data, None, config.train.batch_size, device)
+        outputs = infer(self.model_.to(device), batches, config.train.precision, device)
         return outputs.cpu()[torch.from_numpy(rows)]
 
     def _print_epoch(self, epoch: loop.Epoch, max_epochs: int) -> None:
@@ -227,34 +230,16 @@ class Estimator(BaseEstimator, ABC):
         if self.verbose and (epoch.number % interval == 0 or epoch.number == max_epochs - 1):
             print(
                 f"epoch {epoch.number}: loss {epoch.loss:.4f}, validation {epoch.score:.4f}, "
-                f"best {epoch.best:.4f} at epoch {epoch.best_epoch}"
+                f"best {epoch.best_score:.4f} at epoch {epoch.best_epoch}"
             )
 
     def _attribute_names(self) -> NetworkXAttributes:
         needs_x = self._level == "graph" or "node features" in get_model(self.model).needs
         return NetworkXAttributes(self.x_attribute, self.y_attribute, self.weight_attribute, self._level, needs_x)
 
-    def _check_shape(self, found: DataShape) -> None:
-        """Whether data is as wide as what was learned from, and has all that the model reads."""
-        name = type(self).__name__
-        for what, wanted, given in (
-            ("features", self.shape_.features, found.features),
-            ("edge features", self.shape_.edge_features, found.edge_features),
-        ):
-            if num_features(wanted) != num_features(given):
-                expected, actual = num_features(wanted), num_features(given)
-                raise ValueError(f"X has {actual} {what}, but {name} is expecting {expected} {what} as input.")
-            if isinstance(wanted, tuple) != isinstance(given, tuple):
-                kinds = ("categories (integers of torch)", "numbers")
-                was, now = kinds if isinstance(wanted, tuple) else kinds[::-1]
-                raise ValueError(f"the {what} of X are {now}, but {name} has learned from {was}")
-        lacking = lacks(self.config_.model, self.shape_, found)
-        if lacking is not None:
-            raise ValueError(f"{name} has learned from {lacking}, and X has none such")
-        if lacks(self.config_.model, found, self.shape_) == "edge weights":
-            raise ValueError(
-                f"{name} has learned from edges without weights, and X has some: leave them out, or fit with them"
-            )
+    def _check_shape(self, shape: DataShape) -> None:
+        """Check that ``X`` has the features and edge weights that the fitted model reads."""
+        check_compatible(self.config_.model, self.shape_, shape, "X", type(self).__name__)
 
     # ---- saving and loading ----------------------------------------------------------------------------------
 
@@ -290,7 +275,7 @@ def _isolated(config: Config, device: torch.device) -> Iterator[None]:
     """Restore torch's random state and number of threads after training."""
     threads = torch.get_num_threads()
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        set_threads(config)
+        set_num_threads(config)
         try:
             yield
         finally:

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from tgnn import __version__
-from tgnn.estimators.training_set import num_features
 from tgnn.models.data_shape import DataShape
-from tgnn.training.checkpoint import CheckpointError, read_tensors, restore, write_tensors
+from tgnn.training.checkpoint import CheckpointError, load_weights, read_tensors
+from tgnn.training.compatibility import num_features
 from tgnn.training.config import make_config
 from tgnn.training.metrics import Task
-from tgnn.training.train import make_model
+from tgnn.training.prepare import make_model
+from tgnn.utils.io import write_tensors
 
 T = TypeVar("T")
 
@@ -86,7 +87,7 @@ def read_estimator(cls: type[T], path: Path) -> T:
             model = make_model(estimator.config_, estimator.shape_)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} is damaged or was written by another version of tgnn: {error}") from error
-    restore(model, weights, path)
+    load_weights(model, weights, path)
     estimator.model_ = model.eval()
     loaded: T = estimator
     return loaded

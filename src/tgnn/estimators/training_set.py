@@ -110,13 +110,3 @@ def prepare_features(
 def num_examples(data: Data | GraphDataset) -> int:
     """Return the number of nodes of one graph, or the number of graphs."""
     return len(data) if isinstance(data, GraphDataset) else int(data.num_nodes)
-
-
-def num_features(width: int | tuple[int, ...] | None) -> int:
-    """Return the number of features of a width in :class:`~tgnn.models.data_shape.DataShape`.
-
-    Example:
-        >>> num_features(64), num_features((28, 4)), num_features(None)
-        (64, 2, 0)
-    """
-    return 0 if width is None else len(width) if isinstance(width, tuple) else width

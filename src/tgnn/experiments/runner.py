@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,10 +20,9 @@ from tgnn.experiments.measured_points import measure_points
 from tgnn.experiments.merge_results import merge, read_earlier
 from tgnn.experiments.results import CellResult, Result, RunResult
 from tgnn.training.config import Config
-from tgnn.training.history import NAME as HISTORY
 from tgnn.training.parallel_runs import run_parallel
 from tgnn.training.prepare import transform_features
-from tgnn.training.train import METRICS, RunError, environment, read_metrics
+from tgnn.training.run_folder import METRICS, RunError, RunFolder, current_environment
 
 logger = logging.getLogger("tgnn")
 
@@ -146,7 +144,7 @@ def _earlier_runs(plans: dict[RunKey, tuple[Config, Path]]) -> dict[RunKey, dict
     runs: dict[RunKey, dict[str, Any] | Exception] = {}
     hashes = _Hashes()
     for key, (config, folder) in sorted(plans.items(), key=lambda plan: plan[1][0].data.model_dump_json()):
-        if (folder / METRICS).exists():
+        if RunFolder(folder).is_finished:
             try:
                 runs[key] = _reuse_run(config, folder, hashes)
             except (ValueError, OSError) as error:
@@ -156,7 +154,7 @@ def _earlier_runs(plans: dict[RunKey, tuple[Config, Path]]) -> dict[RunKey, dict
 
 def _reuse_run(config: Config, folder: Path, hashes: _Hashes) -> dict[str, Any]:
     try:
-        metrics = read_metrics(folder)
+        metrics = RunFolder(folder).metrics
     except RunError as error:
         raise RunError(f"{error}; remove the folder") from error
     missing = [name for name in (*RunResult.__dataclass_fields__, "metric") if metrics.get(name) is None]
@@ -222,8 +220,8 @@ def _cell_result(
 def _series(folder: Path, prefixes: Sequence[str]) -> dict[str, list[float]]:
     """Read the curves of a run whose names start with one of the prefixes."""
     series: dict[str, list[float]] = {}
-    for line in (folder / HISTORY).read_text(encoding="utf-8").splitlines():
-        for name, value in json.loads(line).items():
+    for record in RunFolder(folder).history():
+        for name, value in record.items():
             if name.startswith(tuple(prefixes)):
                 series.setdefault(name, []).append(round(float(value), 4))
     return series
@@ -231,4 +229,4 @@ def _series(folder: Path, prefixes: Sequence[str]) -> dict[str, list[float]]:
 
 def _public_environment() -> dict[str, Any]:
     """Return the software versions and the machine without the command, which may contain private paths."""
-    return {name: value for name, value in environment().items() if name != "command"}
+    return {name: value for name, value in current_environment().items() if name != "command"}

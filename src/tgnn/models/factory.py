@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from tgnn.models.data_shape import DataShape
-from tgnn.models.hyperparameters import model_options, validate_option
+from tgnn.models.hyperparameters import validate_hyperparameters
 from tgnn.models.registration import MODELS, Model, ModelError, get_model
-from tgnn.utils.suggest import closest_match
 
 logger = logging.getLogger("tgnn")
 
@@ -29,25 +28,9 @@ def build_model(
         dropout: Dropout probability of hidden activations.
         arguments: Other hyperparameters of the model. Those left out have their defaults.
     """
-    model = get_model(name)
-    build = model.builder(shape.level)
-    if build is None:
-        supported = [other.name for other in MODELS.values() if other.builder(shape.level) is not None]
-        raise ModelError(f"{name} does not support {shape.level} tasks. Models that do: {', '.join(supported)}.")
-    _check_inputs(model, shape)
-    options = model_options(build)
-    for key in arguments:
-        if key not in options:
-            raise ModelError(f"unknown hyperparameter model.{key} of {name}; {_hint(key, list(options))}")
-    validated = {key: validate_option(key, value, options[key][0]) for key, value in arguments.items()}
-    return build(shape, hidden_channels, num_layers, dropout, **validated)
-
-
-def _hint(key: str, options: list[str]) -> str:
-    similar = closest_match(key, [*options, "hidden_channels", "num_layers", "dropout"])
-    if similar:
-        return f"did you mean model.{similar}?"
-    return f"it has {', '.join([*options, 'hidden_channels', 'num_layers', 'dropout'])}"
+    build, hyperparameters = validate_hyperparameters(name, shape.level, arguments)
+    _check_inputs(get_model(name), shape)
+    return build(shape, hidden_channels, num_layers, dropout, **hyperparameters)
 
 
 def _check_inputs(model: Model, shape: DataShape) -> None:

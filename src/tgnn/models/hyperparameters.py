@@ -8,7 +8,8 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from tgnn.models.registration import MODELS, Builder, ModelError
+from tgnn.models.registration import MODELS, Builder, ModelError, get_model
+from tgnn.utils.suggest import closest_match
 
 
 def model_options(build: Builder) -> dict[str, tuple[Any, Any]]:
@@ -25,6 +26,39 @@ def model_options(build: Builder) -> dict[str, tuple[Any, Any]]:
     types = get_type_hints(build, include_extras=True)
     parameters = inspect.signature(build).parameters.values()
     return {p.name: (types[p.name], p.default) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def validate_hyperparameters(name: str, level: str, arguments: Mapping[str, Any]) -> tuple[Builder, dict[str, Any]]:
+    """Check the names and types of hyperparameters against the builder of a model, without building the model.
+
+    Args:
+        name: Name of the model.
+        level: ``"node"`` or ``"graph"``.
+        arguments: Hyperparameters beside width, depth and dropout.
+
+    Returns:
+        The builder, and the hyperparameters converted to its types.
+
+    Example:
+        >>> validate_hyperparameters("tgnn", "node", {"rank": "8"})[1]
+        {'rank': 8}
+    """
+    build = get_model(name).builder(level)
+    if build is None:
+        supported = [other.name for other in MODELS.values() if other.builder(level) is not None]
+        raise ModelError(f"{name} does not support {level} tasks. Models that do: {', '.join(supported)}.")
+    options = model_options(build)
+    for key in arguments:
+        if key not in options:
+            raise ModelError(f"unknown hyperparameter model.{key} of {name}; {_hint(key, list(options))}")
+    return build, {key: validate_option(key, value, options[key][0]) for key, value in arguments.items()}
+
+
+def _hint(key: str, options: list[str]) -> str:
+    similar = closest_match(key, [*options, "hidden_channels", "num_layers", "dropout"])
+    if similar:
+        return f"did you mean model.{similar}?"
+    return f"it has {', '.join([*options, 'hidden_channels', 'num_layers', 'dropout'])}"
 
 
 def validate_option(name: str, value: Any, type_hint: Any) -> Any:

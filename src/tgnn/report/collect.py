@@ -17,7 +17,7 @@ from tgnn.report.run_tables import repeated_runs_table, runs_in_folder, runs_tab
 from tgnn.report.runs import DamagedRunError, Run, read_mapping, read_run
 from tgnn.report.study_section import make_study, read_study
 from tgnn.report.tables import ReportTable
-from tgnn.training.repeated_runs import PLAN
+from tgnn.training.run_folder import RUNS
 
 _MAX_FULL_CURVES = 50
 """Number of runs above which curves get fewer points, so that the page stays small."""
@@ -142,7 +142,7 @@ def _section_or_reason(read: Callable[[Path, int], ReportSection], path: Path, n
 def _group(source: ReportSource, runs: Sequence[tuple[Path, Run]]) -> tuple[str, int | None, str, Sequence[Run]]:
     inside = runs_in_folder(runs, source.path)
     try:
-        planned = read_mapping(source.path / PLAN).get("runs")
+        planned = read_mapping(source.path / RUNS).get("runs")
     except DamagedRunError as error:
         return source.name, None, str(error), inside
     return source.name, planned if isinstance(planned, int) else None, "", inside

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tgnn.report.runs import FILES
-from tgnn.training.history import NAME as HISTORY
-from tgnn.training.repeated_runs import PLAN
-from tgnn.training.train import CONFIG, METRICS, is_running
+from tgnn.training.run_folder import CONFIG, HISTORY, METRICS, RUNS, RunFolder
 from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE
 
 _RUN_FILES = {CONFIG, METRICS, HISTORY}
@@ -42,7 +40,7 @@ class ReportSource:
             return [self.path]
         if self.source_type == "study":
             return [self.path, self.path.with_name(RECIPE_FILE)]
-        return [self.path / name for name in (FILES if self.source_type == "run" else (PLAN,))]
+        return [self.path / name for name in (FILES if self.source_type == "run" else (RUNS,))]
 
     @property
     def stamp(self) -> tuple[object, ...]:
@@ -54,8 +52,8 @@ class ReportSource:
                 stamp.append((status.st_mtime_ns, status.st_size, status.st_ino))
             except OSError:
                 stamp.append(None)
-        if self.source_type == "run" and not (self.path / METRICS).exists():
-            stamp.append(is_running(self.path))
+        if self.source_type == "run" and not RunFolder(self.path).is_finished:
+            stamp.append(RunFolder(self.path).is_running)
         return tuple(stamp)
 
 
@@ -86,7 +84,7 @@ def _walk(top: Path) -> Iterator[ReportSource]:
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
         here = Path(folder)
         name = str(Path(base) / here.relative_to(top))
-        if PLAN in files:
+        if RUNS in files:
             yield ReportSource("repeated runs", here, name)
         if _RUN_FILES & set(files):
             yield ReportSource("run", here, name)

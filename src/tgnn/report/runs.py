@@ -11,9 +11,8 @@ from typing import Any
 import yaml
 
 from tgnn.report.number_format import number
-from tgnn.training.history import NAME as HISTORY
 from tgnn.training.metrics import HIGHER_IS_BETTER
-from tgnn.training.train import CONFIG, DATA, ENVIRONMENT, METRICS, is_running
+from tgnn.training.run_folder import CONFIG, DATA, ENVIRONMENT, HISTORY, METRICS, RunFolder, find_best_epoch
 
 FILES = (CONFIG, ENVIRONMENT, DATA, METRICS, HISTORY)
 
@@ -73,13 +72,15 @@ def read_run(folder: Path, name: str) -> Run:
     config = _part(folder, CONFIG, reasons)
     environment = _part(folder, ENVIRONMENT, reasons)
     facts = _part(folder, DATA, reasons)
-    finished = (folder / METRICS).exists()
+    files = RunFolder(folder)
+    finished = files.is_finished
     metrics = _part(folder, METRICS, reasons) if finished else {}
-    history = _history(folder, reasons)
+    history, problem = files.read_history()
+    reasons += [] if problem is None else [problem]
     about, task, split = (_dict(facts.get(key)) for key in ("info", "task", "split"))
     model, training = _dict(config.get("model")), _dict(config.get("train"))
     metric = _text(metrics.get("metric") or task.get("metric"))
-    best_epoch, val = _best(history, metric)
+    best_epoch, val = _best(history, metric, _text(training.get("select_by")) or "metric")
     hashes = {
         "data": _text(metrics.get("data_hash") or facts.get("data_hash")),
         "split": _text(metrics.get("split_hash") or split.get("hash")),
@@ -89,7 +90,7 @@ def read_run(folder: Path, name: str) -> Run:
         reasons.append(f"{METRICS} has no test score")
     return Run(
         name=name,
-        state="damaged" if reasons else "finished" if finished else "running" if is_running(folder) else "unfinished",
+        state="damaged" if reasons else "finished" if finished else "running" if files.is_running else "unfinished",
         reason="; ".join(reasons),
         data=_text(metrics.get("data") or about.get("name") or _dict(config.get("data")).get("name")),
         model=_text(metrics.get("model") or model.get("name")),
@@ -132,38 +133,9 @@ def _part(folder: Path, name: str, reasons: list[str]) -> dict[str, Any]:
         return {}
 
 
-def _history(folder: Path, reasons: list[str]) -> list[Mapping[str, Any]]:
-    """Read the history. An incomplete last line is being written; an incomplete earlier line is damage."""
-    try:
-        texts = (folder / HISTORY).read_bytes().decode(errors="replace").split("\n")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        reasons.append(f"{HISTORY} cannot be read: {error}")
-        return []
-    lines: list[Mapping[str, Any]] = []
-    for place, text in enumerate(texts):
-        if not text.strip():
-            continue
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            line = None
-        if isinstance(line, dict):
-            lines.append(line)
-        elif place < len(texts) - 1:
-            reasons.append(f"line {place + 1} of {HISTORY} is damaged")
-            break
-    return lines
-
-
-def _best(history: Sequence[Mapping[str, Any]], metric: str) -> tuple[int | None, float | None]:
-    scores = [(value, n) for n, line in enumerate(history) if (value := number(line.get(f"val_{metric}"))) is not None]
-    if not scores:
-        return None, None
-    sign = 1 if HIGHER_IS_BETTER.get(metric, True) else -1
-    value, place = max(scores, key=lambda pair: (sign * pair[0], -pair[1]))
-    return place + 1, value
+def _best(history: Sequence[Mapping[str, Any]], metric: str, select_by: str) -> tuple[int | None, float | None]:
+    best = find_best_epoch(history, metric, select_by) if metric in HIGHER_IS_BETTER else None
+    return best, None if best is None else number(history[best - 1].get(f"val_{metric}"))
 
 
 def _last(history: Sequence[Mapping[str, Any]], key: str) -> float | None:

@@ -1,1 +1,1 @@
-"""Training: from a recipe to a run folder."""
+"""Training, evaluation and prediction: from a recipe to a run folder."""

@@ -1,9 +1,9 @@
-"""Is the product branch alive? What a user cannot see in the loss."""
+"""Diagnostics of the product branch: saturated and vanished products, gradient norms and branch weights."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -11,47 +11,55 @@ from torch import Tensor
 from tgnn.nn import CPAggregation, TGNNConv
 from tgnn.nn.mixing import ScalarMix
 
-_NEAR_ONE, _NEAR_ZERO = 0.99, 1e-4
-DEAD = 0.95
-"""Share of products at which a layer is called dead."""
+_SATURATED, _VANISHED = 0.99, 1e-4
+"""Absolute values of tanh above which a product is saturated, and below which it has vanished."""
+_DEAD_FRACTION = 0.95
+"""Fraction of saturated or vanished products from which a layer is reported."""
 
 
 @contextlib.contextmanager
-def watching(model: torch.nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Collects the activated products of every CP layer during a forward pass, by the name of the layer."""
-    seen: dict[str, Tensor] = {}
-    layers = {n: module for n, module in model.named_modules() if isinstance(module, CPAggregation)}
+def observe_products(model: torch.nn.Module, products: dict[str, Tensor]) -> Iterator[None]:
+    """Collect the activated products of every CP layer in a forward pass.
+
+    Args:
+        model: The model to observe.
+        products: Filled with the products of each layer, by the name of the layer.
+    """
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, CPAggregation)}
     for name, layer in layers.items():
-        layer.product_hook = lambda product, name=name: seen.__setitem__(name, product.detach())
+        layer.product_hook = lambda product, name=name: products.__setitem__(name, product.detach())
     try:
-        yield seen
+        yield
     finally:
         for layer in layers.values():
             layer.product_hook = None
 
 
-def shares(seen: dict[str, Tensor]) -> dict[str, float]:
-    """Of all products: saturated (tanh is 1 or -1 there, and its slope 0), and vanished (0, so nothing passes)."""
-    found = {}
-    for name, product in seen.items():
-        size = product.abs()
-        found[f"saturated/{name}"] = float((size > _NEAR_ONE).float().mean())
-        found[f"vanished/{name}"] = float((size < _NEAR_ZERO).float().mean())
-    return found
+def product_statistics(products: Mapping[str, Tensor]) -> dict[str, float]:
+    """Compute the fractions of saturated and vanished products of each layer.
+
+    tanh of a saturated product is 1 or -1, where its gradient is 0. A vanished product is 0.
+    """
+    statistics = {}
+    for name, product in products.items():
+        magnitude = product.abs()
+        statistics[f"saturated/{name}"] = float((magnitude > _SATURATED).float().mean())
+        statistics[f"vanished/{name}"] = float((magnitude < _VANISHED).float().mean())
+    return statistics
 
 
 def branch_weights(model: torch.nn.Module) -> dict[str, float]:
-    """``a_high`` and ``a_low`` of every layer that learns them."""
-    found = {}
+    """Return the learned weights ``a_high`` and ``a_low`` of every layer with ``mix="scalar"``."""
+    weights = {}
     for name, module in model.named_modules():
         if isinstance(module, TGNNConv) and isinstance(module.mix, ScalarMix):
-            found[f"a_high/{name}"] = float(module.a_high)
-            found[f"a_low/{name}"] = float(module.a_low)
-    return found
+            weights[f"a_high/{name}"] = float(module.a_high)
+            weights[f"a_low/{name}"] = float(module.a_low)
+    return weights
 
 
 def gradient_norms(model: torch.nn.Module) -> dict[str, float]:
-    """Of the product branch, and of all else."""
+    """Compute the gradient norm of the product branch and of all other parameters."""
     product = {id(p) for module in model.modules() if isinstance(module, CPAggregation) for p in module.parameters()}
     groups: dict[str, list[Tensor]] = {"gradient": [], "gradient/product": []}
     for parameter in model.parameters():
@@ -60,14 +68,19 @@ def gradient_norms(model: torch.nn.Module) -> dict[str, float]:
     return {name: float(torch.nn.utils.get_total_norm(grads)) for name, grads in groups.items() if grads}
 
 
-def advice(vitals: dict[str, float]) -> str | None:
-    """What to do about a product layer that has died, or ``None``."""
-    for what, help_ in (
-        ("saturated", "a smaller optimizer.cp_lr, or model.factors=weighted or tempered, which tame large degrees"),
+def advice(statistics: Mapping[str, float]) -> str | None:
+    """Return a warning about a layer whose products are saturated or vanished, or ``None``."""
+    for state, remedy in (
+        (
+            "saturated",
+            "a smaller optimizer.cp_lr, or model.factors=weighted or tempered, which limit products of many neighbors",
+        ),
         ("vanished", "less model.dropout and input_dropout, or model.factors=weighted, which keeps factors near 1"),
     ):
-        for name, share in vitals.items():
-            if name.startswith(f"{what}/") and share > DEAD:
+        for name, fraction in statistics.items():
+            if name.startswith(f"{state}/") and fraction > _DEAD_FRACTION:
                 layer = name.partition("/")[2]
-                return f"{share:.0%} of the products of {layer} are {what}: nothing is learned there. Try {help_}."
+                return (
+                    f"{fraction:.0%} of the products of {layer} are {state}, so the layer does not train. Try {remedy}."
+                )
     return None

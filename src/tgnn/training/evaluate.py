@@ -1,55 +1,49 @@
-"""The test score of a finished run, computed again from its files."""
+"""Evaluate a finished run: compute its test metric again from its files."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
-from tgnn.training.loaders import make_loader
-from tgnn.training.loop import Precision, infer_outputs
-from tgnn.training.prepare import prepare
-from tgnn.training.train import (
-    RunError,
-    find_device,
-    load_model,
-    read_config,
-    read_data_facts,
-    read_metrics,
-    with_data_path,
-)
+from tgnn.training.inference import infer
+from tgnn.training.loaders import make_inference_batches
+from tgnn.training.prepare import find_device, prepare
+from tgnn.training.run_folder import RunError, RunFolder
 
 
-def evaluate(folder: Path, device: str = "auto", path: str | None = None) -> dict[str, Any]:
-    """Loads the data and the model of a run, and scores it on the test part.
+def evaluate(
+    run: RunFolder | str | os.PathLike[str], data: str | os.PathLike[str] | None = None, *, device: str = "auto"
+) -> dict[str, Any]:
+    """Load the data and the model of a run, and compute the metric on the test set.
 
     Args:
-        folder: Of the run.
-        device: To compute on.
-        path: Where its data lies now, if that was moved; other data is refused.
+        run: The run, or the path of its folder.
+        data: Path of the run's data if it was moved. Other data is refused.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+
+    Returns:
+        ``metric``, its value ``test``, the value ``recorded`` after training, and the split.
     """
-    config, recorded = read_config(folder), read_metrics(folder)
-    _, task, facts = read_data_facts(folder)
-    model = load_model(folder)
-    place = find_device(device)
-    config = with_data_path(config, folder, path)
+    run = run if isinstance(run, RunFolder) else RunFolder(run)
+    config, recorded, info, task = run.config, run.metrics, run.data_info, run.task
+    model, torch_device = run.load_model(), find_device(device)
+    config = run.config_with_data(data)
     prepared = prepare(config)
-    if prepared.data_hash != facts["data_hash"]:
+    if prepared.data_hash != info["data_hash"]:
         raise RunError(
-            f"{config.data.name} is not the data that {folder} was trained on: its hash is {prepared.data_hash}, "
-            f"and that of the run {facts['data_hash']}; if its files or their schema.yaml were changed since, put them "
-            "back, or train again"
+            f"{config.data.name} is not the data that {run.path} was trained on: its hash is {prepared.data_hash}, "
+            f"and the hash of the run's data is {info['data_hash']}. Restore the files and schema.yaml, or train again."
         )
-    if prepared.split.hash != facts["split"]["hash"]:
+    if prepared.split.hash != info["split"]["hash"]:
         raise RunError(
-            f"the split is not that of {folder}: its hash is {prepared.split.hash}, and that of the run "
-            f"{facts['split']['hash']}"
+            f"The split is not the split of {run.path}: its hash is {prepared.split.hash}, "
+            f"and the hash of the run's split is {info['split']['hash']}."
         )
-    batches = make_loader(prepared.data, prepared.split.test, config.train, place, shuffle=False)
-    outputs = infer_outputs(model.to(place), batches, Precision(config.train.precision, place))
-    score = task.score(outputs, prepared.sealed.open().to(outputs.device))
+    batches = make_inference_batches(prepared.data, prepared.split.test, config.train.batch_size, torch_device)
+    outputs = infer(model.to(torch_device), batches, config.train.precision, torch_device)
     return {
         "metric": task.metric,
-        "test": score,
+        "test": task.score(outputs, prepared.test_labels.read().to(outputs.device)),
         "recorded": recorded["test"],
         "split": prepared.split.name,
         "split_hash": prepared.split.hash,

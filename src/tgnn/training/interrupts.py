@@ -1,4 +1,4 @@
-"""Being asked to stop, by Ctrl-C or a polite kill: what is under way is saved first."""
+"""Interrupts: finish the epoch and save a checkpoint on Ctrl-C (SIGINT) and SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-_SAME = 1.0
-"""Seconds within which a second Ctrl-C is the same one: programs that start others hand it on."""
+_DUPLICATE_SECONDS = 1.0
+"""A second Ctrl-C within this time is the same one, forwarded by a parent process."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was asked to stop, and has saved where it was."""
+    """Training was interrupted after it saved a checkpoint."""
 
 
-_listens: threading.Event | None = None
-"""What is set, while somebody listens."""
+_active: threading.Event | None = None
+"""The event of the outermost :func:`catch_interrupts`."""
 
 
 @contextlib.contextmanager
 def catch_interrupts() -> Iterator[threading.Event]:
-    """Set by Ctrl-C or a polite kill: the epoch is finished and saved. A second Ctrl-C stops at once.
+    """Yield an event that Ctrl-C and SIGTERM set. A second Ctrl-C raises ``KeyboardInterrupt``.
 
-    One within another is the same: what was asked of the outer is asked of the inner.
+    Nested calls share one event.
     """
-    global _listens
+    global _active
     if threading.current_thread() is not threading.main_thread():
         yield threading.Event()
         return
-    if _listens is not None:
-        yield _listens
+    if _active is not None:
+        yield _active
         return
     event, first = threading.Event(), 0.0
 
-    def note(number: int, frame: Any) -> None:
+    def set_event(number: int, frame: Any) -> None:
         nonlocal first
-        if event.is_set() and number == signal.SIGINT and time.monotonic() - first > _SAME:
+        if event.is_set() and number == signal.SIGINT and time.monotonic() - first > _DUPLICATE_SECONDS:
             raise KeyboardInterrupt
         first = first or time.monotonic()
         event.set()
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    _listens = event
+    before = {number: signal.signal(number, set_event) for number in (signal.SIGINT, signal.SIGTERM)}
+    _active = event
     try:
         yield event
     finally:
-        _listens = None
+        _active = None
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 @contextlib.contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Where nothing is to be saved, a polite kill is what Ctrl-C is: :class:`Interrupted`, at once."""
+    """Raise :class:`Interrupted` on SIGTERM, where there is nothing to save."""
 
     def stop(number: int, frame: Any) -> None:
         raise Interrupted
@@ -70,7 +70,7 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def delay_interrupts() -> Iterator[None]:
-    """Processes that are begun in here never see Ctrl-C, which goes to all: the one that began them asks them."""
+    """Block Ctrl-C while processes are started. They inherit the block, so that only their parent receives Ctrl-C."""
     if sys.platform == "win32":
         yield
         return

@@ -1,8 +1,9 @@
-"""What the model sees at once: the whole graph, sampled neighbourhoods, or some graphs of many."""
+"""Batches for training and inference: the whole graph, sampled neighborhoods, or batches of graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,131 +19,139 @@ from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.neighbor_source import InMemory, OnDisk, Source
 from tgnn.training.prefetch import prefetched
 
-GRAPHS_AT_ONCE = 128
-NODES_AT_ONCE = 1024
+DEFAULT_GRAPH_BATCH = 128
+"""Graphs per batch where ``train.batch_size`` is not set."""
+DEFAULT_NODE_BATCH = 1024
+"""Seed nodes per batch of sampled neighborhoods where ``train.batch_size`` is not set."""
 
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """One step of training, or this process's part of it.
+    """One optimizer step, or this rank's part of it.
 
     Args:
-        data: For the model.
-        rows: Rows of its output that are learned from; ``None``: all.
-        y: Their targets.
-        size: Examples of the whole step.
-        share: Of the known targets of the step, those in ``y``.
-        stands_in: Whether there were too few examples for this process: it keeps step with one that counts nothing.
+        data: Input of the model.
+        rows: Rows of the model's output that have a target. ``None``: all rows.
+        y: Targets of these rows.
+        size: Number of examples in the step, over all ranks.
+        weight: Fraction of the step's known targets that are in ``y``.
+        is_placeholder: Whether this rank has no examples in the step. It takes part with one example of weight 0, so
+            that collectives match.
     """
 
     data: Data | DiskGraph
     rows: Tensor | None
     y: Tensor
     size: int
-    share: float = 1.0
-    stands_in: bool = False
+    weight: float = 1.0
+    is_placeholder: bool = False
 
 
-BatchIterator = Callable[[int], Iterator[TrainingBatch]]
-"""The pieces of an epoch, by its number; the same number gives the same pieces."""
-
-
-def make_loader(
-    data: LoadedData,
-    examples: Tensor,
-    settings: TrainConfig,
-    device: torch.device,
-    shuffle: bool,
-    world: World = SINGLE_PROCESS,
-) -> BatchIterator:
-    """Pieces that cover some examples once; where there are several processes, each has its part of them.
+@dataclass(frozen=True)
+class InferenceBatch:
+    """Input of the model without targets.
 
     Args:
-        data: One graph or many.
-        examples: Nodes or graphs to learn from or to score.
-        settings: Batch size, fan-outs and seed.
-        device: Where the model is.
-        shuffle: Whether every epoch has an order of its own, as for learning; else all are there to be scored.
-        world: The processes. Of what is scored, the pieces of all ranks in turn are what one process would have.
+        data: Input of the model.
+        rows: Rows of the model's output to return. ``None``: all rows.
     """
-    check_loader(data, settings, world)
+
+    data: Data | DiskGraph
+    rows: Tensor | None
+
+
+TrainingLoader = Callable[[int], Iterator[TrainingBatch]]
+"""The batches of an epoch, by its number. The same number gives the same batches."""
+
+
+# ---- training --------------------------------------------------------------------------------------------------
+
+
+def make_training_loader(
+    data: LoadedData, examples: Tensor, config: TrainConfig, device: torch.device, world: World = SINGLE_PROCESS
+) -> TrainingLoader:
+    """Create the batches of the training set. Every epoch visits each example once, in a new order.
+
+    Args:
+        data: One graph, in memory or on disk, or a data set of graphs.
+        examples: Indices of the training nodes or graphs.
+        config: Batch size, number of sampled neighbors and seed.
+        device: Device of the model.
+        world: The processes. Each rank gets its part of every batch.
+    """
+    check_batching(data, config, world)
     if isinstance(data, GraphDataset):
-        size = settings.batch_size or GRAPHS_AT_ONCE
-        if shuffle:
-            return _graphs(data, examples, size, settings.seed, device, world)
-        return _graphs_in_order(data, world.part(examples), size, device)
-    if settings.num_neighbors is not None and shuffle:  # what is scored is scored on full neighbourhoods
+        return _graph_batches(data, examples, config, device, world)
+    if config.num_neighbors is not None:
         source = OnDisk(data) if isinstance(data, DiskGraph) else InMemory(data)
-        return _sampled(source, examples, settings, device, world)
-    return _whole(data, examples, device) if world.first else lambda epoch: iter(())
+        return _sampled_batches(source, examples, config, device, world)
+    return _full_batch(data, examples, device)
 
 
-def check_loader(data: LoadedData, settings: TrainConfig, world: World = SINGLE_PROCESS) -> None:
-    """Raises where data cannot be cut into such batches.
+def check_batching(data: LoadedData, config: TrainConfig, world: World = SINGLE_PROCESS) -> None:
+    """Raise ``ValueError`` if the data cannot be split into the configured batches.
 
     Args:
-        data: One graph or many.
-        settings: Batch size and fan-outs.
-        world: The processes that share each of them.
+        data: One graph, in memory or on disk, or a data set of graphs.
+        config: Batch size and number of sampled neighbors.
+        world: The processes that share each batch.
     """
-    if isinstance(data, GraphDataset) or settings.num_neighbors is not None:
+    if isinstance(data, GraphDataset) or config.num_neighbors is not None:
         return
     if isinstance(data, DiskGraph):
-        raise ValueError(f"{data.info.name} is on disk, and must be sampled to be learned from, such as --sample 10,10")
-    if settings.batch_size is not None:
         raise ValueError(
-            "train.batch_size needs train.num_neighbors: a part of one graph is sampled, such as --sample 10,10"
+            f"{data.info.name} is stored on disk and can be trained with sampled neighborhoods only. "
+            "Set train.num_neighbors, for example --sample 10,10."
+        )
+    if config.batch_size is not None:
+        raise ValueError(
+            "train.batch_size needs train.num_neighbors, because batches of one graph are sampled neighborhoods. "
+            "Set it, for example --sample 10,10."
         )
     if world.size > 1:
         raise ValueError(
-            f"{world.size} processes cannot share one graph that is learned from as a whole: sample it, such as "
-            "--sample 10,10, or train with one process and more threads"
+            f"{world.size} processes cannot share the full batch of one graph. Sample neighborhoods, for example "
+            "--sample 10,10, or train with one process and more threads."
         )
 
 
-def _whole(data: Data | DiskGraph, examples: Tensor, device: torch.device) -> BatchIterator:
+def _full_batch(data: Data | DiskGraph, examples: Tensor, device: torch.device) -> TrainingLoader:
     assert data.y is not None
-    whole = data if isinstance(data, DiskGraph) else data.to(device)  # which stays where it is
-    piece = TrainingBatch(whole, examples.to(device), data.y[examples].to(device), len(examples))
-    return lambda epoch: iter((piece,))
+    whole = data if isinstance(data, DiskGraph) else data.to(device)
+    batch = TrainingBatch(whole, examples.to(device), data.y[examples].to(device), len(examples))
+    return lambda epoch: iter((batch,))
 
 
-def _graphs(
-    graphs: GraphDataset, examples: Tensor, size: int, seed: int, device: torch.device, world: World
-) -> BatchIterator:
-    def pieces(epoch: int) -> Iterator[TrainingBatch]:
-        for numbers in torch.split(_shuffled(examples, seed, epoch), size):
-            if len(numbers) == 1 and size > 1:
-                continue  # the rest is one graph: batch normalization cannot learn from it
-            mine, share, stands_in = _part(numbers, graphs.y, world)
-            batch, y = graphs.batch(mine).to(device), graphs.y[mine].to(device)
-            yield TrainingBatch(batch, None, y, len(numbers), share, stands_in)
+def _graph_batches(
+    graphs: GraphDataset, examples: Tensor, config: TrainConfig, device: torch.device, world: World
+) -> TrainingLoader:
+    size = config.batch_size or DEFAULT_GRAPH_BATCH
 
-    return pieces
+    def batches(epoch: int) -> Iterator[TrainingBatch]:
+        for indices in torch.split(_shuffle(examples, config.seed, epoch), size):
+            if len(indices) == 1 and size > 1:
+                continue  # batch normalization needs at least two graphs
+            own, weight, is_placeholder = _shard(indices, graphs.y, world)
+            batch, y = graphs.batch(own).to(device), graphs.y[own].to(device)
+            yield TrainingBatch(batch, None, y, len(indices), weight, is_placeholder)
 
-
-def _graphs_in_order(graphs: GraphDataset, examples: Tensor, size: int, device: torch.device) -> BatchIterator:
-    def pieces(epoch: int) -> Iterator[TrainingBatch]:
-        for numbers in torch.split(examples, size) if len(examples) else ():
-            yield TrainingBatch(graphs.batch(numbers).to(device), None, graphs.y[numbers].to(device), len(numbers))
-
-    return pieces
+    return batches
 
 
-def _sampled(
-    source: Source, examples: Tensor, settings: TrainConfig, device: torch.device, world: World
-) -> BatchIterator:
-    """What is drawn for a node depends on the epoch and the node, so that parts of a batch are what the whole is."""
-    fan_out = check_num_neighbors(settings.num_neighbors, False, False)
-    size, workers = settings.batch_size or NODES_AT_ONCE, settings.workers
+def _sampled_batches(
+    source: Source, examples: Tensor, config: TrainConfig, device: torch.device, world: World
+) -> TrainingLoader:
+    """Sample neighbors by epoch and node, so that the parts of a batch on several ranks equal the whole batch."""
+    num_neighbors = check_num_neighbors(config.num_neighbors, False, False)
+    size, workers = config.batch_size or DEFAULT_NODE_BATCH, config.workers
 
-    def pieces(epoch: int) -> Iterator[TrainingBatch]:
-        batches = torch.split(_shuffled(examples, settings.seed, epoch), size)
+    def batches(epoch: int) -> Iterator[TrainingBatch]:
+        seeds_of = torch.split(_shuffle(examples, config.seed, epoch), size)
 
         def make(number: int) -> TrainingBatch:
-            seeds = batches[number]
-            mine, share, stands_in = _part(seeds, source.y, world)
-            sample = sample_neighbors(source.in_edges, mine, fan_out, by_node=True, seed=settings.seed, epoch=epoch)
+            seeds = seeds_of[number]
+            own, weight, is_placeholder = _shard(seeds, source.y, world)
+            sample = sample_neighbors(source.in_edges, own, num_neighbors, by_node=True, seed=config.seed, epoch=epoch)
             assert sample.edge is not None
             data = Data(
                 x=source.rows(sample.node),
@@ -152,30 +161,98 @@ def _sampled(
                 num_sampled_edges=sample.edges_per_hop,
                 **source.beside(sample.node, sample.edge),
             )
-            return TrainingBatch(data, torch.arange(len(mine)), source.y[mine], len(seeds), share, stands_in)
+            return TrainingBatch(data, torch.arange(len(own)), source.y[own], len(seeds), weight, is_placeholder)
 
-        for piece in prefetched(make, len(batches), workers, ahead=2 * workers):
-            assert piece.rows is not None
-            assert isinstance(piece.data, Data)
-            yield replace(piece, data=piece.data.to(device), rows=piece.rows.to(device), y=piece.y.to(device))
+        for batch in prefetched(make, len(seeds_of), workers, ahead=2 * workers):
+            assert batch.rows is not None
+            assert isinstance(batch.data, Data)
+            yield replace(batch, data=batch.data.to(device), rows=batch.rows.to(device), y=batch.y.to(device))
 
-    return pieces
+    return batches
 
 
-def _part(examples: Tensor, y: Tensor, world: World) -> tuple[Tensor, float, bool]:
-    """This process's examples of a step, their share of the known targets, and whether they only stand in."""
+def _shard(examples: Tensor, y: Tensor, world: World) -> tuple[Tensor, float, bool]:
+    """Return this rank's examples of a step, their fraction of the known targets, and whether it is a placeholder."""
     if world.size == 1:
         return examples, 1.0, False
-    mine = world.part(examples)
-    if not len(mine):
+    own = world.shard(examples)
+    if not len(own):
         return examples[:1], 0.0, True
-    return mine, _known(y[mine]) / max(_known(y[examples]), 1), False
+    return own, _count_known(y[own]) / max(_count_known(y[examples]), 1), False
 
 
-def _known(y: Tensor) -> int:
+def _count_known(y: Tensor) -> int:
     return int((~y.isnan()).sum()) if y.is_floating_point() else y.numel()
 
 
-def _shuffled(examples: Tensor, seed: int, epoch: int) -> Tensor:
+def _shuffle(examples: Tensor, seed: int, epoch: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
     return examples[torch.randperm(len(examples), generator=generator)]
+
+
+# ---- inference -------------------------------------------------------------------------------------------------
+
+
+def make_inference_batches(
+    data: LoadedData,
+    examples: Tensor | None,
+    batch_size: int | None,
+    device: torch.device,
+    world: World = SINGLE_PROCESS,
+) -> Iterable[InferenceBatch]:
+    """Create batches that cover some examples once, in order, with full neighborhoods. No targets are read.
+
+    Args:
+        data: One graph, in memory or on disk, or a data set of graphs.
+        examples: Indices of the nodes or graphs. ``None``: all of them.
+        batch_size: Graphs per batch. One graph is always one batch.
+        device: Device of the model.
+        world: The processes. Graphs are divided among the ranks, and one graph is left to rank 0.
+    """
+    if isinstance(data, GraphDataset):
+        indices = world.shard(torch.arange(len(data)) if examples is None else examples)
+        return _GraphsInOrder(data, indices, batch_size or DEFAULT_GRAPH_BATCH, device)
+    if not world.is_rank_zero:
+        return ()
+    whole = data if isinstance(data, DiskGraph) else data.to(device)
+    return (InferenceBatch(whole, None if examples is None else examples.to(device)),)
+
+
+class _GraphsInOrder:
+    """Batches of graphs, made anew in every iteration."""
+
+    def __init__(self, graphs: GraphDataset, indices: Tensor, size: int, device: torch.device) -> None:
+        self._graphs, self._indices, self._size, self._device = graphs, indices, size, device
+
+    def __iter__(self) -> Iterator[InferenceBatch]:
+        for indices in torch.split(self._indices, self._size) if len(self._indices) else ():
+            yield InferenceBatch(self._graphs.batch(indices).to(self._device), None)
+
+
+# ---- waiting time ----------------------------------------------------------------------------------------------
+
+
+class TimedBatches:
+    """Iterate over batches and measure the time spent waiting for them.
+
+    Args:
+        batches: Batches of one epoch.
+    """
+
+    def __init__(self, batches: Iterator[TrainingBatch]) -> None:
+        self._batches, self._start, self._end, self._waited = batches, time.perf_counter(), 0.0, 0.0
+
+    def __iter__(self) -> Iterator[TrainingBatch]:
+        while True:
+            requested = time.perf_counter()
+            batch = next(self._batches, None)
+            self._end = time.perf_counter()
+            self._waited += self._end - requested
+            if batch is None:
+                return
+            yield batch
+
+    @property
+    def waiting_fraction(self) -> float:
+        """Fraction of the epoch's training time that was spent waiting for the next batch."""
+        return round(self._waited / max(self._end - self._start, 1e-9), 4)

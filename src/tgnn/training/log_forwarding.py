@@ -1,4 +1,4 @@
-"""Who may say something: other processes through the one that the user looks at, and trials nothing."""
+"""Forward log records from worker processes to the main process."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def listening(context: SpawnContext) -> Iterator[Any]:
-    """A queue for :func:`send_logs_to`; what comes through it is said here while this lasts."""
-    said: Any = context.Queue()
-    thread = threading.Thread(target=_repeat, args=(said,), daemon=True)
+def receive_logs(context: SpawnContext) -> Iterator[Any]:
+    """Yield a queue for :func:`send_logs_to`, and handle the records that arrive in it."""
+    queue: Any = context.Queue()
+    thread = threading.Thread(target=_handle_records, args=(queue,), daemon=True)
     thread.start()
     try:
-        yield said
+        yield queue
     finally:
-        said.put(None)
-        thread.join(timeout=2)  # a process that was killed may have left the queue locked
-        said.cancel_join_thread()
+        queue.put(None)
+        thread.join(timeout=2)  # a killed process may have left the queue locked
+        queue.cancel_join_thread()
+
+
+def send_logs_to(queue: Any) -> None:
+    """Send the log records of this process to the main process.
+
+    Args:
+        queue: From :func:`receive_logs`.
+    """
+    logger = logging.getLogger("tgnn")
+    logger.handlers, logger.propagate = [QueueHandler(queue)], False
+    logger.setLevel(logging.INFO)
+    queue.cancel_join_thread()  # do not wait for the queue when this process ends
+
+
+def _handle_records(queue: Any) -> None:
+    while (record := queue.get()) is not None:
+        logging.getLogger(record.name).handle(record)
 
 
 @contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """This thread says nothing while this lasts; others may."""
-    mine, logger = threading.get_ident(), logging.getLogger("tgnn")
+def mute_logs() -> Iterator[None]:
+    """Discard the log records of this thread. Other threads still log."""
+    own_thread, logger = threading.get_ident(), logging.getLogger("tgnn")
 
-    def others(record: logging.LogRecord) -> bool:
-        return record.thread != mine
+    def is_from_other_thread(record: logging.LogRecord) -> bool:
+        return record.thread != own_thread
 
-    logger.addFilter(others)
+    logger.addFilter(is_from_other_thread)
     try:
         yield
     finally:
-        logger.removeFilter(others)
-
-
-def send_logs_to(said: Any) -> None:
-    """In another process: warnings and news go through the queue.
-
-    Args:
-        said: From :func:`listening`.
-    """
-    logger = logging.getLogger("tgnn")
-    logger.handlers, logger.propagate = [QueueHandler(said)], False
-    logger.setLevel(logging.INFO)
-    said.cancel_join_thread()  # nor does it wait at its own end
-
-
-def _repeat(said: Any) -> None:
-    while (record := said.get()) is not None:
-        logging.getLogger(record.name).handle(record)
+        logger.removeFilter(is_from_other_thread)

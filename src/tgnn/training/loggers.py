@@ -1,4 +1,4 @@
-"""Other programs that watch a run: TensorBoard, MLflow, Weights & Biases. Each is an extra; one small protocol."""
+"""Experiment trackers: TensorBoard, MLflow, Weights & Biases. Each is an optional dependency."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from typing import Any, Protocol
 from tgnn.training.config import Config, ConfigError
 
 
-class Tracker(Protocol):
-    """What the loop tells whoever watches."""
+class Logger(Protocol):
+    """Receives the numbers of every epoch and the final metrics."""
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
-        """The numbers of an epoch."""
+        """Log the record of an epoch."""
 
     def finish(self, metrics: Mapping[str, Any]) -> None:
-        """The end; ``metrics`` as in ``metrics.json``, empty if the run was stopped."""
+        """Log the final metrics (``metrics.json``) and close. ``metrics`` is empty if the run was interrupted."""
 
 
 class TensorBoard:
-    """Event files in ``<run>/tensorboard``; look at them with ``tensorboard --logdir runs``."""
+    """Write event files to ``<run>/tensorboard``. View them with ``tensorboard --logdir runs``."""
 
     def __init__(self, config: Config, folder: Path) -> None:
-        self._writer = _need("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(folder / "tensorboard"))
+        self._writer = _import_extra("torch.utils.tensorboard", "tensorboard").SummaryWriter(
+            str(folder / "tensorboard")
+        )
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
@@ -37,12 +39,12 @@ class TensorBoard:
 
 
 class MLflow:
-    """A run of the current MLflow experiment (``MLFLOW_TRACKING_URI``)."""
+    """Log to a run of the current MLflow experiment (``MLFLOW_TRACKING_URI``)."""
 
     def __init__(self, config: Config, folder: Path) -> None:
-        self._mlflow = _need("mlflow", "mlflow")
+        self._mlflow = _import_extra("mlflow", "mlflow")
         self._mlflow.start_run(run_name=folder.name)
-        self._mlflow.log_params(_flat(config))
+        self._mlflow.log_params(_flatten(config))
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
         self._mlflow.log_metrics(dict(values), step=epoch)
@@ -54,13 +56,13 @@ class MLflow:
 
 
 class WeightsAndBiases:
-    """A run of the project ``tgnn`` (``WANDB_PROJECT``, ``WANDB_MODE=offline``)."""
+    """Log to a run of the project ``tgnn`` (``WANDB_PROJECT``, ``WANDB_MODE=offline``)."""
 
     def __init__(self, config: Config, folder: Path) -> None:
         import os
 
-        self._run = _need("wandb", "wandb").init(
-            project=os.environ.get("WANDB_PROJECT", "tgnn"), name=folder.name, dir=str(folder), config=_flat(config)
+        self._run = _import_extra("wandb", "wandb").init(
+            project=os.environ.get("WANDB_PROJECT", "tgnn"), name=folder.name, dir=str(folder), config=_flatten(config)
         )
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
@@ -71,26 +73,28 @@ class WeightsAndBiases:
         self._run.finish(exit_code=0 if metrics else 1)
 
 
-TRACKERS: dict[str, Callable[[Config, Path], Tracker]] = {
+LOGGERS: dict[str, Callable[[Config, Path], Logger]] = {
     "tensorboard": TensorBoard,
     "mlflow": MLflow,
     "wandb": WeightsAndBiases,
 }
 
 
-def make_loggers(names: Sequence[str], config: Config, folder: Path) -> list[Tracker]:
-    """Those of the given names."""
-    return [TRACKERS[name](config, folder) for name in names]
+def make_loggers(names: Sequence[str], config: Config, folder: Path) -> list[Logger]:
+    """Create the experiment trackers of the given names."""
+    return [LOGGERS[name](config, folder) for name in names]
 
 
-def _need(module: str, extra: str) -> Any:
+def _import_extra(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise ConfigError(f"train.track has {extra!r}, which is not installed: pip install 'tgnn[{extra}]'") from None
+        raise ConfigError(
+            f"train.track is {extra!r}, which is not installed. Install it with pip install 'tgnn[{extra}]'."
+        ) from None
 
 
-def _flat(config: Config) -> dict[str, Any]:
-    """Every setting, as ``section.key``."""
+def _flatten(config: Config) -> dict[str, Any]:
+    """Return all options of a configuration as ``section.key``."""
     plain = config.model_dump(mode="json")
     return {f"{section}.{key}": value for section, fields in plain.items() for key, value in fields.items()}

@@ -1,4 +1,4 @@
-"""The loop: every way of training reads the same from top to bottom."""
+"""The training loop: train an epoch, validate, keep the best weights, save a checkpoint, stop early."""
 
 from __future__ import annotations
 
@@ -8,259 +8,330 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tgnn.training.checkpoint import CHECKPOINT, Progress, load_checkpoint, save_checkpoint
+from tgnn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tgnn.training.config import Config
-from tgnn.training.diagnostics import advice, branch_weights, gradient_norms, shares, watching
+from tgnn.training.diagnostics import advice, branch_weights, gradient_norms, observe_products, product_statistics
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
-from tgnn.training.history import History
+from tgnn.training.inference import autocast, infer
 from tgnn.training.interrupts import Interrupted, catch_interrupts
-from tgnn.training.loaders import BatchIterator, TrainingBatch, make_loader
-from tgnn.training.metrics import Task
-from tgnn.training.optim import Schedule, make_optimizer
-from tgnn.training.prefetch import Timed
+from tgnn.training.loaders import TimedBatches, TrainingBatch, make_inference_batches, make_training_loader
+from tgnn.training.metrics import Task, is_better_epoch
+from tgnn.training.optim import LearningRateSchedule, make_optimizer
 from tgnn.training.prepare import Prepared
+from tgnn.training.run_folder import HistoryWriter, RunFolder
 
 logger = logging.getLogger("tgnn")
 
-_VITALS_EVERY = 20  # epochs; they cost a little
+_DIAGNOSE_EVERY = 20
+"""Epochs between two measurements of gradients and products, at most."""
 
 
 class DivergedError(ValueError):
-    """The loss is no longer a number."""
+    """The training loss is NaN or infinite."""
 
-    exit_code = 1  # of the command line: nothing is wrong with what was typed
+    exit_code = 1  # of the command: the options are valid, but training failed
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is known after an epoch; ``line`` is its line of the history, ``outputs`` those of validation examples."""
+    """The result of an epoch, for ``on_epoch`` callbacks.
+
+    Args:
+        number: Number of the epoch, from 0.
+        loss: Mean training loss.
+        score: Validation metric.
+        best_score: Validation metric of the best epoch.
+        best_epoch: Number of the best epoch, from 0.
+        record: The epoch's line of ``history.jsonl``.
+        outputs: Outputs of the model for the validation set.
+    """
 
     number: int
     loss: float
     score: float
-    best: float
+    best_score: float
     best_epoch: int
-    line: Mapping[str, Any]
+    record: Mapping[str, Any]
     outputs: Tensor
+
+
+OnEpoch = Callable[[Epoch], None]
 
 
 def fit(
     model: torch.nn.Module,
     prepared: Prepared,
     config: Config,
-    folder: Path | None,
+    folder: RunFolder | None = None,
     resume: bool = False,
-    tell: Callable[[Epoch], None] = lambda epoch: None,
+    on_epoch: OnEpoch = lambda epoch: None,
     world: World = SINGLE_PROCESS,
 ) -> tuple[dict[str, Tensor], Progress]:
-    """Trains a model, and gives the weights of the epoch that was best on validation (in the first process).
+    """Train a model; see :class:`Trainer` and :meth:`Trainer.fit`."""
+    return Trainer(model, prepared, config, world).fit(folder, resume, on_epoch)
+
+
+class Trainer:
+    """Train a model on the training set and select the best epoch on the validation set.
 
     Args:
-        model: On its device; its weights change.
-        prepared: Data, split and task; the test labels are out of reach. A split without validation examples chooses
-            the epoch by what is learned from.
-        config: Of the run.
-        folder: For history and checkpoints, which the first process writes; ``None``: nothing is written.
-        resume: Whether to go on from the checkpoint there.
-        tell: Called after every epoch, in the first process.
-        world: The processes that train together; each calls this.
+        model: On its device. Its weights change.
+        prepared: Data, split and task, without test labels. A split without validation set selects the epoch on the
+            training set.
+        config: Configuration of the run.
+        world: The processes that train together. Each of them creates a trainer.
     """
-    task, split, device = prepared.task, prepared.split, next(model.parameters()).device
-    learn = make_loader(prepared.data, split.train, config.train, device, shuffle=True, world=world)
-    judges = split.val if len(split.val) else split.train
-    assert prepared.data.y is not None
-    truth = prepared.data.y[judges].to(device)
-    choose = make_loader(prepared.data, judges, config.train, device, shuffle=False, world=world)
-    outputs = world.replica(model)
-    optimizer = make_optimizer(model, config.optimizer)
-    schedule = Schedule(optimizer, config.optimizer, config.train.epochs)
-    precision = Precision(config.train.precision, device)
 
-    best: dict[str, Tensor] = {}
-    progress = Progress()
-    if folder is not None and resume and world.same((folder / CHECKPOINT).exists):
-        best, progress = load_checkpoint(folder, model, optimizer, world)
-        schedule.restore(progress.schedule or schedule.state())
-        precision.restore(progress.scaler)
-    folder = folder if world.first else None
-    history = History(folder, progress.epoch)
-    started, saved = time.monotonic() - progress.seconds, time.monotonic()
-    mixes = bool(branch_weights(model))
-    nothing_seen = contextlib.nullcontext[dict[str, Tensor]]({})
-    warned, every = False, min(_VITALS_EVERY, max(1, config.train.epochs // 10))
+    def __init__(
+        self, model: torch.nn.Module, prepared: Prepared, config: Config, world: World = SINGLE_PROCESS
+    ) -> None:
+        data, split = prepared.data, prepared.split
+        assert data.y is not None
+        self.model, self.config, self.world, self.task = model, config, world, prepared.task
+        self.device = next(model.parameters()).device
+        self.training_loader = make_training_loader(data, split.train, config.train, self.device, world)
+        validation = split.val if len(split.val) else split.train
+        self.val_batches = make_inference_batches(data, validation, config.train.batch_size, self.device, world)
+        self.val_targets = data.y[validation].to(self.device)
+        self.forward = world.data_parallel(model)
+        self.optimizer = make_optimizer(model, config.optimizer)
+        self.schedule = LearningRateSchedule(self.optimizer, config.optimizer, config.train.epochs)
+        self.precision = MixedPrecision(config.train.precision, self.device)
+        self.early_stopping = EarlyStopping(prepared.task.metric, config.train.select_by, config.train.patience)
+        self.progress = Progress()
+        self.best_weights: dict[str, Tensor] = {}
+        self._has_branch_weights = bool(branch_weights(model))
+        self._has_warned = False
+        self._started = time.monotonic()
 
-    with catch_interrupts() as stop, contextlib.closing(history):
-        if world.any(stop.is_set()):  # before it has begun
-            raise Interrupted
-        while progress.epoch < config.train.epochs and progress.epoch - progress.best_epoch <= config.train.patience:
-            epoch = progress.epoch
-            # An epoch depends on nothing before but weights; each process drops entries of its own.
-            _seed(config.train.seed * 1_000_003 + epoch + world.rank * 500_009, device)
-            look = epoch % every == 0 and world.first
+    def fit(
+        self, folder: RunFolder | None = None, resume: bool = False, on_epoch: OnEpoch = lambda epoch: None
+    ) -> tuple[dict[str, Tensor], Progress]:
+        """Train until early stopping or the maximum number of epochs.
 
-            schedule.before(epoch)
-            model.train()
-            pieces, began = Timed(learn(epoch)), time.monotonic()
-            loss = one_epoch(model, outputs, task, pieces, optimizer, precision, config.optimizer.grad_clip, world)
-            line: dict[str, Any] = {"epoch": epoch, "loss": loss, "learning": round(time.monotonic() - began, 4)}
-            if look:
-                line |= gradient_norms(model)
-            watch: contextlib.AbstractContextManager[dict[str, Tensor]] = watching(model) if look else nothing_seen
-            with watch as products:
-                said = world.gather(infer_outputs(model, choose, precision))
-                score, val_loss = world.same(partial(judge, task, said, truth))
-            schedule.after(val_loss)
+        Args:
+            folder: Folder for history and checkpoints, written by rank 0. ``None``: nothing is written.
+            resume: Whether to continue from the checkpoint in the folder.
+            on_epoch: Called after every epoch, on rank 0.
 
-            if is_better(task, config.train.select_by, (score, val_loss), (progress.best_score, progress.best_loss)):
-                progress.best_epoch, progress.best_score, progress.best_loss = epoch, score, val_loss
-                best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-            line |= {
-                "val_loss": val_loss,
-                f"val_{task.metric}": score,
-                **(branch_weights(model) if mixes else {}),
-                **shares(products),
-            }
-            line |= {"waiting": pieces.share_waited(), "seconds": round(time.monotonic() - started, 4)}
-            history.write(line)
-            if look and not warned and epoch > 0 and (words := advice(line)):
-                logger.warning(words)
-                warned = True
-
-            progress.epoch, progress.seconds = epoch + 1, time.monotonic() - started
-            progress.schedule, progress.scaler = schedule.state(), precision.state()
-            assert progress.best_score is not None
-            if world.first:
-                tell(Epoch(epoch, loss, score, progress.best_score, progress.best_epoch, line, said))
-            ends = world.any(stop.is_set())
-            if folder is not None and (ends or time.monotonic() - saved >= config.train.save_every):
-                save_checkpoint(folder, model, best, optimizer, progress)
-                saved = time.monotonic()
-            if ends:
+        Returns:
+            The weights of the best epoch, and the progress of the run.
+        """
+        if folder is not None and resume and self.world.broadcast(folder.checkpoint_path.exists):
+            self._load_checkpoint(folder)
+        folder = folder if self.world.is_rank_zero else None
+        progress, saved = self.progress, time.monotonic()
+        self._started = saved - progress.seconds
+        with catch_interrupts() as stop, contextlib.closing(HistoryWriter(folder, progress.epoch)) as history:
+            if self.world.any(stop.is_set()):
                 raise Interrupted
-    return best, progress
+            while progress.epoch < self.config.train.epochs and not self.early_stopping.should_stop(progress):
+                epoch = self._run_epoch()
+                history.write(epoch.record)
+                self._warn_about_products(epoch)
+                self._advance()
+                if self.world.is_rank_zero:
+                    on_epoch(epoch)
+                interrupted = self.world.any(stop.is_set())
+                is_due = time.monotonic() - saved >= self.config.train.save_every
+                if folder is not None and (interrupted or is_due):
+                    self._save_checkpoint(folder)
+                    saved = time.monotonic()
+                if interrupted:
+                    raise Interrupted
+        return self.best_weights, progress
+
+    # ---- an epoch ----------------------------------------------------------------------------------------------
+
+    def _run_epoch(self) -> Epoch:
+        """Train an epoch, validate, and keep the weights if it is the best one."""
+        number, progress = self.progress.epoch, self.progress
+        self._seed(number)
+        self.schedule.set_learning_rate(number)
+        record: dict[str, Any] = {"epoch": number}
+
+        started = time.monotonic()
+        batches = TimedBatches(self.training_loader(number))
+        self.model.train()
+        record["loss"] = train_epoch(
+            *(self.model, self.forward, self.task, batches, self.optimizer, self.precision),
+            grad_clip=self.config.optimizer.grad_clip,
+            world=self.world,
+        )
+        record["learning"] = round(time.monotonic() - started, 4)
+        if self._is_diagnosed(number):
+            record |= gradient_norms(self.model)
+
+        products: dict[str, Tensor] = {}
+        with observe_products(self.model, products) if self._is_diagnosed(number) else contextlib.nullcontext():
+            outputs, score, loss = self._validate()
+        self.schedule.observe_validation_loss(loss)
+        if self.early_stopping.update(progress, score, loss):
+            self.best_weights = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+
+        record |= {"val_loss": loss, f"val_{self.task.metric}": score}
+        record |= branch_weights(self.model) if self._has_branch_weights else {}
+        record |= product_statistics(products)
+        record |= {"waiting": batches.waiting_fraction, "seconds": round(time.monotonic() - self._started, 4)}
+        assert progress.best_score is not None
+        return Epoch(number, record["loss"], score, progress.best_score, progress.best_epoch, record, outputs)
+
+    def _seed(self, epoch: int) -> None:
+        """Seed dropout by epoch and rank, so that an epoch depends on the weights before it and on nothing else.
+
+        ``torch.manual_seed`` would do the same. It also records its caller for devices that are not in use, which takes
+        longer than a small layer.
+        """
+        seed = self.config.train.seed * 1_000_003 + epoch + self.world.rank * 500_009
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
+    def _validate(self) -> tuple[Tensor, float, float]:
+        """Compute the outputs, the metric and the loss of the validation set. Rank 0 computes them for all ranks."""
+        outputs = infer(self.model, self.val_batches, self.config.train.precision, self.device)
+        outputs = self.world.all_gather(outputs)
+        score, loss = self.world.broadcast(lambda: self.task.evaluate(outputs, self.val_targets))
+        return outputs, score, loss
+
+    def _is_diagnosed(self, epoch: int) -> bool:
+        every = min(_DIAGNOSE_EVERY, max(1, self.config.train.epochs // 10))
+        return self.world.is_rank_zero and epoch % every == 0
+
+    def _warn_about_products(self, epoch: Epoch) -> None:
+        if self._has_warned or epoch.number == 0 or not self._is_diagnosed(epoch.number):
+            return
+        if (message := advice(epoch.record)) is not None:
+            logger.warning(message)
+            self._has_warned = True
+
+    # ---- checkpoints -------------------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        self.progress.epoch += 1
+        self.progress.seconds = time.monotonic() - self._started
+        self.progress.schedule, self.progress.scaler = self.schedule.state_dict(), self.precision.state_dict()
+
+    def _save_checkpoint(self, folder: RunFolder) -> None:
+        save_checkpoint(folder.checkpoint_path, self.model, self.best_weights, self.optimizer, self.progress)
+
+    def _load_checkpoint(self, folder: RunFolder) -> None:
+        self.best_weights, self.progress = load_checkpoint(
+            folder.checkpoint_path, self.model, self.optimizer, self.world
+        )
+        self.schedule.load_state_dict(self.progress.schedule or self.schedule.state_dict())
+        self.precision.load_state_dict(self.progress.scaler)
 
 
-def _seed(number: int, device: torch.device) -> None:
-    """For what the model draws. ``torch.manual_seed`` would do, but writes down its caller for devices not in use,
-    which takes longer than a small layer.
+class EarlyStopping:
+    """Select the best epoch on the validation set, and stop after some epochs without improvement.
+
+    Args:
+        metric: Name of the validation metric.
+        select_by: ``"metric"`` or ``"loss"``, by which the best epoch is selected.
+        patience: Number of epochs without improvement after which training stops.
     """
-    torch.default_generator.manual_seed(number)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(number)
+
+    def __init__(self, metric: str, select_by: str, patience: int) -> None:
+        self.metric, self.select_by, self.patience = metric, select_by, patience
+
+    def update(self, progress: Progress, score: float, loss: float) -> bool:
+        """Record the current epoch if it is the best one, and return whether it is."""
+        best = (progress.best_score, progress.best_loss)
+        if not is_better_epoch(self.metric, self.select_by, (score, loss), best):
+            return False
+        progress.best_epoch, progress.best_score, progress.best_loss = progress.epoch, score, loss
+        return True
+
+    def should_stop(self, progress: Progress) -> bool:
+        """Whether more than ``patience`` epochs have passed since the best one."""
+        return progress.epoch - progress.best_epoch > self.patience
 
 
-def one_epoch(
+def train_epoch(
     model: torch.nn.Module,
-    outputs: Callable[[TrainingBatch], Tensor],
+    forward: Callable[[TrainingBatch], Tensor],
     task: Task,
-    pieces: Iterable[TrainingBatch],
+    batches: Iterable[TrainingBatch],
     optimizer: torch.optim.Optimizer,
-    precision: Precision,
-    clip: float | None,
+    precision: MixedPrecision,
+    grad_clip: float | None = None,
     world: World = SINGLE_PROCESS,
 ) -> float:
-    """One pass over what is learned from; gives the mean loss."""
+    """Take one optimizer step per batch and return the mean loss.
+
+    Args:
+        model: The model. A model with an attribute ``extra_loss`` adds it to the loss.
+        forward: Forward pass in training, from :meth:`~tgnn.training.distributed.world.World.data_parallel`.
+        task: Defines the loss.
+        batches: Batches of the training set.
+        optimizer: Optimizer of the model.
+        precision: Precision of the forward pass.
+        grad_clip: Maximum norm of the gradient. ``None``: gradients are not clipped.
+        world: The processes that share each batch.
+    """
     total, count = 0.0, 0
-    for piece in pieces:
+    for batch in batches:
         optimizer.zero_grad(set_to_none=True)
-        with precision.lowered():
-            out = outputs(piece)
-            loss = task.loss(out if piece.rows is None else out[piece.rows], piece.y)
-        total += float(loss.detach()) * piece.share * piece.size
-        count += piece.size
-        extra = getattr(model, "extra_loss", None)  # some models learn from more than targets
-        loss = loss if extra is None else loss + extra
-        if world.size > 1:  # gradients are averaged over processes, and shall be those of the whole step
-            loss = loss * (piece.share * world.size)
-        precision.step(loss, optimizer, model, clip)
-    total = world.total(total)
+        with precision.autocast():
+            out = forward(batch)
+            loss = task.loss(out if batch.rows is None else out[batch.rows], batch.y)
+        total += float(loss.detach()) * batch.weight * batch.size
+        count += batch.size
+        extra_loss = getattr(model, "extra_loss", None)
+        loss = loss if extra_loss is None else loss + extra_loss
+        if world.size > 1:  # DDP averages gradients over ranks; this makes them those of the whole batch
+            loss = loss * (batch.weight * world.size)
+        precision.step(loss, optimizer, model, grad_clip)
+    total = world.all_reduce(total)
     if not math.isfinite(total):
-        raise DivergedError(f"the loss became {total}: try a smaller optimizer.lr, or optimizer.grad_clip=1")
+        raise DivergedError(f"The training loss became {total}. Try a smaller optimizer.lr, or optimizer.grad_clip=1.")
     return total / count
 
 
-def judge(task: Task, outputs: Tensor, truth: Tensor) -> tuple[float, float]:
-    """Metric and loss."""
-    return task.score(outputs, truth), float(task.loss(task.shifted(outputs), truth))
-
-
-@torch.no_grad()
-def infer_outputs(model: torch.nn.Module, batches: BatchIterator, precision: Precision) -> Tensor:
-    """What the model says."""
-    model.eval()
-    outputs = []
-    for piece in batches(0):
-        with precision.lowered():
-            out = model(piece.data)
-        outputs.append((out if piece.rows is None else out[piece.rows]).float())
-    if not outputs:  # all is the share of other processes
-        return torch.empty(0, 0)
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-
-
-def is_better(task: Task, by: str, one: tuple[float, float], other: tuple[float | None, float | None]) -> bool:
-    """Whether an epoch is better: by the metric and, where that is the same, by the loss; or by the loss alone.
-
-    Args:
-        task: Whose metric it is.
-        by: ``"metric"`` or ``"loss"``.
-        one: Metric and loss of an epoch.
-        other: Of the best one before, if there is any.
-    """
-    (score, loss), (best_score, best_loss) = one, other
-    if best_score is None or best_loss is None:
-        return True
-    if by == "loss" or score == best_score:
-        return loss < best_loss or math.isnan(best_loss)
-    return task.better(score, best_score)
-
-
-class Precision:
-    """Matrix products in fewer bits, where that is asked for.
+class MixedPrecision:
+    """Forward and backward passes in float32, bfloat16 or float16. Gradients of float16 are scaled.
 
     Args:
         name: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-        device: Of the model.
+        device: Device of the model.
     """
 
     def __init__(self, name: str, device: torch.device) -> None:
-        self._dtype = None if name == "float32" else getattr(torch, name)
-        self._device = device.type
-        self._scaler = torch.amp.GradScaler(self._device, enabled=name == "float16")
+        self.name, self.device = name, device
+        self._scaler = torch.amp.GradScaler(device.type, enabled=name == "float16")
 
-    def state(self) -> dict[str, float] | None:
-        """What a checkpoint must keep."""
-        return self._scaler.state_dict() or None
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the context of a forward pass."""
+        return autocast(self.name, self.device)
 
-    def restore(self, state: dict[str, float] | None) -> None:
-        """Goes on from there."""
-        if state is not None:
-            self._scaler.load_state_dict(state)
-
-    def lowered(self) -> contextlib.AbstractContextManager[Any]:
-        """Around a forward pass."""
-        if self._dtype is None:
-            return contextlib.nullcontext()
-        return torch.autocast(self._device, self._dtype)
-
-    def step(self, loss: Tensor, optimizer: torch.optim.Optimizer, model: torch.nn.Module, clip: float | None) -> None:
-        """Gradients of a loss, and a step along them."""
-        if self._dtype is not torch.float16:
+    def step(
+        self, loss: Tensor, optimizer: torch.optim.Optimizer, model: torch.nn.Module, grad_clip: float | None
+    ) -> None:
+        """Backpropagate a loss and take an optimizer step."""
+        if self.name != "float16":
             loss.backward()  # type: ignore[no-untyped-call]
-            if clip is not None:
-                torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+            if grad_clip is not None:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), grad_clip)
             optimizer.step()
             return
         self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-        if clip is not None:
+        if grad_clip is not None:
             self._scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), grad_clip)
         self._scaler.step(optimizer)
         self._scaler.update()
+
+    def state_dict(self) -> dict[str, float] | None:
+        """Return the state of the gradient scaler for a checkpoint."""
+        return self._scaler.state_dict() or None
+
+    def load_state_dict(self, state: dict[str, float] | None) -> None:
+        """Restore the state of the gradient scaler."""
+        if state is not None:
+            self._scaler.load_state_dict(state)

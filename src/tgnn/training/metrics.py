@@ -1,4 +1,4 @@
-"""What is predicted: how wrong an output is (the loss), and how good (the metric)."""
+"""Tasks: the loss, the metric, the predictions and the prior correction of each type of target."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ HIGHER_IS_BETTER = {"accuracy": True, "roc-auc": True, "mae": False}
 
 @dataclass(frozen=True)
 class Task:
-    """Loss, metric and predictions of one kind of target.
+    """Loss, metric and predictions of one type of target.
 
     Args:
-        target: ``"classes"``, ``"labels"`` or ``"number"``.
+        target: ``"classes"`` (multi-class), ``"labels"`` (multi-label) or ``"number"`` (regression).
         metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``.
-        center: Mean of the training targets, for numbers, one for each: models learn standardised ones.
-        scale: Their standard deviations.
-        shift: Added to the output of each class before one is predicted (:func:`log_prior_ratio`); none: nothing is.
+        center: Mean of the training targets of a regression task, one per output. The model predicts standardized
+            targets.
+        scale: Standard deviation of the training targets, one per output.
+        log_prior_ratio: Prior correction, added to the logit of each class (:func:`log_prior_ratio`). Empty: the logits
+            are used without prior correction.
 
     Example:
         >>> task = Task("classes", "accuracy")
@@ -35,20 +37,24 @@ class Task:
     metric: str
     center: Sequence[float] = (0.0,)
     scale: Sequence[float] = (1.0,)
-    shift: Sequence[float] = ()
+    log_prior_ratio: Sequence[float] = ()
 
     def __post_init__(self) -> None:
-        for name in ("center", "scale", "shift"):  # a file has lists
+        for name in ("center", "scale", "log_prior_ratio"):  # JSON files hold lists
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
-        """Mean over what is known: cross-entropy, binary cross-entropy, or the absolute error in standard units."""
-        out = out.float()  # half precision has no room for targets such as years
+        """Compute the mean loss over the known targets.
+
+        The loss is cross-entropy for classes, binary cross-entropy for labels, and the absolute error of standardized
+        targets for numbers.
+        """
+        out = out.float()  # half precision cannot represent targets such as years
         if self.target == "classes":
             return F.cross_entropy(out, y)
         y = y.float().reshape(out.shape)
         if self.target == "number":
-            y = (y - self._row(self.center, y)) / self._row(self.scale, y)
+            y = (y - _like(self.center, y)) / _like(self.scale, y)
         known = ~y.isnan()
         if not bool(known.all()):
             if not bool(known.any()):
@@ -56,86 +62,135 @@ class Task:
             out, y = out[known], y[known]
         return F.binary_cross_entropy_with_logits(out, y) if self.target == "labels" else F.l1_loss(out, y)
 
-    def shifted(self, out: Tensor) -> Tensor:
-        """Outputs for the shares of classes that are expected; training sees those that were learned from."""
-        return out + self._row(self.shift, out) if self.shift else out
-
-    @staticmethod
-    def _row(values: Sequence[float], like: Tensor) -> Tensor:
-        return torch.tensor(values, dtype=like.dtype, device=like.device)
-
-    def _unscaled(self, out: Tensor) -> Tensor:
-        return out * self._row(self.scale, out) + self._row(self.center, out)
+    def correct_priors(self, out: Tensor) -> Tensor:
+        """Add the log ratio of the class priors to the logits. The training loss uses uncorrected logits."""
+        return out + _like(self.log_prior_ratio, out) if self.log_prior_ratio else out
 
     def score(self, out: Tensor, y: Tensor) -> float:
-        """The metric, over examples whose target is known; of OGB's definition for ROC-AUC."""
+        """Compute the metric over the examples whose target is known."""
         if self.metric == "accuracy":
-            return float((self.shifted(out).argmax(1) == y).float().mean())
+            return float((self.correct_priors(out).argmax(1) == y).float().mean())
         if self.metric == "mae":
             y = y.to(out.dtype).reshape(out.shape)
-            return float((self._unscaled(out) - y).abs()[~y.isnan()].mean())
-        return _roc_auc(out, y.reshape(out.shape))
+            return float((self._unstandardize(out) - y).abs()[~y.isnan()].mean())
+        return mean_roc_auc(out, y.reshape(out.shape))
 
-    def better(self, one: float, other: float) -> bool:
-        """Whether one score beats another; what is not a number beats nothing."""
-        if math.isnan(one) or math.isnan(other):
-            return math.isnan(other) and not math.isnan(one)
-        return one > other if HIGHER_IS_BETTER[self.metric] else one < other
+    def evaluate(self, out: Tensor, y: Tensor) -> tuple[float, float]:
+        """Compute the metric and the loss, both with prior correction."""
+        return self.score(out, y), float(self.loss(self.correct_priors(out), y))
 
     def predictions(self, out: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Classes and probabilities; labels (0/1) and their probabilities; or numbers."""
+        """Convert model outputs into predictions and probabilities.
+
+        Classes: class indices and their softmax. Labels: 0 or 1 and their sigmoid. Numbers: values in the unit of the
+        targets, without probabilities.
+        """
         out = out.float()
         if self.target == "classes":
-            out = self.shifted(out)
+            out = self.correct_priors(out)
             return out.argmax(1), out.softmax(1)
         if self.target == "labels":
             return (out > 0).long(), out.sigmoid()
-        return self._unscaled(out), None
+        return self._unstandardize(out), None
+
+    def _unstandardize(self, out: Tensor) -> Tensor:
+        return out * _like(self.scale, out) + _like(self.center, out)
+
+
+def _like(values: Sequence[float], tensor: Tensor) -> Tensor:
+    return torch.tensor(values, dtype=tensor.dtype, device=tensor.device)
 
 
 def for_target(target: str, metric: str, y: Tensor) -> Task:
-    """The task; numbers are standardised by the targets ``y`` to learn from."""
+    """Create the task of a target type. Regression targets are standardized by the training targets ``y``."""
     if target != "number":
         return Task(target, metric)
     columns = y.double().reshape(len(y), -1)
     center, scale = [], []
     for column in columns.unbind(1):
         known = column[~column.isnan()]
-        spread = float(known.std()) if known.numel() > 1 else 0.0
+        std = float(known.std()) if known.numel() > 1 else 0.0
         center.append(float(known.mean()) if known.numel() else 0.0)
-        scale.append(spread if spread > 0 else 1.0)
+        scale.append(std if std > 0 else 1.0)
     return Task(target, metric, tuple(center), tuple(scale))
 
 
-def log_prior_ratio(learned: Tensor, expected: Tensor, classes: int) -> tuple[float, ...]:
-    r"""What outputs must be shifted by where classes have other shares than in the examples learned from.
+# ---- model selection -------------------------------------------------------------------------------------------
 
-    By Bayes' rule a classifier that learned from shares :math:`p_c` and meets shares :math:`q_c` adds
-    :math:`\log q_c - \log p_c` to the logit of class :math:`c` (Saerens et al. 2002). Splits by quota learn from
-    as many examples of each class, and small classes are then rare or absent elsewhere. To what is expected some
-    examples of the shares that were learned are added, one for each class, so that none is impossible. Of a class that
-    nothing was learned of, nothing can be known: it is not shifted.
+
+def is_better_score(metric: str, score: float, other: float) -> bool:
+    """Whether a score is better than another. NaN is worse than every number.
+
+    Example:
+        >>> is_better_score("accuracy", 0.9, 0.8), is_better_score("mae", 0.9, 0.8)
+        (True, False)
+    """
+    if math.isnan(score) or math.isnan(other):
+        return math.isnan(other) and not math.isnan(score)
+    return score > other if HIGHER_IS_BETTER[metric] else score < other
+
+
+def is_better_epoch(
+    metric: str, select_by: str, epoch: tuple[float, float], best: tuple[float | None, float | None]
+) -> bool:
+    """Whether an epoch is better on the validation set than the best epoch before it.
 
     Args:
-        learned: Classes of the examples to learn from.
-        expected: Of others, such as those of validation.
-        classes: How many there are.
+        metric: Name of the validation metric.
+        select_by: ``"metric"``: the epoch with the better metric wins, and the loss decides between equal metrics.
+            ``"loss"``: the epoch with the lower validation loss wins.
+        epoch: Validation metric and validation loss of the epoch.
+        best: The same of the best epoch before it. ``None``: there is no epoch before it.
+
+    Example:
+        >>> is_better_epoch("accuracy", "metric", (0.9, 0.7), (0.8, 0.5))
+        True
+        >>> is_better_epoch("accuracy", "loss", (0.9, 0.7), (0.8, 0.5))
+        False
+    """
+    (score, loss), (best_score, best_loss) = epoch, best
+    if best_score is None or best_loss is None:
+        return True
+    if select_by == "loss" or score == best_score:
+        return loss < best_loss or math.isnan(best_loss)
+    return is_better_score(metric, score, best_score)
+
+
+# ---- prior correction (label shift) ----------------------------------------------------------------------------
+
+
+def log_prior_ratio(source: Tensor, target: Tensor, num_classes: int) -> tuple[float, ...]:
+    r"""Compute the prior correction of the logits under label shift.
+
+    A classifier trained with class priors :math:`p_c` and applied to data with class priors :math:`q_c` adds
+    :math:`\log q_c - \log p_c` to the logit of class :math:`c` (Bayes' rule, Saerens et al. 2002). Splits with a quota
+    per class have uniform priors in the training set, while small classes are rare elsewhere. The target priors are
+    smoothed with ``num_classes`` pseudo-examples distributed as the source, so that no class becomes impossible. A
+    class without training examples is not corrected.
+
+    Args:
+        source: Classes of the training examples.
+        target: Classes of the examples whose priors are assumed, such as the validation set.
+        num_classes: Number of classes.
 
     Example:
         >>> log_prior_ratio(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 1, 1]), 2)
         (-0.405..., 0.287...)
     """
-    before, there = (torch.bincount(part, minlength=classes).double() for part in (learned, expected))
-    before = before / before.sum()
-    after = (there + classes * before) / (there.sum() + classes)
-    return tuple(torch.where(before > 0, (after / before).log(), 0).tolist())
+    source_counts, target_counts = (torch.bincount(part, minlength=num_classes).double() for part in (source, target))
+    source_priors = source_counts / source_counts.sum()
+    target_priors = (target_counts + num_classes * source_priors) / (target_counts.sum() + num_classes)
+    return tuple(torch.where(source_priors > 0, (target_priors / source_priors).log(), 0).tolist())
+
+
+# ---- ROC-AUC ---------------------------------------------------------------------------------------------------
 
 
 def has_roc_auc(y: Tensor) -> bool:
-    """Whether a label is 0 for some examples and 1 for others.
+    """Whether ROC-AUC is defined: at least one label is 0 for some examples and 1 for others.
 
     Args:
-        y: Labels, ``[N]`` or ``[N, T]``; NaN where none is known.
+        y: Labels, ``[N]`` or ``[N, T]``. NaN marks unknown labels.
 
     Example:
         >>> has_roc_auc(torch.tensor([[0, 1], [0, 0]])), has_roc_auc(torch.tensor([0, 0]))
@@ -145,8 +200,13 @@ def has_roc_auc(y: Tensor) -> bool:
     return bool(((columns == 0).any(0) & (columns == 1).any(0)).any())
 
 
-def _roc_auc(out: Tensor, y: Tensor) -> float:
-    """The mean over labels that have both a 0 and a 1 (as OGB's evaluator), each over the examples that have it."""
+def mean_roc_auc(out: Tensor, y: Tensor) -> float:
+    """Average ROC-AUC over the labels for which it is defined, as in OGB's evaluator.
+
+    Args:
+        out: Scores, ``[N, T]``.
+        y: Labels, ``[N, T]``. Unknown labels (NaN) are ignored.
+    """
     scores = []
     for column in range(y.size(1)):
         known = ~y[:, column].isnan() if y.is_floating_point() else torch.ones(len(y), dtype=torch.bool)
@@ -154,5 +214,5 @@ def _roc_auc(out: Tensor, y: Tensor) -> float:
         if has_roc_auc(truth):
             scores.append(float(roc_auc_score(truth.cpu(), out[known, column].float().cpu())))
     if not scores:
-        raise ValueError("ROC-AUC needs a label that is 0 for some examples and 1 for others, in every part")
+        raise ValueError("ROC-AUC is not defined: no label is 0 for some examples and 1 for others.")
     return sum(scores) / len(scores)

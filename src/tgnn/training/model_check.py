@@ -1,60 +1,39 @@
-"""Whether settings can be, before any data is read."""
+"""Check a model before any data is loaded: build it for placeholder data, without side effects."""
 
 from __future__ import annotations
 
 import torch
 
-from tgnn.models import build_model, get_model
+from tgnn.models import build_model
 from tgnn.models.data_shape import DataShape
 from tgnn.training.config import Config, ModelConfig
-from tgnn.training.log_forwarding import quietly
+from tgnn.training.log_forwarding import mute_logs
 
-_ANY = {
+_PLACEHOLDERS = {
     "node": DataShape("node", 4, None, 2, positions=2, nodes=4, degrees=(1, 1, 1, 1)),
     "graph": DataShape("graph", (4,), None, 2, positions=2, degrees=(1, 1, 1, 1)),
 }
-"""Some data of each kind: what a model says of its own settings hardly depends on it."""
+"""A small shape of each task level. Whether hyperparameters are valid hardly depends on the data."""
 
 
 def check_model(config: Config, level: str) -> None:
-    """Makes the model once, for data of no importance: what it refuses is said before anything is loaded.
+    """Build a model for placeholder data, so that invalid hyperparameters raise before data is loaded.
 
     Args:
-        config: Of a run.
+        config: Configuration of a run.
         level: ``"node"`` or ``"graph"``.
     """
-    build_silently(config.model, _ANY[level])
+    build_silently(config.model, _PLACEHOLDERS[level])
 
 
-def build_silently(settings: ModelConfig, shape: DataShape) -> torch.nn.Module:
-    """The model, to be looked at and not to be trained: nothing is said of what it leaves unused, no seed is used up.
+def build_silently(config: ModelConfig, shape: DataShape) -> torch.nn.Module:
+    """Build a model without log messages and without changing the random state.
 
     Args:
-        settings: Of the model.
-        shape: Of some data.
+        config: Configuration of the model.
+        shape: Shape of the data.
     """
-    with quietly(), torch.random.fork_rng([]):
+    with mute_logs(), torch.random.fork_rng([]):
         return build_model(
-            settings.name, shape, settings.hidden_channels, settings.num_layers, settings.dropout, settings.arguments
+            config.name, shape, config.hidden_channels, config.num_layers, config.dropout, config.arguments
         )
-
-
-def lacks(settings: ModelConfig, learned: DataShape, found: DataShape) -> str | None:
-    """What a trained model reads beside features, and new data has not: in a few words, or ``None``.
-
-    Args:
-        settings: Of the model.
-        learned: Of the data it was trained on.
-        found: Of the new data.
-
-    Example:
-        >>> weighted, plain = DataShape("node", 4, None, 2, edge_weights=True), DataShape("node", 4, None, 2)
-        >>> lacks(ModelConfig(name="gcn"), weighted, plain), lacks(ModelConfig(name="gin"), weighted, plain)
-        ('edge weights', None)
-    """
-    uses = get_model(settings.name).uses(learned.level)
-    if "edge weights" in uses and learned.edge_weights and not found.edge_weights:
-        return "edge weights"
-    if settings.arguments.get("pseudo") == "position" and learned.positions != found.positions:
-        return f"positions of {learned.positions} numbers"
-    return None

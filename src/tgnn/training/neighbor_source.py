@@ -1,4 +1,4 @@
-"""Where sampled training gets edges and rows from: a graph in memory, or whatever else can do this much."""
+"""Sources of sampled training: the edges and features of a graph in memory or on disk."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from tgnn.ops.graph import CompressedEdges
 
 
 class Source(Protocol):
-    """One graph to sample from. Threads may ask several things of it at once."""
+    """A graph to sample neighborhoods from. Its methods are thread-safe."""
 
     in_edges: CompressedEdges
-    """Edges by destination."""
+    """Edges grouped by destination."""
     y: Tensor
     """Target of each node."""
 
     def rows(self, index: Tensor) -> Tensor:
-        """Features of some nodes, dense."""
+        """Return the dense features of some nodes."""
 
     def beside(self, nodes: Tensor, edges: Tensor) -> dict[str, Tensor]:
-        """What else a model may read of some nodes and edges, by its name in ``Data``."""
+        """Return the other attributes of some nodes and edges, by their names in ``Data``."""
 
 
 class InMemory:
-    """A graph that is in memory.
+    """A graph in memory.
 
     Args:
-        data: The graph; what is in it stays where it is.
+        data: The graph. Its tensors are not copied.
     """
 
     def __init__(self, data: Data) -> None:
         if data.x is None:
-            raise ValueError("sampled training needs features of nodes")
+            raise ValueError("Sampled training needs node features.")
         self._x: Tensor = data.x
         self.y: Tensor = data.y
         if self._x.layout == torch.sparse_csr:
             if self._x.numel() >= 2**28:
-                raise ValueError("sampled training needs dense features, and these are too wide to be made dense")
+                raise ValueError(
+                    "Sampled training needs dense features, and these sparse features are too large to be made dense."
+                )
             self._x = self._x.to_dense()
         self.in_edges = get_in_edges(data.edge_index, data.num_nodes)
         more = {key: value for key, value in data.to_dict().items() if isinstance(value, Tensor)}
@@ -60,7 +62,7 @@ class InMemory:
 
 
 class OnDisk:
-    """A graph that stays in its files.
+    """A graph on disk.
 
     Args:
         graph: The graph.

@@ -1,4 +1,4 @@
-"""Weights in two groups: those of the product branch, which may want steps of their own, and the others."""
+"""Optimizer and learning rate schedule. The product branch is a parameter group with its own learning rate."""
 
 from __future__ import annotations
 
@@ -9,68 +9,77 @@ import torch
 from tgnn.nn import CPAggregation
 from tgnn.training.config import OptimizerConfig
 
+_PLATEAU_PATIENCE = 10
+"""Epochs without a lower validation loss after which ``plateau`` halves the learning rate."""
 
-def make_optimizer(model: torch.nn.Module, settings: OptimizerConfig) -> torch.optim.Optimizer:
-    """Adam or AdamW over a model; parameters of every :class:`~tgnn.CPAggregation` are the second group.
+
+def make_optimizer(model: torch.nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+    """Create Adam or AdamW. The parameters of every :class:`~tgnn.CPAggregation` are the second parameter group.
 
     Args:
-        model: Whose parameters.
-        settings: As configured.
+        model: The model to optimize.
+        config: Learning rates and weight decays of both groups.
     """
     product = {id(p) for module in model.modules() if isinstance(module, CPAggregation) for p in module.parameters()}
-    low = [p for p in model.parameters() if id(p) not in product]
-    high = [p for p in model.parameters() if id(p) in product]
-    groups = [{"params": low, "lr": settings.lr, "weight_decay": settings.weight_decay}]
-    cp_lr = settings.lr if settings.cp_lr is None else settings.cp_lr
-    cp_decay = settings.weight_decay if settings.cp_weight_decay is None else settings.cp_weight_decay
-    groups.append({"params": high, "lr": cp_lr, "weight_decay": cp_decay})
-    kind = torch.optim.Adam if settings.name == "adam" else torch.optim.AdamW
-    return kind([group for group in groups if group["params"]], fused=_can_fuse(model))
+    low_order = [p for p in model.parameters() if id(p) not in product]
+    high_order = [p for p in model.parameters() if id(p) in product]
+    cp_lr = config.lr if config.cp_lr is None else config.cp_lr
+    cp_weight_decay = config.weight_decay if config.cp_weight_decay is None else config.cp_weight_decay
+    groups = [
+        {"params": low_order, "lr": config.lr, "weight_decay": config.weight_decay},
+        {"params": high_order, "lr": cp_lr, "weight_decay": cp_weight_decay},
+    ]
+    optimizer = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
+    return optimizer([group for group in groups if group["params"]], fused=_can_fuse(model))
 
 
 def _can_fuse(model: torch.nn.Module) -> bool:
-    """One call for all weights; the same numbers."""
+    """Whether torch can update all parameters in one call, with the same results."""
     return all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in model.parameters())
 
 
-class Schedule:
-    """The share of the step size at each epoch; what it has seen is two numbers, so that a run can be resumed.
+class LearningRateSchedule:
+    """Constant, cosine or plateau learning rate, with linear warm-up.
+
+    The schedule multiplies the learning rate of every parameter group by the same factor. Its state is three numbers,
+    which a checkpoint stores as JSON.
 
     Args:
-        optimizer: Whose steps.
-        settings: As configured.
-        epochs: Of the whole run.
+        optimizer: The optimizer whose learning rates are set.
+        config: Schedule and warm-up.
+        epochs: Maximum number of epochs of the run.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, settings: OptimizerConfig, epochs: int) -> None:
-        self._optimizer, self._settings, self._epochs = optimizer, settings, epochs
-        self._full = [group["lr"] for group in optimizer.param_groups]
-        self.share, self.waited = 1.0, 0
-        """For ``plateau``: what the step has come down to, and the epochs since the loss was best."""
-        self.best = math.inf
+    def __init__(self, optimizer: torch.optim.Optimizer, config: OptimizerConfig, epochs: int) -> None:
+        self._optimizer, self._config, self._epochs = optimizer, config, epochs
+        self._base_lrs = [group["lr"] for group in optimizer.param_groups]
+        self._plateau_factor, self._bad_epochs, self._best_loss = 1.0, 0, math.inf
 
-    def before(self, epoch: int) -> None:
-        """Sets the steps for an epoch."""
-        share = self.share
-        if self._settings.schedule == "cosine":
-            rest = max(self._epochs - self._settings.warmup, 1)
-            share = 0.5 * (1 + math.cos(math.pi * max(epoch - self._settings.warmup, 0) / rest))
-        if epoch < self._settings.warmup:
-            share = (epoch + 1) / self._settings.warmup
-        for group, full in zip(self._optimizer.param_groups, self._full):
-            group["lr"] = full * share
+    def set_learning_rate(self, epoch: int) -> None:
+        """Set the learning rates of an epoch."""
+        factor = self._plateau_factor
+        if self._config.schedule == "cosine":
+            decay_epochs = max(self._epochs - self._config.warmup, 1)
+            factor = 0.5 * (1 + math.cos(math.pi * max(epoch - self._config.warmup, 0) / decay_epochs))
+        if epoch < self._config.warmup:
+            factor = (epoch + 1) / self._config.warmup
+        for group, base_lr in zip(self._optimizer.param_groups, self._base_lrs):
+            group["lr"] = base_lr * factor
 
-    def after(self, loss: float) -> None:
-        """Halves the step where the validation loss has not fallen for ten epochs (``plateau``)."""
-        if self._settings.schedule != "plateau":
+    def observe_validation_loss(self, loss: float) -> None:
+        """Halve the learning rate if the validation loss has not decreased for ten epochs (``plateau`` only)."""
+        if self._config.schedule != "plateau":
             return
-        self.waited = 0 if loss < self.best else self.waited + 1
-        self.best = min(self.best, loss)
-        if self.waited > 10:
-            self.share, self.waited = self.share / 2, 0
+        self._bad_epochs = 0 if loss < self._best_loss else self._bad_epochs + 1
+        self._best_loss = min(self._best_loss, loss)
+        if self._bad_epochs > _PLATEAU_PATIENCE:
+            self._plateau_factor, self._bad_epochs = self._plateau_factor / 2, 0
 
-    def state(self) -> dict[str, float]:
-        return {"share": self.share, "waited": self.waited, "best": self.best}
+    def state_dict(self) -> dict[str, float]:
+        """Return the state for a checkpoint."""
+        return {"factor": self._plateau_factor, "bad_epochs": self._bad_epochs, "best_loss": self._best_loss}
 
-    def restore(self, state: dict[str, float]) -> None:
-        self.share, self.waited, self.best = state["share"], int(state["waited"]), state["best"]
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Restore the state of a checkpoint."""
+        self._plateau_factor, self._bad_epochs = state["factor"], int(state["bad_epochs"])
+        self._best_loss = state["best_loss"]

@@ -1,8 +1,7 @@
-"""What a trained model says of data, old or new."""
+"""Predict with a trained model: on the run's own data, or on new nodes or graphs."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import tempfile
@@ -25,32 +24,29 @@ from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.tables.compare_encodings import first_difference
 from tgnn.data.tables.standardize import rescaling
 from tgnn.data.transforms import scale_columns
-from tgnn.models.data_shape import DataShape
-from tgnn.training.config import Config, ModelConfig
-from tgnn.training.loaders import GRAPHS_AT_ONCE
-from tgnn.training.loop import Precision
+from tgnn.training.compatibility import IncompatibleDataError, check_compatible
+from tgnn.training.config import Config
+from tgnn.training.inference import infer
+from tgnn.training.loaders import make_inference_batches
 from tgnn.training.metrics import Task
-from tgnn.training.model_check import lacks
-from tgnn.training.prepare import complete, infer_shape, transform_features
-from tgnn.training.train import find_device, load_model, read_config, read_data_facts, with_data_path
+from tgnn.training.prepare import add_model_inputs, find_device, infer_shape, transform_features
+from tgnn.training.run_folder import RunFolder
+from tgnn.utils.io import atomic_path
 
-ROWS_AT_ONCE = 2**17
+ROWS_PER_CHUNK = 2**17
+"""Rows that are converted and written at once."""
 logger = logging.getLogger("tgnn")
-
-
-class IncompatibleDataError(ValueError):
-    """Data that a model cannot be asked about; the text says why."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """One row for each node or graph.
+    """Predictions of a model, one per node or graph.
 
     Args:
-        ids: As the user has them, or numbers from 0; a list or an array.
-        values: Class or number, ``[N]``; ``[N, T]`` for several labels or numbers.
-        probabilities: Of each class or label, ``[N, C]``; ``None`` for numbers.
-        names: Of classes, labels or numbers.
+        ids: Ids of the nodes or graphs in the data, or numbers from 0.
+        values: Predicted class index or number, ``[N]``; ``[N, T]`` for several labels or numbers.
+        probabilities: Probability of each class or label, ``[N, C]``. ``None`` for regression.
+        names: Names of the classes, labels or numbers.
     """
 
     ids: Any
@@ -62,14 +58,14 @@ class Predictions:
         return len(self.values)
 
     def table(self, begin: int = 0, end: int | None = None) -> polars.DataFrame:
-        """Columns ``id``, ``prediction`` and ``probability of ...``.
+        """Return a table with the columns ``id``, ``prediction`` and ``probability <name>``.
 
         Args:
-            begin: The first row.
-            end: The first that is not wanted; ``None``: all.
+            begin: First row.
+            end: Row after the last one. ``None``: all rows.
         """
-        some = slice(begin, end)
-        ids, values = self.ids[some], self.values[some]
+        rows = slice(begin, end)
+        ids, values = self.ids[rows], self.values[rows]
         columns: dict[str, Any] = {"id": ids.tolist() if hasattr(ids, "tolist") else ids}
         if values.dim() == 1 and self.probabilities is not None:
             columns["prediction"] = [self.names[number] for number in values.tolist()]
@@ -78,128 +74,150 @@ class Predictions:
         else:
             columns |= {f"prediction {name}": values[:, i].numpy() for i, name in enumerate(self.names)}
         if self.probabilities is not None:
-            shown = self.probabilities[some]
-            columns |= {f"probability {name}": shown[:, i].numpy() for i, name in enumerate(self.names)}
+            probabilities = self.probabilities[rows]
+            columns |= {f"probability {name}": probabilities[:, i].numpy() for i, name in enumerate(self.names)}
         return polars.DataFrame(columns)
 
-    def write(self, path: Path) -> None:
-        """To a ``.csv`` or ``.parquet`` file, whole or not at all; large ones in pieces."""
-        part = path.with_name(f".{path.name}.part")
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the table to a ``.csv`` or ``.parquet`` file atomically, in chunks of rows."""
+        path = Path(path)
+        if path.suffix not in (".csv", ".parquet"):
+            raise ValueError(f"{path} must end in .csv or .parquet.")
         try:
-            if path.suffix == ".csv":
-                self._write_csv(part)
-            else:
-                self._write_parquet(part)
-            os.replace(part, path)
+            with atomic_path(path) as part:
+                self._write_csv(part) if path.suffix == ".csv" else self._write_parquet(part)
         except OSError as error:
-            why = error.strerror or str(error).replace(part.name, path.name)
-            raise OSError(f"{path} cannot be written: {why[0].lower()}{why[1:]}") from error
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
+            reason = error.strerror or str(error).replace(f".{path.name}.part", path.name)
+            raise OSError(f"{path} cannot be written: {reason[0].lower()}{reason[1:]}") from error
 
     def _write_csv(self, path: Path) -> None:
         with path.open("wb") as file:
-            for begin, end in _pieces(len(self)):
+            for begin, end in _chunks(len(self)):
                 self.table(begin, end).write_csv(file, include_header=begin == 0)
 
     def _write_parquet(self, path: Path) -> None:
-        """Parquet cannot be added to: pieces go into files of their own, and from there into one."""
-        pieces = list(_pieces(len(self)))
-        if len(pieces) == 1:
+        """Write chunks to temporary files and merge them, because rows cannot be appended to a Parquet file."""
+        chunks = list(_chunks(len(self)))
+        if len(chunks) == 1:
             self.table().write_parquet(path)
             return
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".tgnn-") as folder:
-            files = [Path(folder) / f"{begin}.parquet" for begin, _ in pieces]
-            for (begin, end), file in zip(pieces, files):
+            files = [Path(folder) / f"{begin}.parquet" for begin, _ in chunks]
+            for (begin, end), file in zip(chunks, files):
                 self.table(begin, end).write_parquet(file, compression="uncompressed")
             polars.scan_parquet(files, glob=False).sink_parquet(path)
 
 
-def _pieces(rows: int) -> Iterator[tuple[int, int]]:
-    for begin in range(0, max(rows, 1), ROWS_AT_ONCE):
-        yield begin, min(begin + ROWS_AT_ONCE, rows)
+def _chunks(rows: int) -> Iterator[tuple[int, int]]:
+    for begin in range(0, max(rows, 1), ROWS_PER_CHUNK):
+        yield begin, min(begin + ROWS_PER_CHUNK, rows)
 
 
-def predict(folder: Path, path: str | None = None, device: str = "auto") -> Predictions:
-    """Asks the model of a run about its own data, or about new nodes or graphs.
+def predict(
+    run: RunFolder | str | os.PathLike[str],
+    data: str | os.PathLike[str] | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+) -> Predictions:
+    """Predict with the trained model of a run.
 
     Args:
-        folder: Of the run.
-        path: New data, in the form that the model was trained on; ``None``: the run's own.
-        device: To compute on.
+        run: The run, or the path of its folder.
+        data: Name or path of new data in the format of the training data. ``None``: the run's own data.
+        out: A ``.csv`` or ``.parquet`` file to write. ``None``: nothing is written.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+
+    Returns:
+        One prediction per node or graph.
+
+    Example:
+        >>> import tempfile, tgnn
+        >>> folder = tempfile.mkdtemp()
+        >>> run = tgnn.train("karate", out=f"{folder}/run", options={"train.epochs": 2})
+        >>> predictions = tgnn.predict(run, out=f"{folder}/predictions.csv")
+        >>> predictions.table().columns[:3]
+        ['id', 'prediction', 'probability 0']
     """
-    config = read_config(folder)
-    shape, task, facts = read_data_facts(folder)
-    place = find_device(device)
-    model = load_model(folder).to(place)
-    config = with_data_path(config, folder, path)
-    data = _load(config, path, facts)
-    _encode_alike(facts.get("encoding"), data, path or config.data.name)
-    data = transform_features(data, config.data)
-    _check_shape(shape, data, path or config.data.name, config.model)
-    complete(data, config.model.name)
-    values, probabilities = _said(task, _outputs(model, data, config, place).cpu())
-    return Predictions(_ids(data), values, probabilities, _names(facts, shape.outputs))
+    run = run if isinstance(run, RunFolder) else RunFolder(run)
+    config, info, shape, task = run.config, run.data_info, run.shape, run.task
+    torch_device = find_device(device)
+    model = run.load_model().to(torch_device)
+    config = run.config_with_data(data)
+    name = config.data.name
+    new_data = _load(config, info)
+    _match_encoding(info.get("encoding"), new_data, name)
+    new_data = transform_features(new_data, config.data)
+    check_compatible(config.model, shape, infer_shape(new_data), name)
+    add_model_inputs(new_data, config.model.name)
+    batches = make_inference_batches(new_data, None, config.train.batch_size, torch_device)
+    outputs = infer(model, batches, config.train.precision, torch_device).cpu()
+    values, probabilities = _convert_outputs(task, outputs)
+    predictions = Predictions(_ids(new_data), values, probabilities, _output_names(info, shape.outputs))
+    if out is not None:
+        predictions.write(out)
+    return predictions
 
 
-def _load(config: Config, path: str | None, facts: dict[str, Any]) -> LoadedData:
-    name = path or config.data.name
-    info = DatasetInfo(**facts["info"])
+def _load(config: Config, run_info: dict[str, Any]) -> LoadedData:
+    """Load data with the encoding (categories, classes, scales) of the training data."""
+    name, info = config.data.name, DatasetInfo(**run_info["info"])
     if name in CATALOG:
         return load(name, config.data.root, config.data.offline)
-    _check_kind(name, facts["encoding"])
-    data, report = read_path(Path(name).expanduser(), encoding=facts["encoding"])
+    _check_format(name, run_info["encoding"])
+    data, report = read_path(Path(name).expanduser(), encoding=run_info["encoding"])
     report.raise_for_errors()
     for finding in report.findings:
         if finding.level == "warning":
             logger.warning("%s: %s", Path(name).name, finding)
     if (info.level == "graph") != isinstance(data, GraphDataset):
-        raise IncompatibleDataError(f"the model predicts {info.level}s, and {name} is not a set of such")
+        found = "a data set of graphs" if isinstance(data, GraphDataset) else "one graph"
+        raise IncompatibleDataError(f"The model predicts {info.level}s, but {name} is {found}.")
     data.info = info
     return data
 
 
-_KINDS = {
+_FORMATS = {
     "smiles": "molecules",
     "table": "a folder of tables of one graph",
     "graph tables": "a folder of tables of many graphs",
 }
 
 
-def _check_kind(name: str, encoding: Mapping[str, Any] | None) -> None:
-    """Whether columns of new data can be those that were learned from."""
-    kind = detect_format(find_path(name))
-    learned = (encoding or {}).get("kind")
-    if learned != kind and learned in _KINDS and kind in _KINDS:
-        raise IncompatibleDataError(f"the model was trained on {_KINDS[learned]}; {name} is {_KINDS[kind]}")
+def _check_format(name: str, encoding: Mapping[str, Any] | None) -> None:
+    """Check that tables and molecules are not confused."""
+    new = detect_format(find_path(name))
+    trained = (encoding or {}).get("kind")
+    if trained != new and trained in _FORMATS and new in _FORMATS:
+        raise IncompatibleDataError(f"The model was trained on {_FORMATS[trained]}, but {name} is {_FORMATS[new]}.")
 
 
-def _encode_alike(known: Mapping[str, Any] | None, data: LoadedData, name: str) -> None:
-    """Makes numbers mean what they meant, or raises. Tables are read as the run's were; what was converted has its own
-    encoding, of which only the scale of columns can be changed, and only in one graph.
+def _match_encoding(trained: Mapping[str, Any] | None, data: LoadedData, name: str) -> None:
+    """Bring converted data to the encoding of the training data, or raise :class:`IncompatibleDataError`.
 
-    Where one of the two does not say how it was encoded, nothing can be said.
+    Tables are read with the encoding of the run. Converted files have their own encoding, of which only the scale
+    of the columns of one graph can be changed. Nothing is checked if an encoding is unknown.
     """
-    found = data.encoding if isinstance(data, GraphDataset) else data.get("encoding")
-    if not known or not found:
+    new = data.encoding if isinstance(data, GraphDataset) else data.get("encoding")
+    if not trained or not new:
         return
-    learned, kind = (str(encoding.get("kind")) for encoding in (known, found))
-    if learned != kind:
+    trained_format, new_format = (str(encoding.get("kind")) for encoding in (trained, new))
+    if trained_format != new_format:
         raise IncompatibleDataError(
-            f"the model was trained on {_KINDS.get(learned, learned)}; {name} was made of {_KINDS.get(kind, kind)}"
+            f"The model was trained on {_FORMATS.get(trained_format, trained_format)}, but {name} was converted from "
+            f"{_FORMATS.get(new_format, new_format)}."
         )
-    different = first_difference(known, found, scales=isinstance(data, GraphDataset))
-    if different is not None:
+    difference = first_difference(trained, new, scales=isinstance(data, GraphDataset))
+    if difference is not None:
         raise IncompatibleDataError(
-            f"{name} is not encoded as what the model was trained on: {different}; give the tables that it was made "
-            "of, which are read as the run's were"
+            f"{name} is not encoded as the training data: {difference}. Give the tables from which it was converted; "
+            "they are read with the encoding of the run."
         )
     if isinstance(data, GraphDataset):
         return
     for part, matrix in (("nodes", "x"), ("edges", "edge_attr")):
-        scale = rescaling(known.get(part) or [], found.get(part) or [])
-        factor, shift = (torch.from_numpy(one).float() for one in scale)
+        scale = rescaling(trained.get(part) or [], new.get(part) or [])
+        factor, shift = (torch.from_numpy(array).float() for array in scale)
         if bool((factor == 1).all()) and not bool(shift.any()):
             continue
         if isinstance(data, DiskGraph):
@@ -208,43 +226,14 @@ def _encode_alike(known: Mapping[str, Any] | None, data: LoadedData, name: str) 
             data[matrix] = scale_columns(data[matrix], factor, shift)
 
 
-def _check_shape(wanted: DataShape, data: LoadedData, name: str, model: ModelConfig) -> None:
-    found = infer_shape(data)
-    for what in ("features", "edge_features"):
-        one, other = getattr(wanted, what), getattr(found, what)
-        fits = one == other
-        if isinstance(one, tuple) and isinstance(other, tuple):  # categories: fewer of them do no harm
-            fits = len(one) == len(other) and all(a >= b for a, b in zip(one, other))
-        if not fits:
-            raise IncompatibleDataError(
-                f"the model was trained with {what.replace('_', ' ')} {one}, and {name} has {other}"
-            )
-    lacking = lacks(model, wanted, found)
-    if lacking is not None:
-        raise IncompatibleDataError(f"the model was trained with {lacking}, and {name} has none such")
-
-
-@torch.no_grad()
-def _outputs(model: torch.nn.Module, data: LoadedData, config: Config, device: torch.device) -> Tensor:
-    model.eval()
-    precision = Precision(config.train.precision, device)
-    with precision.lowered():
-        if not isinstance(data, GraphDataset):
-            out: Tensor = model(data if isinstance(data, DiskGraph) else data.to(device))
-            return out.float()
-        size = config.train.batch_size or GRAPHS_AT_ONCE
-        parts = [model(data.batch(n).to(device)).float() for n in torch.split(torch.arange(len(data)), size)]
-    return torch.cat(parts)
-
-
-def _said(task: Task, outputs: Tensor) -> tuple[Tensor, Tensor | None]:
-    """What outputs mean. Of many rows the probabilities take the place of the outputs, which may lie in a file."""
-    if len(outputs) <= ROWS_AT_ONCE:
+def _convert_outputs(task: Task, outputs: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Convert outputs to predictions. Many rows are converted in place, because the outputs may be a mapped file."""
+    if len(outputs) <= ROWS_PER_CHUNK:
         return task.predictions(outputs)
     values = []
-    for begin, end in _pieces(len(outputs)):
-        some, probabilities = task.predictions(outputs[begin:end])
-        values.append(some)
+    for begin, end in _chunks(len(outputs)):
+        chunk, probabilities = task.predictions(outputs[begin:end])
+        values.append(chunk)
         if probabilities is not None:
             outputs[begin:end] = probabilities
     return torch.cat(values), None if probabilities is None else outputs
@@ -255,10 +244,10 @@ def _ids(data: LoadedData) -> Any:
     ids = getattr(data, "graph_id", None) if isinstance(data, GraphDataset) else data.get("node_id")
     if ids is None:
         return range(count)
-    return ids if isinstance(data, DiskGraph) else ids.tolist()  # those of a graph on disk are read as they are written
+    return ids if isinstance(data, DiskGraph) else ids.tolist()  # the ids of a graph on disk are read when written
 
 
-def _names(facts: dict[str, Any], outputs: int) -> list[str]:
-    target = (facts.get("encoding") or {}).get("target") or {}
+def _output_names(info: dict[str, Any], outputs: int) -> list[str]:
+    target = (info.get("encoding") or {}).get("target") or {}
     names = target.get("classes") or target.get("labels") or target.get("columns")
     return [str(name) for name in names] if names and len(names) == outputs else [str(n) for n in range(outputs)]

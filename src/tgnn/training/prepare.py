@@ -1,7 +1,8 @@
-"""From a data set to what the loop takes. Test labels are sealed: nobody can see them before the end."""
+"""Prepare a run: load the data, hold out the test labels, choose the device and build the model."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,14 +16,15 @@ from tgnn.data.load import load
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.splits import Split
 from tgnn.data.transforms import scale_rows
-from tgnn.models import get_model
+from tgnn.models import build_model, get_model
 from tgnn.models.data_shape import DataShape
 from tgnn.training.config import Config, ConfigError, DataConfig
+from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.metrics import Task, for_target, has_roc_auc, log_prior_ratio
 
 
 class HeldOutLabels:
-    """The targets of the test part, to be opened once.
+    """Targets of the test set, which can be read once.
 
     Args:
         y: Targets of the test examples.
@@ -31,162 +33,188 @@ class HeldOutLabels:
     def __init__(self, y: Tensor) -> None:
         self._y: Tensor | None = y
 
-    def open(self) -> Tensor:
-        """The targets; a second call is an error."""
+    def read(self) -> Tensor:
+        """Return the targets. A second call raises ``RuntimeError``."""
         if self._y is None:
-            raise RuntimeError("the test labels have been read already: a result is read once")
+            raise RuntimeError("The test labels have already been read. A run reads them once, after model selection.")
         y, self._y = self._y, None
         return y
 
 
 @dataclass
 class Prepared:
-    """Data ready to train.
+    """Data, split and task of a run, without the test labels.
 
     Args:
-        data: One graph, in memory or on disk, or many; its ``y`` says nothing of test examples.
-        split: Which examples are what.
-        task: What to predict.
-        shape: For making a model.
-        sealed: Targets of the test examples, in the order of ``split.test``.
-        data_hash: Of the data with all its targets.
+        data: One graph, in memory or on disk, or a data set of graphs. The targets of test examples in ``y`` are
+            replaced by -1 or NaN.
+        split: Training, validation and test indices.
+        task: Loss, metric and predictions.
+        shape: Shape of the data, for which the model is built.
+        test_labels: Targets of the test examples, in the order of ``split.test``.
+        data_hash: Hash of the data with all targets.
     """
 
     data: LoadedData
     split: Split
     task: Task
     shape: DataShape
-    sealed: HeldOutLabels
+    test_labels: HeldOutLabels
     data_hash: str
 
 
+# ---- data ------------------------------------------------------------------------------------------------------
+
+
 def prepare(config: Config) -> Prepared:
-    """Loads the data of a run, with its split drawn by the run's seed."""
-    settings = config.data
-    data = load(settings.name, settings.root, settings.offline, split=settings.split, seed=config.train.seed)
-    prepared = seal(transform_features(data, settings), getattr(data, "split", None))
-    complete(prepared.data, config.model.name)
+    """Load the data of a run and split it by the run's seed."""
+    options = config.data
+    data = load(options.name, options.root, options.offline, split=options.split, seed=config.train.seed)
+    prepared = hold_out_test_labels(transform_features(data, options), getattr(data, "split", None))
+    add_model_inputs(prepared.data, config.model.name)
     apply_prior_correction(prepared, config.train.prior_correction)
     return prepared
 
 
 def prepare_without_test(config: Config) -> Prepared:
-    """As :func:`prepare`, but the test labels are thrown away: for code that chooses."""
+    """Prepare a run as :func:`prepare` does, and discard the test labels. Hyperparameter searches use it."""
     prepared = prepare(config)
-    prepared.sealed.open()
+    prepared.test_labels.read()
     return prepared
 
 
-def apply_prior_correction(prepared: Prepared, shares: str) -> None:
-    """Makes predictions expect the shares of classes of the validation part, where that is asked for."""
-    y, split = prepared.data.y, prepared.split
-    if shares == "none":
-        return
-    assert y is not None
-    if prepared.task.target != "classes":
-        what = prepared.data.info.name or "what is to be told"
-        raise ConfigError(f"train.prior_correction is validation: {what} has no classes; leave it out")
-    if not len(split.val):
-        raise ConfigError(
-            "train.prior_correction is validation, but no examples are held out for validation; leave it out"
-        )
-    prepared.task = replace(prepared.task, shift=log_prior_ratio(y[split.train], y[split.val], prepared.shape.outputs))
+def transform_features(data: LoadedData, config: DataConfig) -> LoadedData:
+    """Scale the rows of the node features, and drop edge features, as configured."""
+    if isinstance(data, DiskGraph):
+        data.features = config.features
+        return data
+    if not config.edge_features:
+        data = data.without_edge_features() if isinstance(data, GraphDataset) else _without_edge_attr(data)
+    if config.features != "stored":
+        if isinstance(data, GraphDataset) or data.x is None or not data.x.is_floating_point():
+            raise ValueError(
+                f"data.features={config.features} needs one graph with numeric node features. Use data.features=stored."
+            )
+        data.x = scale_rows(data.x, config.features)
+    return data
 
 
-def complete(data: LoadedData, model: str) -> None:
-    """Adds what the model of that name reads beyond the files."""
+def _without_edge_attr(data: Data) -> Data:
+    data.edge_attr = None
+    return data
+
+
+def hold_out_test_labels(data: LoadedData, split: Split | None) -> Prepared:
+    """Check the training, validation and test sets, and remove the test labels from the data."""
+    y, name = data.y, data.info.name
+    if split is None or y is None:
+        raise ValueError(f"{name} has no labels to train on. Add a column `label` to its nodes or graphs.")
+    _check_sets(data, y, split)
+    data_hash = content_hash(data)
+    task = for_target(data.info.target, data.info.metric, y[split.train])
+    test_labels = HeldOutLabels(y[split.test].clone())
+    visible = y.clone()
+    visible[split.test] = float("nan") if visible.is_floating_point() else -1
+    data.y = visible
+    return Prepared(data, split, task, infer_shape(data, split.train), test_labels, data_hash)
+
+
+_SET_NAMES = {"train": "training", "val": "validation", "test": "test"}
+
+
+def _check_sets(data: LoadedData, y: Tensor, split: Split) -> None:
+    name = data.info.name
+    for part, set_name in _SET_NAMES.items():
+        if not len(getattr(split, part)):
+            raise ValueError(
+                f"The {set_name} set of {name} is empty (split {split.name!r}). Label more examples, or add a column "
+                "`split` with the values train, val and test."
+            )
+    if data.info.target == "classes" and len(torch.unique(y[split.train])) < 2:
+        raise ValueError(f"The training set of {name} has examples of one class only. Two or more classes are needed.")
+    if isinstance(data, GraphDataset) and len(split.train) < 2:
+        raise ValueError(f"The training set of {name} has one graph. Two or more graphs are needed.")
+    if data.info.metric == "roc-auc":
+        for part in ("val", "test"):
+            if not has_roc_auc(y[getattr(split, part)]):
+                raise ValueError(
+                    f"ROC-AUC is not defined on the {_SET_NAMES[part]} set of {name}: no label is 0 for some examples "
+                    "and 1 for others. Label more examples, or use another split."
+                )
+
+
+def add_model_inputs(data: LoadedData, model: str) -> None:
+    """Add the inputs that a model computes from the data once, such as eigenvectors of the Laplacian."""
     if isinstance(data, DiskGraph) and model != "tgnn":
         raise ValueError(
-            f"{data.info.name} is on disk, where only tgnn gives exact outputs of all nodes; `tgnn data convert` "
-            f"makes a .npz of it, which {model} takes where memory allows"
+            f"{data.info.name} is stored on disk, where only tgnn computes exact outputs of all nodes. Convert it with "
+            f"`tgnn data convert` to a .npz file for {model}, if it fits into memory."
         )
     add = get_model(model).preprocess
     if add is not None:
         add(data)
 
 
-def transform_features(data: LoadedData, settings: DataConfig) -> LoadedData:
-    """Features as a run wants them."""
-    if isinstance(data, DiskGraph):
-        data.features = settings.features
-        return data
-    if not settings.edge_features:
-        data = data.without_edge_features() if isinstance(data, GraphDataset) else _without_edge_attr(data)
-    if settings.features != "stored":
-        if isinstance(data, GraphDataset) or data.x is None or not data.x.is_floating_point():
-            raise ValueError(f"data.features={settings.features} is for one graph with numeric features")
-        data.x = scale_rows(data.x, settings.features)
-    return data
-
-
-def seal(data: LoadedData, split: Split | None) -> Prepared:
-    """Takes the test labels out of the data."""
-    y = data.y
-    if split is None or y is None:
-        raise ValueError(f"{data.info.name} has no labels to learn from: give its nodes or graphs a column `label`")
-    for part in ("train", "val", "test"):
-        if not len(getattr(split, part)):
-            raise ValueError(
-                f"the split {split.name!r} of {data.info.name} has no {part} examples: it needs more labelled ones, "
-                "or a column `split` that says train, val and test"
-            )
-    if data.info.target == "classes" and len(y[split.train].unique()) < 2:
-        raise ValueError(
-            f"the examples of {data.info.name} to learn from are all of one class: two or more are needed; "
-            "give it labels of another"
-        )
-    if isinstance(data, GraphDataset) and len(split.train) < 2:
-        raise ValueError(f"{data.info.name} has one graph to learn from: two or more are needed")
-    if data.info.metric == "roc-auc":
-        for part in ("val", "test"):
-            if not has_roc_auc(y[getattr(split, part)]):
-                raise ValueError(
-                    f"{data.info.name} cannot be judged by ROC-AUC on its {part} part: no label is 0 for some "
-                    "examples there and 1 for others; it needs more labelled ones, or another split"
-                )
-    whole = content_hash(data)
-    task = for_target(data.info.target, data.info.metric, y[split.train])
-    sealed = HeldOutLabels(y[split.test].clone())
-    blank = y.clone()
-    blank[split.test] = float("nan") if blank.is_floating_point() else -1
-    data.y = blank
-    return Prepared(data, split, task, infer_shape(data, split.train), sealed, whole)
-
-
-def infer_shape(data: LoadedData, learned: Tensor | None = None) -> DataShape:
-    """Sizes that a model needs: widths of numbers, or how many categories each column of integers has.
+def apply_prior_correction(prepared: Prepared, prior_correction: str) -> None:
+    """Correct the class priors of predictions to those of the validation set, if configured.
 
     Args:
-        data: One graph or many.
-        learned: The graphs to learn from, whose degrees a model may want to know.
+        prepared: Its task is replaced.
+        prior_correction: ``"none"`` or ``"validation"``.
+    """
+    y, split = prepared.data.y, prepared.split
+    if prior_correction == "none":
+        return
+    assert y is not None
+    if prepared.task.target != "classes":
+        raise ConfigError(
+            f"train.prior_correction=validation needs a classification task, but the target type of "
+            f"{prepared.data.info.name or 'the data'} is {prepared.task.target}. Use train.prior_correction=none."
+        )
+    if not len(split.val):
+        raise ConfigError(
+            "train.prior_correction=validation needs a validation set, and there is none. "
+            "Use train.prior_correction=none."
+        )
+    ratio = log_prior_ratio(y[split.train], y[split.val], prepared.shape.outputs)
+    prepared.task = replace(prepared.task, log_prior_ratio=ratio)
+
+
+def infer_shape(data: LoadedData, training_graphs: Tensor | None = None) -> DataShape:
+    """Infer the sizes that a model is built for.
+
+    Args:
+        data: One graph, in memory or on disk, or a data set of graphs.
+        training_graphs: Indices of the training graphs, whose degrees are counted. ``None``: degrees are not counted.
     """
     pos = data.pos if isinstance(data, GraphDataset) else data.get("pos")
     return DataShape(
         data.info.level,
-        _width(data.x),
-        _width(data.edge_attr),
+        _feature_width(data.x),
+        _feature_width(data.edge_attr),
         data.info.outputs,
         edge_weights=data.edge_weight is not None,
         positions=None if pos is None else pos.size(-1),
         nodes=None if isinstance(data, GraphDataset) else int(data.num_nodes),
-        degrees=None if learned is None else _degrees(data, learned),
+        degrees=None if training_graphs is None else _degree_histogram(data, training_graphs),
     )
 
 
-def _degrees(data: LoadedData, learned: Tensor) -> tuple[int, ...]:
-    """How many nodes have 0, 1, 2, ... edges into them."""
+def _degree_histogram(data: LoadedData, training_graphs: Tensor) -> tuple[int, ...]:
+    """Count the nodes with 0, 1, 2, ... incoming edges."""
     if isinstance(data, GraphDataset):
-        into = data.degrees(learned)
+        in_degrees = data.degrees(training_graphs)
     elif isinstance(data, DiskGraph):
-        into = data.in_edges.ptr.diff()
+        in_degrees = data.in_edges.ptr.diff()
     elif data.get("edge_index") is None:
         return (int(data.num_nodes),)
     else:
-        into = torch.bincount(data.edge_index[1], minlength=int(data.num_nodes))
-    return tuple(torch.bincount(into).tolist())
+        in_degrees = torch.bincount(data.edge_index[1], minlength=int(data.num_nodes))
+    return tuple(torch.bincount(in_degrees).tolist())
 
 
-def _width(values: Tensor | None) -> int | tuple[int, ...] | None:
+def _feature_width(values: Tensor | None) -> int | tuple[int, ...] | None:
+    """Return the width of numeric features, or the number of categories of each column of integers."""
     if values is None:
         return None
     values = values.unsqueeze(1) if values.dim() == 1 else values
@@ -195,6 +223,48 @@ def _width(values: Tensor | None) -> int | tuple[int, ...] | None:
     return tuple((values.max(0).values + 1).tolist()) if values.numel() else (1,) * values.size(1)
 
 
-def _without_edge_attr(data: Data) -> Data:
-    data.edge_attr = None
-    return data
+# ---- device and model ------------------------------------------------------------------------------------------
+
+
+def find_device(name: str, world: World = SINGLE_PROCESS) -> torch.device:
+    """Return the device of a name. Each process of a machine uses one GPU.
+
+    Args:
+        name: ``"auto"`` (CUDA if available, else CPU), ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+        world: The processes.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and world.size > 1:
+        name = f"cuda:{world.local_rank}"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"train.device is {name!r}. It must be auto, cpu, cuda, cuda:1 or mps.") from None
+    is_available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not is_available.get(device.type, False):
+        raise ConfigError(
+            f"train.device is {name!r}, but this machine has no such device. Use cpu, or see `tgnn doctor`."
+        )
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        per_process = " (one GPU per process)" if world.size > 1 else ""
+        raise ConfigError(
+            f"train.device is {name!r}{per_process}, but this machine has {torch.cuda.device_count()} GPUs."
+        )
+    return device
+
+
+def set_num_threads(config: Config, world: World = SINGLE_PROCESS) -> None:
+    """Set the number of CPU threads. By default, the processes of one machine share its cores equally."""
+    if config.train.threads is not None:
+        torch.set_num_threads(config.train.threads)
+    elif world.size > 1:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        torch.set_num_threads(max(1, cores // world.local_size))
+
+
+def make_model(config: Config, shape: DataShape) -> torch.nn.Module:
+    """Build the model of a run. The run's seed initializes its weights."""
+    torch.manual_seed(config.train.seed)
+    model = config.model
+    return build_model(model.name, shape, model.hidden_channels, model.num_layers, model.dropout, model.arguments)

@@ -1,9 +1,8 @@
-"""The same recipe with several seeds and splits, spread over the cores, and what comes out of it."""
+"""Repeated runs: train one configuration with several seeds and splits in parallel, and summarize the test metric."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -13,16 +12,13 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from tgnn.training.config import Config, make_config
+from tgnn.training.config import Config
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.parallel_runs import run_parallel
-from tgnn.training.train import CONFIG, PLAN, RunError
+from tgnn.training.run_folder import RUNS, RunError
+from tgnn.training.run_group import RunGroup
+from tgnn.training.train import check_unused
 from tgnn.training.worker_process import WorkerKilledError
-from tgnn.utils.io import write_json
-
-__all__ = ["PLAN", "SUMMARY", "read_plan", "summarize", "train_repeated"]
-
-SUMMARY = "summary.json"
 
 
 def train_repeated(
@@ -31,64 +27,56 @@ def train_repeated(
     folder: Path,
     jobs: int | None = None,
     resume: bool = False,
-    tell: Callable[[dict[str, Any]], None] = lambda metrics: None,
+    on_run: Callable[[dict[str, Any]], None] = lambda metrics: None,
 ) -> dict[str, Any]:
-    """Trains with the seeds that follow the config's own, each in ``folder/seed-<n>``, and sums up.
+    """Train several runs whose seeds follow the configuration's seed, and return their summary.
 
     Args:
-        config: Of the first run.
-        runs: How many.
-        folder: For all of them.
-        jobs: Processes at once; by default as many as there are cores. Each has its share of the threads.
-        resume: Whether to go on where earlier runs in the folder were stopped.
-        tell: Called with the metrics of every run that ends.
+        config: Configuration of the first run.
+        runs: Number of runs.
+        folder: Folder of all runs. Each run is in ``seed-<n>``.
+        jobs: Number of runs that are trained in parallel, each with an equal number of threads. ``None``: the number of
+            cores.
+        resume: Whether to continue earlier runs in the folder.
+        on_run: Called with the metrics of every finished run.
     """
-    if not resume and (folder / PLAN).exists():
-        raise RunError(f"{folder} holds runs already; go on with them (--resume {folder}), or choose another folder")
-    if not resume and (folder / CONFIG).exists():
-        raise RunError(f"{folder} holds a run already; choose another folder")
-    new = [part for part in (folder, *folder.parents) if not part.exists()]
+    if not resume:
+        check_unused(folder)
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / PLAN, {"runs": runs, "config": config.model_dump(mode="json")})
-    seeds = [config.train.seed + number for number in range(runs)]
-    plans = {
-        seed: config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})}) for seed in seeds
-    }
-    jobs = min(jobs or os.cpu_count() or 1, runs)
-    found: dict[int, dict[str, Any]] = {}
+    group = RunGroup(folder)
+    group.write_start(config, runs)
+    configs = {}
+    for seed in range(config.train.seed, config.train.seed + runs):
+        configs[seed] = config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})})
+    results: dict[int, dict[str, Any]] = {}
 
-    def done(seed: int, metrics: dict[str, Any]) -> None:
-        found[seed] = metrics
-        tell(metrics)
+    def collect(seed: int, metrics: dict[str, Any]) -> None:
+        results[seed] = metrics
+        on_run(metrics)
 
+    plans = {seed: (own, group.run(seed).path) for seed, own in configs.items()}
     try:
-        run_parallel({seed: (plan, folder / f"seed-{seed}") for seed, plan in plans.items()}, jobs, resume, done)
+        run_parallel(plans, min(jobs or os.cpu_count() or 1, runs), resume, collect)
     except (ValueError, OSError, ImportError):
-        if not resume and not any((folder / f"seed-{seed}").exists() for seed in seeds):
-            _take_back(folder, new)
+        if not resume and not any(path.exists() for _, path in plans.values()):
+            _remove_empty(folder, new_folders)
         raise
     except WorkerKilledError:
-        raise RunError(f"a process of {folder} was killed; go on with: tgnn train --resume {folder}") from None
-    summary = summarize([found[seed] for seed in seeds])
-    write_json(folder / SUMMARY, summary)
+        raise RunError(
+            f"A process that trains in {folder} was killed. Continue with: tgnn train --resume {folder}"
+        ) from None
+    summary = summarize([results[seed] for seed in configs])
+    group.write_summary(summary)
     return summary
 
 
-def _take_back(folder: Path, new: Sequence[Path]) -> None:
-    """Nothing has begun: what was asked cannot be done. Then nothing is left behind."""
-    (folder / PLAN).unlink(missing_ok=True)
+def _remove_empty(folder: Path, new_folders: Sequence[Path]) -> None:
+    """Remove what was created, because no run could be started."""
+    (folder / RUNS).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
-        for part in new:
-            part.rmdir()
-
-
-def read_plan(folder: Path) -> tuple[Config, int] | None:
-    """Config and number of the runs that a folder holds, if it holds several."""
-    path = folder / PLAN
-    if not path.exists():
-        return None
-    plan = json.loads(path.read_text(encoding="utf-8"))
-    return make_config(plan["config"]), int(plan["runs"])
+        for path in new_folders:
+            path.rmdir()
 
 
 def summarize(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -99,8 +87,8 @@ def summarize(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     Example:
         >>> rows = [{"test": t, "data": "d", "model": "m", "metric": "accuracy", "split": "s"} for t in (0.8, 0.9)]
-        >>> found = summarize(rows)
-        >>> round(found["mean"], 3), round(found["std"], 4), [round(end, 2) for end in found["interval"]]
+        >>> summary = summarize(rows)
+        >>> round(summary["mean"], 3), round(summary["std"], 4), [round(end, 2) for end in summary["interval"]]
         (0.85, 0.0707, [0.21, 1.0])
     """
     values = np.array([row["test"] for row in metrics])

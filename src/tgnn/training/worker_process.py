@@ -1,4 +1,4 @@
-"""A process that trains one run after another, and is asked to stop by the one that began it, not by Ctrl-C."""
+"""Worker processes that train one run after another. The parent process stops them; they ignore Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,109 +15,109 @@ from typing import Any
 from tgnn.training.config import Config, make_config
 from tgnn.training.interrupts import Interrupted, delay_interrupts
 from tgnn.training.log_forwarding import send_logs_to
-from tgnn.training.train import train
+from tgnn.training.train import train_run
 
 
 class WorkerKilledError(RuntimeError):
-    """The process of a run ended before it could say why."""
+    """A worker process was killed or crashed before it could report an error."""
 
 
 class RemoteTraceback(Exception):
-    """The traceback of an error in a worker, shown as its cause."""
+    """Traceback of an error in a worker process, shown as the cause of the error."""
 
 
 class Worker:
-    """Such a process, seen from the one that began it.
+    """Handle of a worker process in its parent.
 
     Args:
-        spawn: How it is begun.
-        said: From :func:`~tgnn.training.log_forwarding.listening`.
-        threads: That it has.
+        spawn: Context that starts the process.
+        log_queue: From :func:`~tgnn.training.log_forwarding.receive_logs`.
+        threads: Number of CPU threads of the process.
     """
 
-    def __init__(self, spawn: SpawnContext, said: Any, threads: int) -> None:
+    def __init__(self, spawn: SpawnContext, log_queue: Any, threads: int) -> None:
         self.ended = False
         self.answers, theirs = spawn.Pipe()
-        self._process = spawn.Process(target=_work, args=(theirs, said, threads))
+        self._process = spawn.Process(target=_work, args=(theirs, log_queue, threads))
         with delay_interrupts():
             self._process.start()
-        theirs.close()  # so that its end is seen here
+        theirs.close()  # so that the pipe reports the end of the process
 
-    def begin(self, config: Config, folder: Path, resume: bool) -> None:
-        """One run; :attr:`answers` can be read when it has ended."""
-        with contextlib.suppress(OSError):  # it is dead, which its answer tells
+    def start_run(self, config: Config, folder: Path, resume: bool) -> None:
+        """Start a run. :attr:`answers` becomes readable when it has ended."""
+        with contextlib.suppress(OSError):  # the process is dead, which result() reports
             self.answers.send((config.model_dump(mode="json"), str(folder), resume))
 
     def result(self) -> dict[str, Any]:
-        """The metrics of the run, or its error, raised."""
+        """Return the metrics of the run, or raise its error."""
         try:
-            answer, where = self.answers.recv()
+            answer, remote_traceback = self.answers.recv()
         except (EOFError, OSError):
             self.ended = True
             self._process.join()
-            raise WorkerKilledError(_how_it_ended(self._process.exitcode)) from None
+            raise WorkerKilledError(_describe_exit(self._process.exitcode)) from None
         if isinstance(answer, Exception):
-            raise answer from RemoteTraceback(f"\n{where}")
-        found: dict[str, Any] = answer
-        return found
+            raise answer from RemoteTraceback(f"\n{remote_traceback}")
+        metrics: dict[str, Any] = answer
+        return metrics
 
     def dismiss(self) -> None:
-        """Nothing more is to be done: it ends by itself."""
+        """Close the pipe, which ends an idle process."""
         self.answers.close()
 
-    def ask(self) -> None:
-        """To stop: it saves where it is."""
+    def terminate(self) -> None:
+        """Ask the process to save a checkpoint and stop."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """At once; what it has since its last checkpoint is lost."""
+        """Kill the process. Epochs since its last checkpoint are lost."""
         self._process.kill()
 
     def wait(self) -> None:
-        """Until it has ended."""
+        """Wait until the process has ended."""
         self._process.join()
 
 
-def _how_it_ended(code: int | None) -> str:
+def _describe_exit(code: int | None) -> str:
     if code == -signal.SIGKILL:
-        return "its process was killed, perhaps for want of memory"
-    return f"its process ended before the run did (exit code {code})"
+        return "The worker process was killed, perhaps because the machine ran out of memory."
+    return f"The worker process ended before its run was finished (exit code {code})."
 
 
-def begin_worker(said: Any) -> None:
-    """A worker speaks through its parent. If that is killed it is asked to stop (on Linux): it does not go on alone."""
+def set_up_worker(log_queue: Any) -> None:
+    """Ignore Ctrl-C, forward logs to the parent, and stop if the parent is killed (on Linux)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    send_logs_to(said)
+    send_logs_to(log_queue)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
-def _work(answers: Any, said: Any, threads: int) -> None:
-    begin_worker(said)
+def _work(answers: Any, log_queue: Any, threads: int) -> None:
+    set_up_worker(log_queue)
     while True:
         try:
-            settings, folder, resume = answers.recv()
-        except EOFError:  # it is no longer needed
+            config, folder, resume = answers.recv()
+        except EOFError:  # the parent has closed the pipe
             return
         try:
-            answer: tuple[Any, str] = _train_in_process(settings, folder, resume, threads), ""
+            answer: tuple[Any, str] = _train_in_process(config, folder, resume, threads), ""
         except Interrupted:
             sys.exit(130)
-        except Exception as error:  # whatever it is, it is for the parent to judge
+        except Exception as error:  # the parent decides what to do with it
             answer = _portable(error), traceback.format_exc()
         answers.send(answer)
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, or one that says the same where it cannot be sent."""
+    """Return the error, or a RuntimeError with the same message if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # whatever its class does when it is made again
+    except Exception:  # constructors of exceptions may raise anything
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
 
 
-def _train_in_process(settings: dict[str, Any], folder: str, resume: bool, threads: int) -> dict[str, Any]:
-    config = make_config(settings)
-    own = config.train.model_copy(update={"threads": config.train.threads or threads})
-    return train(config.model_copy(update={"train": own}), Path(folder), resume)
+def _train_in_process(sections: dict[str, Any], folder: str, resume: bool, threads: int) -> dict[str, Any]:
+    config = make_config(sections)
+    train = config.train.model_copy(update={"threads": config.train.threads or threads})
+    return train_run(config.model_copy(update={"train": train}), Path(folder), resume)

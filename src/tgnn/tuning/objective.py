@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from tgnn.training.config import Config
-from tgnn.training.log_forwarding import quietly
-from tgnn.training.loop import Epoch, fit, is_better, judge
-from tgnn.training.metrics import Task, log_prior_ratio
-from tgnn.training.prepare import prepare_without_test
-from tgnn.training.train import find_device, make_model, set_threads
+from tgnn.training.log_forwarding import mute_logs
+from tgnn.training.loop import Epoch, fit
+from tgnn.training.metrics import Task, is_better_epoch, log_prior_ratio
+from tgnn.training.prepare import find_device, make_model, prepare_without_test, set_num_threads
 
 
 class TwoFoldScore:
@@ -42,7 +41,7 @@ class TwoFoldScore:
         self._task, self._targets, self._select_by = task, targets, select_by
         order = torch.randperm(len(targets), generator=torch.Generator().manual_seed(seed))
         # With prior correction, stratified halves would reveal each other's class priors.
-        if targets.dim() == 1 and not task.shift:
+        if targets.dim() == 1 and not task.log_prior_ratio:
             order = order[targets[order].argsort(stable=True)]
         halves = (order[0::2], order[1::2])
         self._halves = halves if self._can_evaluate(*halves) else (order, order)
@@ -51,18 +50,19 @@ class TwoFoldScore:
 
     def _with_priors_of(self, half: Tensor, train_targets: Tensor | None) -> Task:
         """Return the task with the prior correction estimated on one half."""
-        if not self._task.shift or train_targets is None:
+        if not self._task.log_prior_ratio or train_targets is None:
             return self._task
-        return replace(self._task, shift=log_prior_ratio(train_targets, self._targets[half], len(self._task.shift)))
+        num_classes = len(self._task.log_prior_ratio)
+        return replace(self._task, log_prior_ratio=log_prior_ratio(train_targets, self._targets[half], num_classes))
 
     def _can_evaluate(self, *halves: Tensor) -> bool:
         """Return whether the metric is defined on each half."""
         width = self._targets[0].numel()
         if self._task.target == "classes":
-            width = len(self._task.shift) or int(self._targets.max()) + 1
+            width = len(self._task.log_prior_ratio) or int(self._targets.max()) + 1
         try:
             for half in halves:
-                judge(self._task, torch.zeros(len(half), width), self._targets[half])
+                self._task.evaluate(torch.zeros(len(half), width), self._targets[half])
         except ValueError:
             return False
         return all(map(len, halves))
@@ -77,8 +77,10 @@ class TwoFoldScore:
         for selecting, evaluating in ((0, 1), (1, 0)):
             task, best = self._tasks[selecting], self._best[selecting]
             half, other = self._halves[selecting], self._halves[evaluating]
-            metric_and_loss = judge(task, outputs[half], self._targets[half])
-            if is_better(task, self._select_by, metric_and_loss, (None, None) if best is None else best[0]):
+            metric_and_loss = task.evaluate(outputs[half], self._targets[half])
+            if is_better_epoch(
+                task.metric, self._select_by, metric_and_loss, (None, None) if best is None else best[0]
+            ):
                 self._best[selecting] = metric_and_loss, task.score(outputs[other], self._targets[other])
 
     @property
@@ -95,8 +97,8 @@ def validation_score(config: Config, on_epoch: Callable[[int, float], None] = la
         on_epoch: Called after every epoch with the epoch (from 0) and the score so far. An exception from it ends the
             training.
     """
-    with quietly():  # warnings about hyperparameters are for users who set them, not for sampled ones
-        set_threads(config)
+    with mute_logs():  # warnings about hyperparameters are for users who set them, not for sampled ones
+        set_num_threads(config)
         prepared = prepare_without_test(config)
         assert prepared.data.y is not None
         targets = prepared.data.y[prepared.split.val]
@@ -108,5 +110,5 @@ def validation_score(config: Config, on_epoch: Callable[[int, float], None] = la
             on_epoch(epoch.number, two_fold.score)
 
         model = make_model(config, prepared.shape).to(find_device(config.train.device))
-        fit(model, prepared, config, None, tell=after_epoch)
+        fit(model, prepared, config, on_epoch=after_epoch)
     return two_fold.score

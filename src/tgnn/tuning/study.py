@@ -10,10 +10,10 @@ from pathlib import Path
 import optuna
 
 from tgnn.training.interrupts import Interrupted
-from tgnn.training.loaders import check_loader
+from tgnn.training.loaders import check_batching
 from tgnn.training.metrics import HIGHER_IS_BETTER
-from tgnn.training.prepare import Prepared, prepare_without_test
-from tgnn.training.train import environment, find_device
+from tgnn.training.prepare import Prepared, find_device, prepare_without_test
+from tgnn.training.run_folder import current_environment
 from tgnn.tuning.results import STUDY_FILE, StudyFileError, StudyResult
 from tgnn.tuning.search_plan import SearchPlan
 from tgnn.tuning.storage import SharedStudy, StorageLostError, StudyError, storage_errors
@@ -48,7 +48,7 @@ def tune(
     """
     initial_config = plan.trial_config(plan.initial_params)
     prepared = prepare_without_test(initial_config)  # errors in data or options surface before anything is written
-    check_loader(prepared.data, initial_config.train)
+    check_batching(prepared.data, initial_config.train)
     find_device(initial_config.train.device)
     name = name or plan.study_name
     _check_folder(folder, name)
@@ -119,7 +119,7 @@ def _empty_result(plan: SearchPlan, name: str, prepared: Prepared, command: str)
     config = plan.config.model_dump(mode="json")
     for private_key in ("root", "offline"):
         config["data"].pop(private_key)
-    versions = {key: value for key, value in environment().items() if key != "command"}
+    versions = {key: value for key, value in current_environment().items() if key != "command"}
     return StudyResult(
         name=name,
         data=prepared.data.info.name,

@@ -12,8 +12,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from tgnn.training.interrupts import Interrupted, catch_interrupts, delay_interrupts
-from tgnn.training.log_forwarding import listening
-from tgnn.training.worker_process import begin_worker
+from tgnn.training.log_forwarding import receive_logs
+from tgnn.training.worker_process import set_up_worker
 from tgnn.tuning.run_trials import run_trials
 from tgnn.tuning.search_plan import SearchPlan
 from tgnn.tuning.storage import Direction, SharedStudy, StorageLostError, StudyError, storage_errors
@@ -56,7 +56,7 @@ def run_in_processes(address: StudyAddress, plan: SearchPlan, jobs: int, on_prog
         on_progress: Called every second.
     """
     spawn = get_context("spawn")
-    with catch_interrupts() as stop, listening(spawn) as log_queue:
+    with catch_interrupts() as stop, receive_logs(spawn) as log_queue:
         arguments = (address, plan.to_dict(), log_queue)
         workers = [spawn.Process(target=_run_worker, args=arguments, daemon=True) for _ in range(jobs)]
         try:
@@ -88,7 +88,7 @@ def _wait(workers: Sequence[BaseProcess], is_interrupted: Callable[[], bool]) ->
 
 
 def _run_worker(address: StudyAddress, plan: dict[str, Any], log_queue: Any) -> None:
-    begin_worker(log_queue)
+    set_up_worker(log_queue)
     with catch_interrupts() as stop:
         try:
             with storage_errors(address[0]), contextlib.closing(SharedStudy(*address)) as shared:

@@ -6,9 +6,12 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @contextlib.contextmanager
@@ -56,3 +59,24 @@ def without_nan(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [without_nan(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
+    """Write a safetensors file atomically, flushed to the disk.
+
+    Args:
+        path: The file to create or replace.
+        tensors: Tensors by name.
+        metadata: Stored as JSON beside the tensors.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    on_cpu = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    with atomic_path(path) as part:
+        try:
+            save_file(on_cpu, part, {"about": json.dumps(metadata)})
+        except SafetensorError as error:
+            raise OSError(f"{path} could not be written: {error}") from error
+        with part.open("rb") as file:
+            os.fsync(file.fileno())

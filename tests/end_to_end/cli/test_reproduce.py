@@ -106,7 +106,7 @@ def test_an_output_folder_that_is_a_file(run, tmp_path):
     for place in (tmp_path / "file", tmp_path / "file/deeper"):
         code, _, error = run("reproduce", *PART, "--models", "gcn", "--out", str(place))
         assert code == 2
-        assert "is a file, and a run needs a folder" in " ".join(error.replace("│", " ").split())
+        assert "is a file. Choose a folder" in " ".join(error.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``tgnn train``, ``evaluate``, ``predict`` and ``doctor``, as a user types them."""
+"""The commands ``tgnn train``, ``evaluate``, ``predict`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = ("--epochs", "8")
 
 
 def write_friends(folder: Path, people: int = 60, seed: int = 0, labels: bool = True) -> None:
-    """Two groups who mostly know one another; the label is the group, two features tell it with noise."""
+    """Write tables of two communities. The label is the community, and a feature contains it with noise."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
     group = np.arange(people) % 2
@@ -43,7 +43,7 @@ def write_friends(folder: Path, people: int = 60, seed: int = 0, labels: bool = 
 # ---- the main job ----------------------------------------------------------------------------------------------
 
 
-def test_a_run_and_all_that_can_be_done_with_it(tgnn, tmp_path):
+def test_train_evaluate_and_predict(tgnn, tmp_path):
     code, out, err = tgnn("train", "digits", "--epochs", "30", "--out", "run", installed=True)
     assert code == 0, err
     assert "test accuracy" in out
@@ -77,7 +77,7 @@ def test_a_run_and_all_that_can_be_done_with_it(tgnn, tmp_path):
     assert pl.read_parquet(tmp_path / "p.parquet").columns == table.columns
 
 
-def test_ones_own_tables_and_new_nodes(tgnn, tmp_path):
+def test_own_tables_and_new_nodes(tgnn, tmp_path):
     write_friends(tmp_path / "friends")
     write_friends(tmp_path / "strangers", people=40, seed=1, labels=False)
     code, _, err = tgnn("train", "--data", "friends", "--epochs", "60", "--out", "run")
@@ -91,12 +91,12 @@ def test_ones_own_tables_and_new_nodes(tgnn, tmp_path):
     assert (table["prediction"] == pl.Series(truth)).mean() > 0.85
 
 
-def test_graphs_numbers_and_labels(run, tmp_path):
+def test_regression_on_molecules(run, tmp_path):
     (tmp_path / "molecules.csv").write_text(
         "smiles,solubility\n" + "".join(f"{'C' * (i % 12 + 1)}O,{i % 12 + 0.5}\n" for i in range(60))
     )
-    words = ["train", "--data", str(tmp_path / "molecules.csv"), *QUICK, "--out", str(tmp_path / "run"), "--json"]
-    code, out, err = run(*words)
+    arguments = ["train", "--data", str(tmp_path / "molecules.csv"), *QUICK, "--out", str(tmp_path / "run"), "--json"]
+    code, out, err = run(*arguments)
     assert code == 0, err
     assert json.loads(out)["metric"] == "mae"
     code, _, err = run("predict", str(tmp_path / "run"), "--out", str(tmp_path / "p.csv"))
@@ -104,32 +104,32 @@ def test_graphs_numbers_and_labels(run, tmp_path):
     assert pl.read_csv(tmp_path / "p.csv").columns == ["id", "prediction"]
 
 
-def test_shares_of_classes_that_are_expected(run, tmp_path):
-    """Learned from as many of each class; expected as in validation, also when others ask the model."""
+def test_prior_correction(run, tmp_path):
+    """The training set has uniform class priors. Predictions have those of the validation set, on new data too."""
     data, odd = tmp_path / "data", np.arange(300) % 3 == 0
     data.mkdir()
     nodes = {"id": range(300), "x": odd + np.arange(300) % 7 / 7, "label": np.where(odd, "a", "b")}
     pl.DataFrame(nodes).write_csv(data / "nodes.csv")
     pl.DataFrame({"source": range(295), "target": range(5, 300)}).write_csv(data / "edges.csv")
-    said, shift = {}, {}
+    output, shift = {}, {}
     for shares in ("none", "validation"):
         folder, table = tmp_path / shares, tmp_path / f"{shares}.csv"
-        words = ("--split", "per-class-quota", "--epochs", "3", "--set", f"train.prior_correction={shares}")
-        code, _, err = run("train", "--data", str(data), "--out", str(folder), *words)
+        arguments = ("--split", "per-class-quota", "--epochs", "3", "--set", f"train.prior_correction={shares}")
+        code, _, err = run("train", "--data", str(data), "--out", str(folder), *arguments)
         assert code == 0, err
-        shift[shares] = json.loads((folder / "data.json").read_text())["task"]["shift"]
+        shift[shares] = json.loads((folder / "data.json").read_text())["task"]["log_prior_ratio"]
         found = json.loads(run("evaluate", str(folder), "--json")[1])
         assert found["test"] == found["recorded"]
         code, _, err = run("predict", str(folder), "--data", str(data), "--out", str(table))
         assert code == 0, err
-        said[shares] = pl.read_csv(table).select("probability a", "probability b").to_numpy()
+        output[shares] = pl.read_csv(table).select("probability a", "probability b").to_numpy()
     assert shift["none"] == []
     assert max(map(abs, shift["validation"])) > 0.5
-    odds = said["none"] * np.exp(shift["validation"])
-    assert said["validation"] == pytest.approx(odds / odds.sum(1, keepdims=True), abs=1e-4)
+    odds = output["none"] * np.exp(shift["validation"])
+    assert output["validation"] == pytest.approx(odds / odds.sum(1, keepdims=True), abs=1e-4)
 
 
-def test_an_income_is_learned_from_and_new_people_are_measured_by_the_old(run, tmp_path):
+def test_new_data_is_standardized_with_the_training_data(run, tmp_path):
     rng = np.random.default_rng(0)
     pay, data, new = rng.normal(30_000, 8_000, 300).round(), tmp_path / "data", tmp_path / "new"
     for folder, some in ((data, pay), (new, pay[pay < 30_000])):
@@ -162,13 +162,13 @@ def test_several_runs(run, tmp_path):
     assert "karate (stratified split, one per seed)" in out
     code, _, err = run("evaluate", str(tmp_path / "runs"))
     assert code == 2
-    assert f"holds 3 runs; use one of them, such as {tmp_path / 'runs/seed-0'}" in err
+    assert f"holds 3 runs. Use one of them, such as {tmp_path / 'runs/seed-0'}" in err
     code, _, err = run("train", "karate", "--batch-size", "9", "--runs", "2", "--jobs", "1", "--out", f"{tmp_path}/a/b")
     assert code == 2
     assert not (tmp_path / "a").exists()
 
 
-def test_oddities_of_data_are_told_once(run, tmp_path, monkeypatch):
+def test_warnings_about_data_are_printed_once(run, tmp_path, monkeypatch):
     write_friends(tmp_path / "friends")
     nodes = pl.read_csv(tmp_path / "friends/nodes.csv").with_columns(same=pl.lit(1))
     nodes.write_csv(tmp_path / "friends/nodes.csv")
@@ -181,19 +181,19 @@ def test_oddities_of_data_are_told_once(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("more", [(), ("digits",)])
-def test_a_recipe_may_name_its_data(run, tmp_path, more):
+def test_a_recipe_can_name_its_data(run, tmp_path, more):
     (tmp_path / "mine.yaml").write_text("data: {name: karate}\nmodel: {name: gcn}\n")
     code, out, err = run("train", *more, "--recipe", str(tmp_path / "mine.yaml"), "--dry-run", "--json")
     assert code == 0, err
     settings = json.loads(out)
     assert settings["data"]["name"] == (more[0] if more else "karate")
     assert settings["model"]["name"] == "gcn"
-    assert ("the recipe names karate; training on digits as asked" in err) == bool(more)
+    assert ("The recipe is for karate; training on digits as requested" in err) == bool(more)
 
 
-def test_a_dry_run_prints_what_would_be_done(run, tmp_path, monkeypatch):
+def test_a_dry_run_prints_the_configuration(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = [
+    arguments = [
         "train",
         "cora",
         "--dry-run",
@@ -206,15 +206,15 @@ def test_a_dry_run_prints_what_would_be_done(run, tmp_path, monkeypatch):
         "--set",
         "model.mix=scalar",
     ]
-    code, out, _ = run(*words)
+    code, out, _ = run(*arguments)
     assert code == 0
     settings = yaml.safe_load(out)
     assert settings["model"]["rank"] == 3
     assert settings["model"]["mix"] == "scalar"
     assert settings["optimizer"]["lr"] == 0.5
-    assert settings["train"]["sample"] == [5, -1]
+    assert settings["train"]["num_neighbors"] == [5, -1]
     assert not (tmp_path / "runs").exists()
-    assert json.loads(run(*words, "--json")[1])["hash"]
+    assert json.loads(run(*arguments, "--json")[1])["hash"]
 
 
 @pytest.mark.parametrize(
@@ -226,14 +226,14 @@ def test_a_dry_run_prints_what_would_be_done(run, tmp_path, monkeypatch):
         ("--set", "model.mix=scalar", "--set", "model.factors=tempered"),
     ],
 )
-def test_ways_of_training(run, tmp_path, more):
+def test_training_options(run, tmp_path, more):
     code, out, err = run("train", "digits", *QUICK, *more, "--out", str(tmp_path / "run"), "--json")
     assert code == 0, err
     assert json.loads(out)["epochs"] == 8
     assert "DEBUG" not in err
 
 
-def test_many_labels(run, tmp_path):
+def test_multi_label_classification(run, tmp_path):
     write_friends(tmp_path / "friends")
     nodes = pl.read_csv(tmp_path / "friends/nodes.csv")
     label = pl.when(pl.col("label") == "tea").then(pl.lit("tea;tall")).otherwise(pl.lit("coffee"))
@@ -247,7 +247,7 @@ def test_many_labels(run, tmp_path):
     assert "prediction tall" in pl.read_csv(tmp_path / "p.csv").columns
 
 
-def test_weights_of_edges_count_in_graphs(run, tmp_path):
+def test_edge_weights_change_the_outputs_of_graphs(run, tmp_path):
     from tgnn.data import GraphDataset
     from tgnn.models import build_model
     from tgnn.models.data_shape import DataShape
@@ -273,18 +273,18 @@ def test_a_folder_with_the_name_of_a_data_set(run, tmp_path, monkeypatch):
 
 def test_a_run_is_not_resumed_on_other_data(run, tmp_path):
     write_friends(tmp_path / "friends")
-    words = ["train", "--data", str(tmp_path / "friends"), *QUICK, "--out", str(tmp_path / "run")]
-    assert run(*words)[0] == 0
+    arguments = ["train", "--data", str(tmp_path / "friends"), *QUICK, "--out", str(tmp_path / "run")]
+    assert run(*arguments)[0] == 0
     (tmp_path / "run/metrics.json").unlink()
     write_friends(tmp_path / "friends", seed=5)
     code, _, err = run("train", "--resume", str(tmp_path / "run"))
     assert code == 2
-    assert "cannot be resumed: the data changed since" in err
+    assert "cannot be resumed, because the data changed" in err
 
 
-def test_quiet_says_nothing_and_the_log_file_everything(run, tmp_path):
-    words = ["--quiet", "--log-file", str(tmp_path / "log.txt"), "train", "karate", *QUICK]
-    code, _, err = run(*words, "--out", str(tmp_path / "run"))
+def test_quiet_prints_nothing_and_the_log_file_holds_everything(run, tmp_path):
+    arguments = ["--quiet", "--log-file", str(tmp_path / "log.txt"), "train", "karate", *QUICK]
+    code, _, err = run(*arguments, "--out", str(tmp_path / "run"))
     assert code == 0
     assert err == ""
     log = (tmp_path / "log.txt").read_text()
@@ -292,14 +292,14 @@ def test_quiet_says_nothing_and_the_log_file_everything(run, tmp_path):
     assert all(f"epoch {number}: loss" in log for number in range(1, 9))
 
 
-def test_history_shows_the_life_of_the_product(run, tmp_path):
+def test_history_holds_diagnostics_of_the_product_branch(run, tmp_path):
     run("train", "karate", *QUICK, "--set", "model.mix=scalar", "--out", str(tmp_path / "run"))
     first = json.loads((tmp_path / "run/history.jsonl").read_text().splitlines()[0])
     assert {"loss", "val_accuracy", "gradient", "gradient/product", "a_high/gnn.convs.0"} <= set(first)
     assert 0 <= first["saturated/gnn.convs.0.cp"] <= 1
 
 
-def test_tensorboard_gets_the_numbers(run, tmp_path):
+def test_tensorboard_logs_every_epoch(run, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -311,32 +311,38 @@ def test_tensorboard_gets_the_numbers(run, tmp_path):
     assert len(events.Scalars("test")) == 1
 
 
-# ---- mistakes, in processes of their own ------------------------------------------------------------------------
+# ---- errors of the user, in subprocesses ------------------------------------------------------------------------
 
 MISTAKES = {
     "an unknown data set": (["train", "kora"], "did you mean cora"),
     "an unknown setting of the model": (["train", "karate", "--set", "model.rnak=1"], "did you mean model.rank"),
     "a column with a typo": (["train", "--data", "typo"], "'heigth'"),
-    "no data at all": (["train"], "give a data set by name"),
+    "no data at all": (["train"], "Give a data set by name"),
     "damaged weights": (["predict", "damaged"], "is damaged, or not a file of tgnn"),
-    "a folder that is taken": (["train", "karate", "--out", "whole"], "holds a run already"),
+    "a folder that is taken": (["train", "karate", "--out", "whole"], "already holds a run"),
 }
 
 
-HERE = {  # the same, in this process: that is quicker
+HERE = {  # in this process, which is faster
     "an unknown model": (["train", "karate", "--model", "tgn"], "did you mean tgnn"),
     "an unknown setting": (["train", "karate", "--set", "optimizer.lrr=1"], "did you mean optimizer.lr"),
     "a rank below 0": (["train", "karate", "--rank", "-1"], "--rank"),
     "a rank that is no whole number": (["train", "karate", "--set", "model.rank=2.5"], "model.rank is 2.5"),
-    "a value that is none": (["train", "karate", "--set", "optimizer.lr=[1"], "cannot be read as a value"),
-    "a run with other settings": (["train", "--resume", "whole", "--epochs", "9"], "goes on with the settings it has"),
-    "a dry run of one that goes on": (["train", "--resume", "whole", "--dry-run"], "goes on with the settings it has"),
-    "more runs than it has": (["train", "--resume", "whole", "--runs", "7"], "goes on with the settings it has"),
+    "a value that is none": (["train", "karate", "--set", "optimizer.lr=[1"], "is not a valid value"),
+    "a run with other settings": (
+        ["train", "--resume", "whole", "--epochs", "9"],
+        "with its own configuration",
+    ),
+    "a dry run of one that goes on": (
+        ["train", "--resume", "whole", "--dry-run"],
+        "with its own configuration",
+    ),
+    "more runs than it has": (["train", "--resume", "whole", "--runs", "7"], "with its own configuration"),
     "a GPU that is not there": (["train", "karate", "--device", "cuda:7"], "train.device is 'cuda:7'"),
-    "no labels": (["train", "--data", "unlabelled"], "label"),
+    "no labels": (["train", "--data", "unlabeled"], "label"),
     "an unknown split": (["train", "karate", "--split", "public"], "per-class-quota"),
     "no run folder": (["evaluate", "nowhere"], "is not a run folder"),
-    "weights of another model": (["predict", "other"], "is of another model"),
+    "weights of another model": (["predict", "other"], "belongs to another model"),
     "half a run folder": (["predict", "half"], "half/model.safetensors is missing: part of the folder was deleted"),
     "half a run to go on with": (
         ["train", "--resume", "half"],
@@ -344,8 +350,8 @@ HERE = {  # the same, in this process: that is quicker
     ),
     "a run without facts": (["evaluate", "no_facts"], "no_facts/data.json is missing"),
     "a recipe that is not there": (["train", "karate", "--recipe", "none.yaml"], "none.yaml does not exist"),
-    "a name and a path": (["train", "karate", "--data", "typo"], "give NAME or --data, not both"),
-    "a name twice": (["train", "karate", "--set", "data.name=cora"], "give NAME or --set data.name=..., not both"),
+    "a name and a path": (["train", "karate", "--data", "typo"], "Give NAME or --data, not both"),
+    "a name twice": (["train", "karate", "--set", "data.name=cora"], "Give NAME or --set data.name=..., not both"),
     "a wrong setting, dry": (["train", "karate", "--dry-run", "--set", "model.mix=foo"], "mix"),
     "batches of one graph": (["train", "karate", "--batch-size", "9", "--out", "new"], "needs train.num_neighbors"),
     "a sample of no numbers": (["train", "karate", "--sample", "5,x"], "is '5,x', but it should be integers"),
@@ -355,17 +361,17 @@ HERE = {  # the same, in this process: that is quicker
     "an option of all verbs": (["train", "karate", "--quiet"], "--quiet goes before the command: tgnn --quiet train"),
     "a table for molecules": (
         ["predict", "of_molecules", "--data", "typo"],
-        "was trained on molecules; typo is a folder",
+        "was trained on molecules, but typo is a folder",
     ),
     "molecules for a table": (
         ["predict", "of_tables", "--data", "molecules.csv"],
-        "was trained on a folder of tables of one graph; molecules.csv is molecules",
+        "was trained on a folder of tables of one graph, but molecules.csv is molecules",
     ),
     "data that was moved": (
         ["evaluate", "of_molecules"],
-        "of_molecules was trained on elsewhere.csv, which is not there",
+        "of_molecules was trained on elsewhere.csv, which does not exist",
     ),
-    "predictions that are there": (["predict", "whole", "--out", "typo/nodes.csv"], "--force to write over it"),
+    "predictions that are there": (["predict", "whole", "--out", "typo/nodes.csv"], "Use --force to overwrite it"),
     "a target that is a folder": (
         ["predict", "whole", "--force", "--out", "f.csv"],
         "f.csv cannot be written: is a dir",
@@ -376,11 +382,11 @@ HERE = {  # the same, in this process: that is quicker
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory) -> Path:
-    """Good and bad data and runs."""
+    """Valid and damaged data and runs."""
     place = tmp_path_factory.mktemp("work")
     write_friends(place / "typo")
     (place / "typo/schema.yaml").write_text("nodes:\n  features:\n    heigth: numeric\n")
-    write_friends(place / "unlabelled", labels=False)
+    write_friends(place / "unlabeled", labels=False)
     warm.run(warm.TGNN, "train", "karate", "--epochs", "2", "--out", "whole", folder=place).check_returncode()
     for name in ("half", "other", "damaged", "no_facts", "of_molecules", "of_tables"):
         shutil.copytree(place / "whole", place / name)
@@ -403,24 +409,24 @@ def workplace(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_a_line_and_exit_code_2(tgnn, workplace, mistake):
-    words, message = MISTAKES[mistake]
+def test_an_error_is_a_short_message_and_exit_code_2(tgnn, workplace, mistake):
+    arguments, message = MISTAKES[mistake]
     before = sorted(str(path) for path in workplace.rglob("*"))
-    code, out, err = tgnn(*words, folder=workplace)
+    code, out, err = tgnn(*arguments, folder=workplace)
     assert code == 2, err
     assert message in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
     assert "Traceback" not in err
     assert len(err.splitlines()) <= 12
     assert out == ""
-    assert sorted(str(path) for path in workplace.rglob("*")) == before  # nothing lost, nothing left behind
+    assert sorted(str(path) for path in workplace.rglob("*")) == before  # no file was created or deleted
 
 
 @pytest.mark.parametrize("mistake", HERE)
-def test_a_mistake_has_a_way_out(run, workplace, monkeypatch, mistake):
-    words, message = HERE[mistake]
+def test_an_error_message_says_what_to_do(run, workplace, monkeypatch, mistake):
+    arguments, message = HERE[mistake]
     monkeypatch.chdir(workplace)
     before = sorted(str(path) for path in workplace.rglob("*"))
-    code, out, err = run(*words)
+    code, out, err = run(*arguments)
     assert code == 2, err
     assert message in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
     assert "Errno" not in err
@@ -428,21 +434,21 @@ def test_a_mistake_has_a_way_out(run, workplace, monkeypatch, mistake):
     assert sorted(str(path) for path in workplace.rglob("*")) == before
 
 
-def test_an_error_is_said_once_after_its_traceback(run):
+def test_an_error_is_printed_once_after_its_traceback(run):
     code, _, err = run("--verbose", "train", "croa")
     assert code == 2
     assert err.count("error: croa is neither a file or folder nor a data set") == 1
 
 
-def test_a_full_disk_is_said_and_what_was_saved_stays(tgnn, tmp_path):
+def test_a_full_disk_keeps_the_last_checkpoint(tgnn, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(disk)], capture_output=True)
     if mounted.returncode != 0:
         pytest.skip("a small disk cannot be mounted here")
     try:
-        words = ["train", "digits", "--epochs", "4", "--out", str(disk / "run")]
-        code, _, err = tgnn(*words, "--set", "train.save_every=0")
+        arguments = ["train", "digits", "--epochs", "4", "--out", str(disk / "run")]
+        code, _, err = tgnn(*arguments, "--set", "train.save_every=0")
         assert code == 2
         assert "No space left" in err or "storage" in err.lower()
         assert "Traceback" not in err
@@ -460,10 +466,10 @@ def test_a_full_disk_is_said_and_what_was_saved_stays(tgnn, tmp_path):
 
 
 @pytest.mark.parametrize("verb", [[], ["train"], ["predict"], ["evaluate"], ["data"], ["doctor"], ["models"]])
-def test_help_is_quick_and_imports_nothing_heavy(verb):
-    words = [sys.executable, "-X", "importtime", "-m", "tgnn", *verb, "--help"]
+def test_help_is_fast_and_does_not_import_torch(verb):
+    arguments = [sys.executable, "-X", "importtime", "-m", "tgnn", *verb, "--help"]
     before = os.times()
-    found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    found = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=300)
     after = os.times()
     imported = {line.rpartition("|")[2].strip() for line in found.stderr.splitlines()}
     assert not imported & {"torch", "numpy", "polars", "sklearn", "torch_geometric"}

@@ -315,8 +315,8 @@ MISTAKES = {
         ],
         "the search space is empty",
     ),
-    "two data sets": (["karate", "--data", "."], "give NAME or --data, not both"),
-    "no data": ([], "give a data set by name"),
+    "two data sets": (["karate", "--data", "."], "Give NAME or --data, not both"),
+    "no data": ([], "Give a data set by name"),
     "a bad address": (["karate", "--storage", "postgres://me:secret@host/x"], "use sqlite:///FILE or postgresql://"),
     "no server": (["karate", "--storage", "postgresql://me:secret@127.0.0.1:9/x"], "cannot be opened"),
     "depth of what is sampled": (

@@ -17,8 +17,8 @@ from tgnn.data.tables.multiple_graphs import read_graph_tables
 from tgnn.data.validation.report import DataError, ValidationReport
 from tgnn.training.config import make_config
 from tgnn.training.predict import predict
-from tgnn.training.prepare import seal
-from tgnn.training.train import train
+from tgnn.training.prepare import hold_out_test_labels
+from tgnn.training.train import train_run
 
 FILES = {
     "graphs": "id,label,split\nwater,good,train\nvoid,bad,val\nsalt,good,test\n",
@@ -179,9 +179,9 @@ def test_new_graphs_without_labels_are_predicted(tmp_path, caplog):
     write_converted(load(own), tmp_path / "own.npz")
     for name in ("own", "own.npz"):
         settings = {"data": {"name": str(tmp_path / name)}, "train": {"epochs": 2, "device": "cpu"}}
-        train(make_config(settings), tmp_path / f"run {name}")
+        train_run(make_config(settings), tmp_path / f"run {name}")
     new = many(tmp_path / "new", 5, labels=False, kinds="099")
-    one, other = (predict(tmp_path / f"run {name}", str(new), "cpu").table() for name in ("own", "own.npz"))
+    one, other = (predict(tmp_path / f"run {name}", str(new), device="cpu").table() for name in ("own", "own.npz"))
     assert one.equals(other)
     assert one["id"].to_list() == [f"g{i}" for i in range(5)]
     assert set(one["prediction"]) <= {"x", "y"}
@@ -193,5 +193,5 @@ def test_graphs_without_labels_can_be_loaded(tmp_path):
     graphs = load(many(tmp_path / "new", 5, labels=False))
     assert graphs.y is None
     assert not hasattr(graphs, "split")
-    with pytest.raises(ValueError, match="has no labels to learn from"):
-        seal(graphs, None)
+    with pytest.raises(ValueError, match="has no labels to train on"):
+        hold_out_test_labels(graphs, None)

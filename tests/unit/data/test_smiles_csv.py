@@ -14,7 +14,7 @@ from tgnn.data.readers.smiles import read_smiles_csv
 from tgnn.data.validation.report import DataError
 from tgnn.training.config import make_config
 from tgnn.training.predict import predict
-from tgnn.training.train import train
+from tgnn.training.train import train_run
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
@@ -88,9 +88,9 @@ def test_new_molecules(tmp_path):
 def test_new_molecules_are_predicted_without_targets(tmp_path):
     path = write(tmp_path, "smiles,y\n" + "".join(f"{'C' * (i + 1)}O,{i}.5\n" for i in range(12)))
     settings = {"data": {"name": str(path), "split": "stratified"}, "train": {"epochs": 2, "device": "cpu"}}
-    train(make_config(settings), tmp_path / "run")
+    train_run(make_config(settings), tmp_path / "run")
     (tmp_path / "new.csv").write_text("smiles\nCO\nCCO\n")
-    assert predict(tmp_path / "run", str(tmp_path / "new.csv"), "cpu").values.shape[0] == 2
+    assert predict(tmp_path / "run", str(tmp_path / "new.csv"), device="cpu").values.shape[0] == 2
 
 
 def test_ids_that_are_missing_or_there_twice(tmp_path):

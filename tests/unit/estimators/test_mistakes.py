@@ -163,7 +163,7 @@ def test_another_width():
     with pytest.raises(ValueError, match="X has 2 edge features, but NodeClassifier is expecting 0"):
         model.predict(wide)
     with pytest.raises(
-        ValueError, match="the features of X are categories .*, but NodeClassifier has learned from num"
+        ValueError, match="The features of X are categorical .*, but NodeClassifier was trained with num"
     ):
         model.predict((torch.eye(6, dtype=torch.int64), EDGES))
 

@@ -35,12 +35,12 @@ def test_prior_correction(club):
     predictions = {}
     for correction in ("none", "validation"):
         model = NodeClassifier(**QUICK, options={"train.prior_correction": correction}).fit(club, y, validation=held)
-        predictions[correction] = model.predict_proba(club), model.task_.shift
+        predictions[correction] = model.predict_proba(club), model.task_.log_prior_ratio
     odds = predictions["none"][0] * np.exp(predictions["validation"][1])
     assert predictions["none"][1] == ()
     assert predictions["validation"][1][0] > 0.2
     assert predictions["validation"][0] == pytest.approx(odds / odds.sum(1, keepdims=True), abs=1e-4)
-    with pytest.raises(ValueError, match="has no classes"):
+    with pytest.raises(ValueError, match="needs a classification task"):
         NodeRegressor(**QUICK, options={"train.prior_correction": "validation"}).fit(club, np.arange(34) / 3)
 
 

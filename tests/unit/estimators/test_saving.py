@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from tests.unit.estimators.conftest import rings
 from tgnn import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
-from tgnn.training.checkpoint import CheckpointError, write_tensors
+from tgnn.training.checkpoint import CheckpointError
+from tgnn.utils.io import write_tensors
 
 QUICK = {"epochs": 3, "hidden": 8, "rank": 4, "random_state": 0}
 

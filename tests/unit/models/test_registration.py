@@ -157,7 +157,7 @@ def test_years():
 def test_the_training_loop_adds_the_extra_loss():
     """The embedding of node2vec has no other loss."""
     from tgnn.training.loaders import TrainingBatch
-    from tgnn.training.loop import Precision, one_epoch
+    from tgnn.training.loop import MixedPrecision, train_epoch
     from tgnn.training.metrics import Task
 
     torch.manual_seed(0)
@@ -167,6 +167,6 @@ def test_the_training_loop_adds_the_extra_loss():
     data = Data(edge_index=torch.cat([ring, ring.flip(0)], 1), num_nodes=9)
     piece = TrainingBatch(data, None, torch.arange(9) % 3, 9)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    precision = Precision("float32", torch.device("cpu"))
-    one_epoch(model, lambda one: model(one.data), Task("classes", "accuracy"), [piece], optimizer, precision, None)
+    precision = MixedPrecision("float32", torch.device("cpu"))
+    train_epoch(model, lambda one: model(one.data), Task("classes", "accuracy"), [piece], optimizer, precision, None)
     assert bool((model.walks.embedding.weight != before).any())

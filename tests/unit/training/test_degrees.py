@@ -1,4 +1,4 @@
-"""Degrees are counted without a copy of the graphs, and are those of a batch of them."""
+"""Degrees of graphs equal those of a batch of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tgnn.training.prepare import infer_shape
 
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_degrees_are_those_of_the_batch(directed, seed):
+def test_degrees_equal_those_of_the_batch(directed, seed):
     random = np.random.default_rng(seed)
     nodes, edges = random.integers(1, 9, 12), random.integers(0, 15, 12)
     ends = random.integers(0, np.repeat(nodes, edges), (2, edges.sum()))  # loops and edges given twice are among them

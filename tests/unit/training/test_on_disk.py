@@ -1,4 +1,4 @@
-"""Training on a graph that stays on disk, and asking about all its nodes."""
+"""Training and prediction on a graph on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tgnn.training import recipes
 from tgnn.training.evaluate import evaluate
 from tgnn.training.predict import predict
 from tgnn.training.recipes import resolve
-from tgnn.training.train import load_model, train
+from tgnn.training.run_folder import RunFolder
+from tgnn.training.train import train_run
 
 SMALL = {"model.hidden_channels": 8, "model.rank": 4, "train.epochs": 3, "train.batch_size": 200}
 
@@ -29,16 +30,16 @@ def places(tmp_path_factory):
     return folder
 
 
-def test_disk_and_memory_give_the_same(places, tmp_path):
-    """BatchIterator, scores, the chosen epoch and predictions; features are scaled as they are read."""
+def test_disk_and_memory_give_the_same_result(places, tmp_path):
+    """Losses, metrics, the best epoch and predictions are equal. Features on disk are scaled when they are read."""
     found = {}
     for kind, name in (("disk", "disk"), ("memory", "memory.npz")):
         changes = {**SMALL, "train.num_neighbors": (5, 5), "data.features": "row-l2", "data.split": "stratified"}
-        changes["model.low_order"] = "mean"  # as on disk where nobody says
+        changes["model.low_order"] = "mean"  # the default on disk
         config = resolve(str(places / name), "tgnn", "node", changes=changes)
-        train(config, tmp_path / kind)
+        train_run(config, tmp_path / kind)
         lines = [json.loads(line) for line in (tmp_path / kind / "history.jsonl").read_text().splitlines()]
-        found[kind] = (lines, evaluate(tmp_path / kind, "cpu")["test"], predict(tmp_path / kind, device="cpu"))
+        found[kind] = (lines, evaluate(tmp_path / kind, device="cpu")["test"], predict(tmp_path / kind, device="cpu"))
     (on_disk, score, said), (in_memory, other, words) = found["disk"], found["memory"]
     for one, two in zip(on_disk, in_memory):
         assert one["loss"] == pytest.approx(two["loss"], rel=1e-5)
@@ -48,11 +49,11 @@ def test_disk_and_memory_give_the_same(places, tmp_path):
     assert said.table().columns == words.table().columns
 
 
-def test_it_is_sampled_where_nobody_says(places, monkeypatch):
+def test_graphs_on_disk_are_sampled_by_default(places, monkeypatch):
     config = resolve(str(places / "disk"), "tgnn", "node", changes={"model.num_layers": 3})
     train_settings = config.train
     assert config.model.arguments["low_order"] == "mean"
-    assert train_settings.sample == (10, 10, 10)
+    assert train_settings.num_neighbors == (10, 10, 10)
     assert (train_settings.batch_size, train_settings.workers) == (1024, 2)
     assert (train_settings.epochs, train_settings.patience) == (200, 50)  # of one step each
     monkeypatch.setattr(recipes, "read_manifest", lambda path: {"nodes": 1_000_000})
@@ -63,10 +64,10 @@ def test_it_is_sampled_where_nobody_says(places, monkeypatch):
     ).train.num_neighbors == (4, 4)
 
 
-def test_threads_that_work_ahead_change_nothing(places, tmp_path):
+def test_prefetching_threads_do_not_change_the_result(places, tmp_path):
     losses = []
     for workers in (0, 3):
-        train(
+        train_run(
             resolve(str(places / "disk"), "tgnn", "node", changes={**SMALL, "train.workers": workers}),
             tmp_path / str(workers),
         )
@@ -76,26 +77,26 @@ def test_threads_that_work_ahead_change_nothing(places, tmp_path):
     np.testing.assert_array_equal(*losses)
 
 
-def test_outputs_do_not_stay_behind(places, tmp_path, monkeypatch):
-    """They lie in a file that has no name any more."""
+def test_outputs_leave_no_file(places, tmp_path, monkeypatch):
+    """Outputs are mapped from an unlinked file."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "scratch").mkdir()
-    train(resolve(str(places / "disk"), "tgnn", "node", changes={**SMALL, "train.epochs": 1}), tmp_path / "run")
-    out = load_model(tmp_path / "run")(load(places / "disk"))
+    train_run(resolve(str(places / "disk"), "tgnn", "node", changes={**SMALL, "train.epochs": 1}), tmp_path / "run")
+    out = RunFolder(tmp_path / "run").load_model()(load(places / "disk"))
     assert out.shape == (1797, 10)
     assert torch.isfinite(out).all()
     assert not list((tmp_path / "scratch").iterdir())
 
 
 @pytest.mark.parametrize("model", ["gcn", "node2vec", "graphsage"])
-def test_models_that_need_memory_are_refused(places, tmp_path, model):
-    with pytest.raises(ValueError, match="only tgnn gives exact outputs"):
-        train(resolve(str(places / "disk"), model, "node", changes={"train.epochs": 1}), tmp_path / "run")
+def test_other_models_are_refused_on_disk(places, tmp_path, model):
+    with pytest.raises(ValueError, match="only tgnn computes exact outputs"):
+        train_run(resolve(str(places / "disk"), model, "node", changes={"train.epochs": 1}), tmp_path / "run")
 
 
-def test_another_graph_json_beside_tables_changes_nothing(tmp_path, monkeypatch):
-    """Who reads the data and who chooses how to learn from it must take it for the same."""
+def test_graph_json_beside_tables_changes_nothing(tmp_path, monkeypatch):
+    """The reader and the recipe must detect the same format."""
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
     plain = resolve(str(tmp_path), "tgnn", "node")
     (tmp_path / "graph.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""What is predicted is what was scored; data that does not fit is refused."""
+"""Predictions equal the tested outputs, and incompatible data is refused."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from tgnn.training.distributed.world import World
 from tgnn.training.evaluate import evaluate
 from tgnn.training.predict import IncompatibleDataError, predict
 from tgnn.training.recipes import resolve
-from tgnn.training.train import RunError, train
+from tgnn.training.run_folder import RunError
+from tgnn.training.train import train_run
 
 
-def test_predictions_are_those_that_were_scored(tmp_path, monkeypatch):
-    """Digits are grids, whose first eigenvalue is not simple; a model must not look for eigenvectors again."""
+def test_predictions_equal_the_tested_outputs(tmp_path, monkeypatch):
+    """The first eigenvalue of the digit grids is not simple, so eigenvectors must not be computed twice."""
     monkeypatch.setattr("tgnn.models.dgn.eigenvectors", None)
     changes = {"model.hidden_channels": 4, "model.num_layers": 1, "train.epochs": 1}
     config = resolve("digits-graphs", "dgn", "graph", changes=changes)
-    train(config, tmp_path / "run")
-    score = evaluate(tmp_path / "run", "cpu")
+    train_run(config, tmp_path / "run")
+    score = evaluate(tmp_path / "run", device="cpu")
     data = load("digits-graphs", seed=0)
     test = data.split.test
     found = predict(tmp_path / "run", device="cpu")
@@ -37,7 +38,7 @@ def test_predictions_are_those_that_were_scored(tmp_path, monkeypatch):
 
 
 def packed(path: Path, *parts: str) -> str:
-    """Twelve paths of four nodes, with some parts beside features and edges."""
+    """Write twelve paths of four nodes with optional attributes."""
     graphs = []
     for number in range(12):
         graph = Data(torch.ones(4, 2), torch.tensor([[0, 1, 2], [1, 2, 3]]), y=torch.tensor([number % 2]))
@@ -50,31 +51,35 @@ def packed(path: Path, *parts: str) -> str:
 @pytest.mark.parametrize(
     ("name", "own", "lacking"),
     [
-        ("tgnn", {}, "edge weights"),
+        ("tgnn", {}, "has no edge weights, but the model was trained with edge weights"),
         ("gin", {}, None),
-        ("monet", {"model.pseudo": "position"}, "positions of 2 numbers"),
+        (
+            "monet",
+            {"model.pseudo": "position"},
+            "has node positions with 0 coordinates, but the model was trained with 2",
+        ),
         ("monet", {}, None),
     ],
 )
-def test_what_the_model_reads_must_be_there(name, own, lacking, tmp_path):
+def test_new_data_must_have_the_inputs_of_the_model(name, own, lacking, tmp_path):
     whole = packed(tmp_path / "whole.npz", "edge_weight", "pos")
     plain = packed(tmp_path / "plain.npz")
     changes = {"model.hidden_channels": 4, "model.num_layers": 1, "train.epochs": 1, **own}
-    train(resolve(whole, name, "graph", changes=changes), tmp_path / "run")
+    train_run(resolve(whole, name, "graph", changes=changes), tmp_path / "run")
     assert len(predict(tmp_path / "run", device="cpu").ids) == 12
     if lacking is None:
-        assert len(predict(tmp_path / "run", plain, "cpu").ids) == 12
+        assert len(predict(tmp_path / "run", plain, device="cpu").ids) == 12
         return
-    with pytest.raises(IncompatibleDataError, match=f"the model was trained with {lacking}, and .* has none such"):
-        predict(tmp_path / "run", plain, "cpu")
+    with pytest.raises(IncompatibleDataError, match=lacking):
+        predict(tmp_path / "run", plain, device="cpu")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_many_rows_are_written_in_pieces(tmp_path, suffix, monkeypatch):
+def test_predictions_are_written_in_chunks(tmp_path, suffix, monkeypatch):
     config = resolve("karate", "tgnn", "node", changes={"train.epochs": 2})
-    train(config, tmp_path / "run")
+    train_run(config, tmp_path / "run")
     whole = predict(tmp_path / "run", device="cpu")
-    monkeypatch.setattr("tgnn.training.predict.ROWS_AT_ONCE", 10)
+    monkeypatch.setattr("tgnn.training.predict.ROWS_PER_CHUNK", 10)
     pieces = predict(tmp_path / "run", device="cpu")
     folder = tmp_path / "those [of today]"  # which is not to be a pattern
     folder.mkdir()
@@ -85,20 +90,20 @@ def test_many_rows_are_written_in_pieces(tmp_path, suffix, monkeypatch):
     assert [path.name for path in folder.iterdir()] == [f"out{suffix}"]
 
 
-def test_a_run_of_another_is_not_given_out_after_a_restart(tmp_path):
-    """Torchrun starts processes again with the same job, or for another time: the folder may be of other settings."""
+def test_a_restarted_job_does_not_return_another_run(tmp_path):
+    """The job id stays the same after a restart, but the folder may hold a run of another configuration."""
     changes = {"train.epochs": 2, "train.patience": 2}
     config = resolve("karate", "tgnn", "node", changes=changes)
-    first = train(config, tmp_path / "run", world=World(job="mine"))
-    assert train(config, tmp_path / "run", world=World(job="mine")) == first
+    first = train_run(config, tmp_path / "run", world=World(job_id="mine"))
+    assert train_run(config, tmp_path / "run", world=World(job_id="mine")) == first
     other = resolve("karate", "gcn", "node", changes=changes)
-    for world in (World(job="mine"), World(job="mine", restarts=1), World(restarts=1)):
-        with pytest.raises(RunError, match="holds a run already"):
-            train(other, tmp_path / "run", world=world)
+    for world in (World(job_id="mine"), World(job_id="mine", restarts=1), World(restarts=1)):
+        with pytest.raises(RunError, match="already holds a run"):
+            train_run(other, tmp_path / "run", world=world)
 
 
-def test_a_disk_that_is_full_at_the_beginning(tmp_path, monkeypatch):
-    from tgnn.training import train as run
+def test_a_full_disk_at_the_start_leaves_no_run(tmp_path, monkeypatch):
+    from tgnn.training import run_folder as run
 
     def full(path, value, write=run.write_json):
         if path.name == run.DATA:
@@ -109,12 +114,12 @@ def test_a_disk_that_is_full_at_the_beginning(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(run, "write_json", full)
         with pytest.raises(OSError, match="No space left"):
-            train(config, tmp_path / "run")
-    assert train(config, tmp_path / "run")["epochs"] == 2
+            train_run(config, tmp_path / "run")
+    assert train_run(config, tmp_path / "run")["epochs"] == 2
 
 
 def tables(folder: Path, columns: tuple[str, ...] = ("age", "size"), schema: str = "", gap: str = "1") -> str:
-    """Forty nodes on a ring, whose age tells the class."""
+    """Write forty nodes on a ring, whose age determines the class."""
     folder.mkdir()
     rows = [{"age": str(20 + 3 * (i % 2) + i / 100), "size": str(1 + i / 50)} for i in range(39)]
     rows.append({"age": "22", "size": gap})
@@ -133,23 +138,23 @@ def converted(source: str, suffix: str) -> str:
 
 def learned(source: str, run: Path) -> Path:
     changes = {"model.hidden_channels": 4, "model.num_layers": 1, "train.epochs": 1, "train.workers": 0}
-    train(resolve(source, "tgnn", "node", changes=changes), run)
+    train_run(resolve(source, "tgnn", "node", changes=changes), run)
     return run
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".graph"])
 @pytest.mark.parametrize("trained_on", ["", ".npz", ".graph"])
-def test_what_was_converted_must_be_encoded_as_the_run(tmp_path, suffix, trained_on):
-    """Two columns that changed places have the same width, and mean other things."""
+def test_converted_data_must_have_the_encoding_of_the_run(tmp_path, suffix, trained_on):
+    """Swapped columns have the same width but another meaning."""
     one, other = tables(tmp_path / "one"), tables(tmp_path / "other", ("size", "age"))
     run = learned(converted(one, trained_on) if trained_on else one, tmp_path / "run")
-    wanted = predict(run, one, "cpu").probabilities
-    torch.testing.assert_close(predict(run, other, "cpu").probabilities, wanted)
+    wanted = predict(run, one, device="cpu").probabilities
+    torch.testing.assert_close(predict(run, other, device="cpu").probabilities, wanted)
     if trained_on != suffix:
         converted(one, suffix)
-    torch.testing.assert_close(predict(run, one + suffix, "cpu").probabilities, wanted)
-    with pytest.raises(IncompatibleDataError, match="in a different order .'size' instead of 'age'.; give the tables"):
-        predict(run, converted(other, suffix), "cpu")
+    torch.testing.assert_close(predict(run, one + suffix, device="cpu").probabilities, wanted)
+    with pytest.raises(IncompatibleDataError, match="in a different order .'size' instead of 'age'.. Give the tables"):
+        predict(run, converted(other, suffix), device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -162,20 +167,20 @@ def test_what_was_converted_must_be_encoded_as_the_run(tmp_path, suffix, trained
         (("", "undirected: false"), "it was read with undirected: false instead of true"),
     ],
 )
-def test_fillings_and_directions_must_be_those_of_the_run(tmp_path, schemas, different):
+def test_fill_values_and_directions_must_equal_those_of_the_run(tmp_path, schemas, different):
     gap = "" if schemas[0] == "fill: mean" else "1"
     one, other = tables(tmp_path / "one", schema=schemas[0]), tables(tmp_path / "other", schema=schemas[1], gap=gap)
     run, asked = learned(one, tmp_path / "run"), converted(other, ".graph")
     if different is None:
-        assert len(predict(run, asked, "cpu")) == 40
+        assert len(predict(run, asked, device="cpu")) == 40
         return
     with pytest.raises(IncompatibleDataError, match=different):
-        predict(run, asked, "cpu")
+        predict(run, asked, device="cpu")
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".graph"])
 @pytest.mark.parametrize("schema", ["standardize: large", "standardize: false"])
-def test_what_was_converted_is_brought_to_the_scale_of_the_run(tmp_path, suffix, schema):
+def test_converted_data_is_rescaled_to_the_run(tmp_path, suffix, schema):
     one, other = tables(tmp_path / "one"), tables(tmp_path / "other")
     for folder, least in ((one, 20_000), (other, 50_000)):
         path = Path(folder, "nodes.csv")
@@ -183,13 +188,15 @@ def test_what_was_converted_is_brought_to_the_scale_of_the_run(tmp_path, suffix,
         frame.select("id", "pay", "size", "label").write_csv(path)
     Path(other, "schema.yaml").write_text(schema)
     run = learned(one, tmp_path / "run")
-    wanted = predict(run, other, "cpu").probabilities
-    torch.testing.assert_close(predict(run, converted(other, suffix), "cpu").probabilities, wanted, rtol=0, atol=1e-5)
+    wanted = predict(run, other, device="cpu").probabilities
+    torch.testing.assert_close(
+        predict(run, converted(other, suffix), device="cpu").probabilities, wanted, rtol=0, atol=1e-5
+    )
 
 
-def test_without_an_encoding_nothing_is_refused(tmp_path):
+def test_data_without_encoding_is_accepted(tmp_path):
     one = tables(tmp_path / "one")
     plain = load(one)
     del plain.encoding
     write(plain, tmp_path / "plain.npz")
-    assert len(predict(learned(one, tmp_path / "run"), str(tmp_path / "plain.npz"), "cpu")) == 40
+    assert len(predict(learned(one, tmp_path / "run"), str(tmp_path / "plain.npz"), device="cpu")) == 40

@@ -1,4 +1,4 @@
-"""Things made ahead by threads: in order, with their errors, and no more of them than wanted."""
+"""Prefetching in threads: order, errors and limits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 
 from tgnn.data.load import load
 from tgnn.training.config import TrainConfig
-from tgnn.training.loaders import make_loader
-from tgnn.training.prefetch import Timed, prefetched
+from tgnn.training.loaders import TimedBatches, make_training_loader
+from tgnn.training.prefetch import prefetched
 
 
 def others() -> list[str]:
@@ -19,7 +19,7 @@ def others() -> list[str]:
 
 
 @pytest.mark.parametrize(("workers", "ahead"), [(0, 0), (1, 1), (3, 2), (3, 9), (2, 100)])
-def test_in_order_and_not_too_far_ahead(workers, ahead):
+def test_items_are_in_order_and_not_too_far_ahead(workers, ahead):
     begun: list[int] = []
 
     def make(number: int) -> int:
@@ -35,7 +35,7 @@ def test_in_order_and_not_too_far_ahead(workers, ahead):
     assert list(prefetched(make, 0, workers, ahead)) == []
 
 
-def test_an_error_is_raised_where_its_thing_would_come():
+def test_an_error_is_raised_at_its_position():
     def make(number: int) -> int:
         if number == 3:
             raise ValueError("no third")
@@ -48,7 +48,7 @@ def test_an_error_is_raised_where_its_thing_would_come():
     assert not others()
 
 
-def test_who_stops_early_leaves_nothing_behind():
+def test_closing_early_cancels_the_rest():
     begun: list[int] = []
     things = prefetched(begun.append, 100, 2, 4)
     next(things)
@@ -57,28 +57,28 @@ def test_who_stops_early_leaves_nothing_behind():
     assert len(begun) <= 6
 
 
-def test_waiting_is_told():
+def test_waiting_time_is_measured():
     def slow():
         for number in range(4):
             time.sleep(0.05)
             yield number
 
-    idle, busy = Timed(slow()), Timed(iter(range(4)))
+    idle, busy = TimedBatches(slow()), TimedBatches(iter(range(4)))
     for _ in idle:
         pass
     for _ in busy:
         time.sleep(0.05)
-    assert idle.share_waited() > 0.8
-    assert busy.share_waited() < 0.2
+    assert idle.waiting_fraction > 0.8
+    assert busy.waiting_fraction < 0.2
 
 
-def test_threads_sample_what_one_does():
+def test_threads_sample_the_same_batches():
     data = load("digits")
     data.edge_weight = torch.rand(data.num_edges)
     pieces = []
     for workers in (0, 3):
-        settings = TrainConfig(batch_size=100, sample=(3, 3), workers=workers)
-        pieces.append(list(make_loader(data, data.split.train, settings, torch.device("cpu"), shuffle=True)(2)))
+        settings = TrainConfig(batch_size=100, num_neighbors=(3, 3), workers=workers)
+        pieces.append(list(make_training_loader(data, data.split.train, settings, torch.device("cpu"))(2)))
     for one, other in zip(*pieces, strict=True):
         assert torch.equal(one.y, other.y)
         for name in ("x", "edge_index", "n_id", "edge_weight"):

@@ -76,10 +76,10 @@ def test_what_a_trial_sees_has_no_test_labels(data):
     blind = prepare_without_test(config)
     test = blind.split.test
     assert (blind.data.y[test] == -1).all()
-    with pytest.raises(RuntimeError, match="read already"):
-        blind.sealed.open()
-    assert not torch.is_tensor(getattr(blind.sealed, "_y", None))
+    with pytest.raises(RuntimeError, match="already been read"):
+        blind.test_labels.read()
+    assert not torch.is_tensor(getattr(blind.test_labels, "_y", None))
     whole = load(data)
     rest = torch.cat([blind.split.train, blind.split.val])
     assert torch.equal(blind.data.y[rest], whole.y[rest])
-    assert torch.equal(prepare(config).sealed.open(), whole.y[test])
+    assert torch.equal(prepare(config).test_labels.read(), whole.y[test])

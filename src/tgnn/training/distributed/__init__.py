@@ -1,1 +1,1 @@
-"""One run by several processes, on one machine or many: torch.distributed under torchrun, and nothing of our own."""
+"""Distributed training of one run with torch.distributed and torchrun, on one or several machines."""

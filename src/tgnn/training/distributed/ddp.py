@@ -1,4 +1,4 @@
-"""A model in one of several processes, whose gradients are those of all: DistributedDataParallel."""
+"""DistributedDataParallel for batches of graphs: gradients are averaged over all ranks."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 
 class DataParallelModel:
-    """Called with a piece, it gives the model's outputs; ``backward`` then averages gradients over processes.
+    """Forward pass of a model on one rank. ``backward`` averages the gradients over all ranks.
 
     Args:
-        model: The same in all; those of the first process are the weights. Its normalizations are shared from now on.
+        model: The model. Rank 0's weights are used on all ranks, and its batch normalizations are synchronized.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
-        # A group of their own: what they say must never meet what is said of gradients.
+        # Batch normalization needs its own process group, because its messages interleave with the gradients'.
         self._norms = synchronize_batch_norms(model, dist.new_group())
-        # Which weights a part of a batch does not use differs between processes.
-        self._shared = DistributedDataParallel(_WithExtraLoss(model), find_unused_parameters=True)
+        # The parameters that a part of a batch does not use differ between ranks.
+        self._parallel = DistributedDataParallel(_WithExtraLoss(model), find_unused_parameters=True)
 
-    def __call__(self, piece: TrainingBatch) -> Tensor:
+    def __call__(self, batch: TrainingBatch) -> Tensor:
         for norm in self._norms:
-            norm.counts = not piece.stands_in
-        out: Tensor = self._shared(piece.data)[0]
+            norm.is_counted = not batch.is_placeholder
+        out: Tensor = self._parallel(batch.data)[0]
         return out
 
 
 class _WithExtraLoss(torch.nn.Module):
-    """Gives all that is learned from, so that it is seen which weights had a part in it."""
+    """Return the outputs and the extra loss, so that DDP finds the parameters used by either."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
         self.model = model
-        self.idle = torch.nn.Parameter(next(model.parameters()).new_zeros(1))  # torch warns where it finds none such
+        self.unused = torch.nn.Parameter(next(model.parameters()).new_zeros(1))  # torch warns if no parameter is unused
 
     def forward(self, data: Data) -> tuple[Tensor, Tensor | None]:
         return self.model(data), getattr(self.model, "extra_loss", None)

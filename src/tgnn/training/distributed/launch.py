@@ -1,4 +1,4 @@
-"""Several processes on this machine: torch's own elastic launcher, which starts all again when one is killed."""
+"""Start several processes with torch's elastic launcher, which restarts all of them if one is killed."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalEx
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, launch_agent
 
-RESTARTS = 3
-_PATIENCE = "600"
-"""Seconds in which those that are asked to stop can finish an epoch."""
+MAX_RESTARTS = 3
+_SHUTDOWN_TIMEOUT = "600"
+"""Seconds that interrupted processes have to finish an epoch."""
 
 
 class TooManyRestartsError(ChildProcessError):
-    """Processes were lost too often."""
+    """The processes were restarted too often."""
 
     exit_code = 1
 
 
-def launch(work: Callable[[list[str]], int], words: list[str], processes: int) -> int:
-    """Does the same work in some processes, and gives the largest exit code.
+def launch(work: Callable[[list[str]], int], arguments: list[str], processes: int) -> int:
+    """Run a function in several processes, and return the largest exit code.
 
     Args:
-        work: Gives an exit code. A process that ends otherwise was lost: then all begin again.
-        words: For it.
-        processes: How many.
+        work: Returns an exit code. If a process ends otherwise, all processes are restarted.
+        arguments: Arguments of ``work``.
+        processes: Number of processes.
     """
     for name in ("torch.distributed.elastic", "torch.multiprocessing"):
         logging.getLogger(name).addHandler(logging.NullHandler())
-        logging.getLogger(name).propagate = False  # they show tracebacks of their own where a process was killed
-    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _PATIENCE)
+        logging.getLogger(name).propagate = False  # torch logs a traceback for every killed process
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SHUTDOWN_TIMEOUT)
     with tempfile.TemporaryDirectory() as folder:
         config = LaunchConfig(
             min_nodes=1,
@@ -42,18 +42,18 @@ def launch(work: Callable[[list[str]], int], words: list[str], processes: int) -
             nproc_per_node=processes,
             run_id=uuid.uuid4().hex,
             rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",  # any port that is free
-            max_restarts=RESTARTS,
+            rdzv_endpoint="localhost:0",  # any free port
+            max_restarts=MAX_RESTARTS,
             monitor_interval=0.1,
             logs_specs=DefaultLogsSpecs(log_dir=folder),
         )
         try:
-            codes: dict[int, int] = launch_agent(config, work, [words])
+            codes: dict[int, int] = launch_agent(config, work, [arguments])
         except SignalException:
             return 130
         except ChildFailedError as error:
             code = next(iter(error.failures.values())).exitcode
             raise TooManyRestartsError(
-                f"a process ended with {code}, {RESTARTS + 1} times; what was saved is kept"
+                f"A process ended with exit code {code}, {MAX_RESTARTS + 1} times. The last checkpoint is kept."
             ) from None
     return max(codes.values())

@@ -1,4 +1,4 @@
-"""Becoming one of several processes, as torchrun's environment says, and leaving again: who fails tells the others."""
+"""Join the processes of a torchrun job, and leave them. A process that fails reports its error to the others."""
 
 from __future__ import annotations
 
@@ -18,135 +18,137 @@ from torch.distributed.rendezvous import rendezvous
 from tgnn.training.distributed.distributed_world import DistributedWorld
 from tgnn.training.distributed.world import World
 
-MEET = 300.0
-"""Seconds to wait for the others at the beginning."""
-_PORT, _WHY, _READ = "tgnn/port", "tgnn/why", "tgnn/read"
-"""Notes that processes leave for each other."""
-_SIGNS = ("gloo", "nccl", "connection", "socket", "broken pipe")
-"""Words in errors of torch that say that another process is gone."""
+TIMEOUT = 300.0
+"""Seconds to wait for the other processes at the start."""
+_PORT_KEY, _ERROR_KEY, _READERS_KEY = "tgnn/port", "tgnn/error", "tgnn/readers"
+"""Keys of the store that the processes share."""
+_CONNECTION_WORDS = ("gloo", "nccl", "connection", "socket", "broken pipe")
+"""Words in torch's errors about a lost connection to another process."""
 
 
 class RendezvousError(ValueError):
-    """The processes could not find each other."""
+    """The processes could not connect to each other."""
 
 
 class LostProcessError(ConnectionError):
-    """Another process is gone; torchrun starts all again, if it may."""
+    """The connection to another process was lost. torchrun restarts all processes, if restarts are left."""
 
     exit_code = getattr(os, "EX_TEMPFAIL", 75)
 
 
 class RemoteProcessError(ValueError):
-    """Another process could not go on, and said why."""
+    """Another process failed. The message is its error."""
 
 
 @contextlib.contextmanager
-def joined(seconds: float = MEET) -> Iterator[World]:
-    """The world that this process is part of, while this lasts; without torchrun, or with one process, it is alone.
+def join_world(timeout: float = TIMEOUT) -> Iterator[World]:
+    """Join the processes of a torchrun job. Without torchrun, or with one process, the world has size 1.
 
     Args:
-        seconds: To wait for the others.
+        timeout: Seconds to wait for the other processes.
     """
-    about = _about()
-    if about["size"] == 1:
-        yield World(**about)
+    parameters = _world_parameters()
+    if parameters["size"] == 1:
+        yield World(**parameters)
         return
-    world = DistributedWorld(**about)
-    store = _meet(world, seconds)
+    world = DistributedWorld(**parameters)
+    store = _connect(world, timeout)
     try:
         yield world
-        world.any(False)  # nobody goes before all are done
+        world.any(False)  # a barrier: no process leaves before all are done
     except Exception as error:
-        if isinstance(error, RuntimeError) and _is_lost(error):
-            raise _reason(store, world, error) from error
-        _tell(store, world, error)
+        if isinstance(error, RuntimeError) and _is_connection_error(error):
+            raise _explain_lost_process(store, world, error) from error
+        _report_error(store, world, error)
         raise
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
 
 
-def _about() -> dict[str, Any]:
-    """Of the world, from what torchrun (or a cluster) has put into the environment."""
-    found = os.environ
-    job = found.get("TORCHELASTIC_RUN_ID", "none")
-    size = int(found.get("WORLD_SIZE", "1")) if "RANK" in found else 1
+def _world_parameters() -> dict[str, Any]:
+    """Read the world from the environment variables of torchrun (or of a cluster)."""
+    environment = os.environ
+    job_id = environment.get("TORCHELASTIC_RUN_ID", "none")
+    size = int(environment.get("WORLD_SIZE", "1")) if "RANK" in environment else 1
     return {
-        "rank": int(found["RANK"]) if size > 1 else 0,
+        "rank": int(environment["RANK"]) if size > 1 else 0,
         "size": size,
-        "local_rank": int(found.get("LOCAL_RANK", "0")),
-        "local_size": int(found.get("LOCAL_WORLD_SIZE", "1")),
-        "job": None if job == "none" else job,
-        "restarts": int(found.get("TORCHELASTIC_RESTART_COUNT", "0")),
+        "local_rank": int(environment.get("LOCAL_RANK", "0")),
+        "local_size": int(environment.get("LOCAL_WORLD_SIZE", "1")),
+        "job_id": None if job_id == "none" else job_id,
+        "restarts": int(environment.get("TORCHELASTIC_RESTART_COUNT", "0")),
     }
 
 
-def _meet(world: World, seconds: float) -> Any:
-    """Finds the others; gives where notes can be left for them."""
-    place = f"{os.environ.get('MASTER_ADDR', '?')}:{os.environ.get('MASTER_PORT', '?')}"
+def _connect(world: World, timeout: float) -> Any:
+    """Initialize torch.distributed, and return the store that the processes share."""
+    address = f"{os.environ.get('MASTER_ADDR', '?')}:{os.environ.get('MASTER_PORT', '?')}"
     try:
-        store = _notes(world, seconds)
+        store = _make_store(world, timeout)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=world.rank, world_size=world.size)
-        world.any(False)  # all are here
+        world.any(False)  # a barrier: all processes are connected
     except (RuntimeError, ValueError, OSError) as error:
-        why = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0]
         raise RendezvousError(
-            f"rank {world.rank} of {world.size} could not meet the others at {place}: {why}\n"
-            "MASTER_ADDR and MASTER_PORT (torchrun --rdzv-endpoint) must name a machine that all can reach, and a port "
-            "that is free there"
+            f"Rank {world.rank} of {world.size} could not connect to the other processes at {address}: {reason}\n"
+            "MASTER_ADDR and MASTER_PORT (torchrun --rdzv-endpoint) must name a machine that all processes can reach, "
+            "and a free port on it."
         ) from error
     return store
 
 
-def _notes(world: World, seconds: float) -> Any:
-    """A place for notes, in the first process.
+def _make_store(world: World, timeout: float) -> Any:
+    """Create a store on rank 0.
 
-    torchrun has one too, but keeps it when it starts processes again: there lie notes of those who are gone, and torch
-    takes them for new ones (https://github.com/pytorch/pytorch/issues/135712). So it is told only where ours is.
+    torchrun has a store too, but keeps it when it restarts the processes. Its old entries confuse torch
+    (https://github.com/pytorch/pytorch/issues/135712). torchrun's store therefore only holds the port of this one.
     """
-    patience = timedelta(seconds=seconds)
-    store: Any = next(rendezvous("env://", world.rank, world.size, timeout=patience))[0]
+    limit = timedelta(seconds=timeout)
+    store: Any = next(rendezvous("env://", world.rank, world.size, timeout=limit))[0]
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return store
-    host, end = os.environ["MASTER_ADDR"], time.monotonic() + seconds
-    if world.first:
-        own = TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=patience)
-        store.set(_PORT, str(own.port))
+    host, end = os.environ["MASTER_ADDR"], time.monotonic() + timeout
+    if world.is_rank_zero:
+        own = TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=limit)
+        store.set(_PORT_KEY, str(own.port))
         return own
     while True:
-        port = int(store.get(_PORT))
+        port = int(store.get(_PORT_KEY))
         try:
             socket.create_connection((host, port), timeout=1).close()
-            return TCPStore(host, port, is_master=False, timeout=patience)
-        except OSError:  # that was the place of one who is gone
+            return TCPStore(host, port, is_master=False, timeout=limit)
+        except OSError:  # the port of a process before the restart
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)
 
 
-def _is_lost(error: RuntimeError) -> bool:
+def _is_connection_error(error: RuntimeError) -> bool:
     text = str(error).lower()
-    return isinstance(error, dist.DistError) or any(sign in text for sign in _SIGNS)
+    return isinstance(error, dist.DistError) or any(word in text for word in _CONNECTION_WORDS)
 
 
-def _tell(store: Any, world: World, error: Exception) -> None:
-    """Leaves a note, for those who will find this process gone; the first waits until it is read."""
+def _report_error(store: Any, world: World, error: Exception) -> None:
+    """Store the error for the other processes. Rank 0 owns the store and waits until they have read it."""
     with contextlib.suppress(RuntimeError):
-        store.set(_WHY, f"rank {world.rank}: {error}")
-        store.add(_READ, int(not world.first))  # it knows enough
-        if world.first:
+        store.set(_ERROR_KEY, f"Rank {world.rank}: {error}")
+        store.add(_READERS_KEY, int(not world.is_rank_zero))  # this process need not read it
+        if world.is_rank_zero:
             dist.destroy_process_group()
             end = time.monotonic() + 5
-            while store.add(_READ, 0) < world.size - 1 and time.monotonic() < end:
+            while store.add(_READERS_KEY, 0) < world.size - 1 and time.monotonic() < end:
                 time.sleep(0.05)
 
 
-def _reason(store: Any, world: World, error: Exception) -> Exception:
-    """Why another process is gone, if it said so."""
+def _explain_lost_process(store: Any, world: World, error: Exception) -> Exception:
+    """Return the error that another process has reported, or that the connection was lost."""
     with contextlib.suppress(RuntimeError):
-        time.sleep(0.1)  # the note is left before the process goes, but by another way
-        if store.check([_WHY]):
-            store.add(_READ, 1)
-            return RemoteProcessError(store.get(_WHY).decode())
-    return LostProcessError(f"rank {world.rank} of {world.size} lost another process: {str(error).splitlines()[0]}")
+        time.sleep(0.1)  # the report and the end of the process arrive on different connections
+        if store.check([_ERROR_KEY]):
+            store.add(_READERS_KEY, 1)
+            return RemoteProcessError(store.get(_ERROR_KEY).decode())
+    return LostProcessError(
+        f"Rank {world.rank} of {world.size} lost the connection to another process: {str(error).splitlines()[0]}"
+    )

@@ -1,4 +1,4 @@
-"""Batch normalization over the batch of all processes, exactly; torch has it for CUDA only."""
+"""Batch normalization over the batches of all ranks, for every device. torch has it for CUDA only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over processes, which all get: so all of their losses have a gradient for what each gave."""
+    """Differentiable all-reduce. The gradient of a rank's input is the sum of the gradients of all ranks' outputs."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, group: Any) -> Tensor:
@@ -21,62 +21,62 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return _over_all(grads[0], ctx.group), None
+        return _all_reduce_sum(grads[0], ctx.group), None
 
 
-def _over_all(values: Tensor, group: Any) -> Tensor:
+def _all_reduce_sum(values: Tensor, group: Any) -> Tensor:
     summed: Tensor = _Sum.apply(values.contiguous(), group)  # type: ignore[no-untyped-call]
     return summed
 
 
 class SyncBatchNorm(torch.nn.BatchNorm1d):
-    """:class:`torch.nn.BatchNorm1d` whose mean and variance are those of the rows of all processes.
+    """:class:`torch.nn.BatchNorm1d` whose mean and variance are computed over the rows of all ranks.
 
-    The mean comes first, and the variance from what differs from it: a difference of squares would lose digits.
+    The variance is computed from the deviations from the mean. A difference of squares would lose precision.
     """
 
     group: Any = None
-    """Processes to share with."""
-    counts = True
-    """Whether the rows of this process are part of the batch, or only keep step with it."""
+    """Process group of the ranks."""
+    is_counted = True
+    """Whether the rows of this rank are part of the batch. A placeholder batch is not."""
 
     def forward(self, input: Tensor) -> Tensor:
         if not self.training:
             return super().forward(input)
-        sums = _over_all(torch.cat([self._sum(input), self._sum(torch.ones_like(input[:, :1]))]), self.group)
+        sums = _all_reduce_sum(torch.cat([self._sum(input), self._sum(torch.ones_like(input[:, :1]))]), self.group)
         count = float(sums[-1].detach())
         if count < 2:
-            raise ValueError("batch normalization cannot learn from a batch of one row")
+            raise ValueError("Batch normalization needs at least two rows in a batch, but this batch has one.")
         mean = sums[:-1] / count
-        off = input - mean.to(input.dtype)
-        var = _over_all(self._sum(off.square()), self.group) / count
+        deviation = input - mean.to(input.dtype)
+        var = _all_reduce_sum(self._sum(deviation.square()), self.group) / count
         if self.track_running_stats:
-            self._follow(mean.detach(), var.detach() * (count / (count - 1)))
-        out = off * (var + self.eps).rsqrt().to(input.dtype)
+            self._update_running_stats(mean.detach(), var.detach() * (count / (count - 1)))
+        out = deviation * (var + self.eps).rsqrt().to(input.dtype)
         return out * self.weight + self.bias if self.affine else out
 
     def _sum(self, rows: Tensor) -> Tensor:
-        return rows.sum(0, dtype=torch.float64) * float(self.counts)
+        return rows.sum(0, dtype=torch.float64) * float(self.is_counted)
 
     @torch.no_grad()
-    def _follow(self, mean: Tensor, var: Tensor) -> None:
+    def _update_running_stats(self, mean: Tensor, var: Tensor) -> None:
         assert self.num_batches_tracked is not None
         assert self.running_mean is not None
         assert self.running_var is not None
         self.num_batches_tracked.add_(1)
-        share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
-        self.running_var.lerp_(var.to(self.running_var.dtype), share)
+        momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
+        self.running_var.lerp_(var.to(self.running_var.dtype), momentum)
 
 
 def synchronize_batch_norms(model: torch.nn.Module, group: Any) -> list[SyncBatchNorm]:
-    """Makes every batch normalization of a model, also those within PyG's, one over all processes.
+    """Replace the class of every batch normalization in a model, also of those inside PyG's modules.
 
-    They stay the modules they were, with their weights, statistics and names; only what they compute changes.
+    The modules keep their weights, statistics and names.
 
     Args:
         model: Changed in place.
-        group: Processes to share with.
+        group: Process group of the ranks.
     """
     norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm1d)]
     for norm in norms:

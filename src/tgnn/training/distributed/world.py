@@ -1,4 +1,4 @@
-"""The processes that train a run together. One alone is a world of one, so that the loop reads the same."""
+"""The processes that train a run together. A single process is a world of size 1."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ T = TypeVar("T")
 
 
 class ProcessMismatchError(ValueError):
-    """Processes that would not train the same run; the text names them."""
+    """The processes do not train the same run. The message names the ranks that differ."""
 
 
 @dataclass(frozen=True)
 class World:
-    """A process among all that train a run.
+    """This process among all processes that train a run; the collectives of torch.distributed for one process.
 
     Args:
-        rank: Its number; the first, 0, writes files and speaks.
-        size: How many there are.
-        local_rank: Its number on its machine.
-        local_size: How many are on its machine.
-        job: What torchrun calls all of this, however often it starts processes again; ``None``: it has no name.
-        restarts: How often processes were started again.
+        rank: Rank of this process. Rank 0 writes files and prints.
+        size: Number of processes.
+        local_rank: Rank of this process on its machine.
+        local_size: Number of processes on its machine.
+        job_id: torchrun's id of the job, which stays the same when torchrun restarts the processes. ``None``: no id.
+        restarts: Number of times that torchrun has restarted the processes.
 
     Example:
-        >>> World().same(lambda: 3), World().any(False), World(1, 2).part(torch.arange(5)).tolist()
+        >>> World().broadcast(lambda: 3), World().any(False), World(1, 2).shard(torch.arange(5)).tolist()
         (3, False, [3, 4])
     """
 
@@ -40,43 +40,44 @@ class World:
     size: int = 1
     local_rank: int = 0
     local_size: int = 1
-    job: str | None = None
+    job_id: str | None = None
     restarts: int = 0
 
     @property
-    def first(self) -> bool:
+    def is_rank_zero(self) -> bool:
+        """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
-    def part(self, items: Tensor) -> Tensor:
-        """This process's share of some items: as many as the others have, or one more; in order of the ranks, all."""
+    def shard(self, items: Tensor) -> Tensor:
+        """Return this rank's consecutive part of some items. The sizes of the parts differ by at most one."""
         return items if self.size == 1 else torch.tensor_split(items, self.size)[self.rank]
 
-    def same(self, find: Callable[[], T]) -> T:
-        """What the first process finds, for all; of what JSON can say."""
-        return find()
+    def broadcast(self, compute: Callable[[], T]) -> T:
+        """Compute a JSON value on rank 0 and return it on every rank."""
+        return compute()
 
-    def read(self, find: Callable[[], bytes]) -> bytes:
-        """The same of raw bytes."""
-        return find()
+    def broadcast_bytes(self, compute: Callable[[], bytes]) -> bytes:
+        """Compute bytes on rank 0 and return them on every rank."""
+        return compute()
 
     def any(self, flag: bool) -> bool:
-        """Whether it is true anywhere."""
+        """Whether the flag is true on any rank."""
         return flag
 
-    def total(self, number: float) -> float:
-        """The sum over all processes."""
+    def all_reduce(self, number: float) -> float:
+        """Sum a number over all ranks."""
         return number
 
-    def gather(self, rows: Tensor) -> Tensor:
-        """The rows of all processes, in order of the ranks; ``[n, width]``, or ``[0, 0]`` from who has none."""
+    def all_gather(self, rows: Tensor) -> Tensor:
+        """Concatenate the rows of all ranks in rank order; ``[n, width]``, or ``[0, 0]`` from a rank without rows."""
         return rows
 
-    def agree(self, facts: Mapping[str, str]) -> None:
-        """Raises :class:`ProcessMismatchError`, in every process, where facts are not the same in all."""
+    def check_equal(self, values: Mapping[str, str]) -> None:
+        """Raise :class:`ProcessMismatchError` on every rank unless the values are equal on all ranks."""
 
-    def replica(self, model: torch.nn.Module) -> Callable[[TrainingBatch], Tensor]:
-        """The model's outputs while training; where there are several processes, its gradients are those of all."""
-        return lambda piece: model(piece.data)
+    def data_parallel(self, model: torch.nn.Module) -> Callable[[TrainingBatch], Tensor]:
+        """Return the forward pass used in training. With several processes, gradients are averaged over all ranks."""
+        return lambda batch: model(batch.data)
 
 
 SINGLE_PROCESS = World()

@@ -1,4 +1,4 @@
-"""Runs in processes of their own, where something goes wrong."""
+"""Failures of runs in worker processes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from tgnn.training import parallel_runs as side_by_side
-from tgnn.training import train as run
+from tgnn.training import parallel_runs
+from tgnn.training import train as train_module
 from tgnn.training import worker_process as worker
+from tgnn.training.loop import Trainer
 from tgnn.training.parallel_runs import run_parallel
 from tgnn.training.recipes import resolve
+from tgnn.training.run_folder import RunFolder
+from tgnn.training.train import train_run
 from tgnn.training.worker_process import WorkerKilledError
 
 
-def test_a_package_that_is_missing_fails_one_run(monkeypatch, tmp_path):
+def test_a_missing_package_fails_one_run(monkeypatch, tmp_path):
     def train(config, folder, resume):
         if folder.name == "b":
             raise ImportError("no module of that name")
         return {"test": 1.0}
 
-    monkeypatch.setattr(side_by_side, "train", train)
+    monkeypatch.setattr(parallel_runs, "train_run", train)
     config = resolve("karate", "gcn", "node")
     done, failed = [], {}
     run_parallel(
@@ -38,13 +41,13 @@ def test_a_package_that_is_missing_fails_one_run(monkeypatch, tmp_path):
 
 
 class Odd(Exception):
-    """Cannot be made again from what is sent of it."""
+    """An exception that cannot be unpickled."""
 
     def __init__(self, one: int, other: int) -> None:
         super().__init__(f"{one} and {other}")
 
 
-def test_an_error_that_cannot_be_sent_says_the_same():
+def test_an_error_that_cannot_be_pickled_keeps_its_message():
     sent = worker._portable(Odd(1, 2))
     assert (type(sent), str(sent)) == (RuntimeError, "Odd: 1 and 2")
     same = ValueError("x")
@@ -54,7 +57,7 @@ def test_an_error_that_cannot_be_sent_says_the_same():
 @pytest.mark.skipif(
     not Path("/proc/self/task").exists(), reason="finds the process to kill in /proc, which only Linux has"
 )
-def test_a_process_that_is_killed_fails_one_run(tmp_path):
+def test_a_killed_process_fails_one_run(tmp_path):
     forever = {"train.epochs": 10**6, "train.patience": 10**6}
     plans = {
         "long": (resolve("karate", "gcn", "node", changes=forever), tmp_path / "long"),
@@ -66,16 +69,16 @@ def test_a_process_that_is_killed_fails_one_run(tmp_path):
     def end(key, metrics):
         done.append(key)
         if len(done) == 2:
-            _kill_who_trains_in(tmp_path / "long")
+            _kill_worker_of(tmp_path / "long")
 
     run_parallel(plans, 2, False, end, lambda key, error: failed.update({key: error}))
     assert (sorted(done), list(failed)) == (["next", "short"], ["long"])
     assert isinstance(failed["long"], WorkerKilledError)
-    assert "for want of memory" in str(failed["long"])
+    assert "ran out of memory" in str(failed["long"])
 
 
-def _kill_who_trains_in(folder: Path) -> None:
-    """The child that has a file of the folder open, or soon will; there are others that the tests keep."""
+def _kill_worker_of(folder: Path) -> None:
+    """Kill the child process that has a file of the folder open."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         for pid in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
@@ -83,7 +86,7 @@ def _kill_who_trains_in(folder: Path) -> None:
                 os.kill(int(pid), signal.SIGKILL)
                 return
         time.sleep(0.05)
-    raise AssertionError(f"nobody trains in {folder}")
+    raise AssertionError(f"no process trains in {folder}")
 
 
 def _open_files(pid: str) -> list[str]:
@@ -94,17 +97,18 @@ def _open_files(pid: str) -> list[str]:
     return found
 
 
-def test_whether_somebody_trains_there(tmp_path):
+def test_is_running(tmp_path):
     seen = []
     config = resolve("karate", "gcn", "node", changes={"train.epochs": 1})
-    run.train(config, tmp_path / "run", tell=lambda epoch: seen.append(run.is_running(tmp_path / "run")))
-    assert (seen, run.is_running(tmp_path / "run"), run.is_running(tmp_path)) == ([True], False, False)
+    run = RunFolder(tmp_path / "run")
+    train_run(config, run, on_epoch=lambda epoch: seen.append(run.is_running))
+    assert (seen, run.is_running, RunFolder(tmp_path).is_running) == ([True], False, False)
 
 
-def test_what_is_built_once_is_no_part_of_a_runs_time(monkeypatch, tmp_path):
+def test_compiling_the_kernel_is_not_part_of_the_training_time(monkeypatch, tmp_path):
     order = []
-    real, load = run.fit, run.native.load
-    monkeypatch.setattr(run.native, "load", lambda: (order.append("load"), load())[1])
-    monkeypatch.setattr(run, "fit", lambda *args: (order.append("clock"), real(*args))[1])
-    run.train(resolve("karate", "gcn", "node", changes={"train.epochs": 1}), tmp_path / "run")
+    fit, load = Trainer.fit, train_module.cpp_build.load
+    monkeypatch.setattr(train_module.cpp_build, "load", lambda: (order.append("load"), load())[1])
+    monkeypatch.setattr(Trainer, "fit", lambda *args: (order.append("clock"), fit(*args))[1])
+    train_run(resolve("karate", "gcn", "node", changes={"train.epochs": 1}), tmp_path / "run")
     assert order[:2] == ["load", "clock"]

@@ -1,19 +1,19 @@
-"""Who may say something."""
+"""Muting the log records of one thread."""
 
 from __future__ import annotations
 
 import logging
 import threading
 
-from tgnn.training.log_forwarding import quietly
+from tgnn.training.log_forwarding import mute_logs
 
 
-def test_one_thread_is_quiet_and_the_others_are_heard(caplog):
+def test_one_thread_is_muted_and_others_are_logged(caplog):
     logger = logging.getLogger("tgnn")
     with caplog.at_level("INFO", logger="tgnn"):
-        with quietly():
+        with mute_logs():
             logger.info("mine")
-            with quietly():
+            with mute_logs():
                 pass
             logger.info("still mine")
             other = threading.Thread(target=logger.info, args=("another's",))

@@ -13,9 +13,8 @@ from tgnn.data.dataset_info import DatasetInfo
 from tgnn.data.graph_dataset import pack
 from tgnn.data.splits import Split
 from tgnn.training.config import ConfigError
-from tgnn.training.loop import is_better, judge
-from tgnn.training.metrics import Task, for_target, log_prior_ratio
-from tgnn.training.prepare import prepare, seal
+from tgnn.training.metrics import Task, for_target, is_better_epoch, is_better_score, log_prior_ratio
+from tgnn.training.prepare import hold_out_test_labels, prepare
 from tgnn.training.recipes import resolve
 
 
@@ -32,7 +31,7 @@ def test_metrics_are_those_of_scikit_learn():
     assert task.score(out[:, :1], y) == pytest.approx(expected, rel=1e-6)
 
 
-def test_unknown_labels_count_neither_in_the_loss_nor_in_the_score():
+def test_unknown_labels_are_ignored_in_loss_and_metric():
     nan = float("nan")
     out = torch.tensor([[2.0, -1.0], [-2.0, 1.0], [1.0, 3.0]])
     y = torch.tensor([[1.0, nan], [0.0, 1.0], [nan, 0.0]])
@@ -42,38 +41,37 @@ def test_unknown_labels_count_neither_in_the_loss_nor_in_the_score():
     assert task.score(out, y) == (1.0 + 0.0) / 2
 
 
-def test_labels_that_are_all_the_same_are_left_out_as_ogb_does():
+def test_constant_labels_are_ignored_as_in_ogb():
     out = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
     assert Task("labels", "roc-auc").score(out, torch.tensor([[1.0, 1.0], [0.0, 1.0]])) == 1.0
-    with pytest.raises(ValueError, match="ROC-AUC needs a label"):
+    with pytest.raises(ValueError, match="ROC-AUC is not defined"):
         Task("labels", "roc-auc").score(out, torch.ones(2, 2))
 
 
-def test_an_epoch_after_one_whose_loss_was_no_number():
-    task = Task("classes", "accuracy")
-    assert is_better(task, "loss", (0.9, 0.1), (0.1, math.nan))
-    assert not is_better(task, "loss", (0.9, math.nan), (0.1, 0.2))
+def test_an_epoch_after_a_nan_loss_is_better():
+    assert is_better_epoch("accuracy", "loss", (0.9, 0.1), (0.1, math.nan))
+    assert not is_better_epoch("accuracy", "loss", (0.9, math.nan), (0.1, 0.2))
 
 
-@pytest.mark.parametrize("part", ["val", "test"])
-def test_a_part_that_roc_auc_cannot_judge_is_told_before_training(part):
+@pytest.mark.parametrize(("part", "name"), [("val", "validation"), ("test", "test")])
+def test_undefined_roc_auc_is_an_error_before_training(part, name):
     graphs = pack([{"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [1]]), "y": torch.zeros(1)}] * 12)
     graphs.info = DatasetInfo("mine", "graph", "labels", "roc-auc", 1, "memory")
     train, val, test = torch.arange(12).split(4)
     graphs.y = torch.arange(12).remainder(2).float().reshape(-1, 1)
     graphs.y[{"val": val, "test": test}[part]] = 0
-    with pytest.raises(ValueError, match=f"mine cannot be judged by ROC-AUC on its {part} part"):
-        seal(graphs, Split("mine", 0, 12, train, val, test))
+    with pytest.raises(ValueError, match=f"ROC-AUC is not defined on the {name} set of mine"):
+        hold_out_test_labels(graphs, Split("mine", 0, 12, train, val, test))
 
 
-def test_one_graph_is_not_enough():
+def test_one_training_graph_is_an_error():
     graphs = pack([{"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [1]]), "y": torch.zeros(1)}] * 3)
     graphs.info = DatasetInfo("mine", "graph", "number", "mae", 1, "memory")
-    with pytest.raises(ValueError, match="mine has one graph to learn from"):
-        seal(graphs, Split("mine", 0, 3, *torch.arange(3).split(1)))
+    with pytest.raises(ValueError, match="The training set of mine has one graph"):
+        hold_out_test_labels(graphs, Split("mine", 0, 3, *torch.arange(3).split(1)))
 
 
-def test_numbers_are_learned_in_standard_units():
+def test_regression_targets_are_standardized():
     y = torch.tensor([10.0, 20.0, float("nan"), 30.0])
     task = for_target("number", "mae", y)
     assert (task.center, task.scale) == ((20.0,), (10.0,))
@@ -85,12 +83,12 @@ def test_numbers_are_learned_in_standard_units():
     assert for_target("number", "mae", torch.tensor([4.0])).scale == (1.0,)
 
 
-def test_which_is_better():
-    assert Task("classes", "accuracy").better(0.9, 0.8)
-    assert Task("number", "mae").better(0.8, 0.9)
+def test_which_score_is_better():
+    assert is_better_score("accuracy", 0.9, 0.8)
+    assert is_better_score("mae", 0.8, 0.9)
 
 
-def test_each_number_has_units_of_its_own():
+def test_each_regression_target_is_standardized_separately():
     y = torch.stack([torch.tensor([-1.0, 0.0, 1.0]), torch.tensor([1000.0, 2000.0, float("nan")])], dim=1)
     task = for_target("number", "mae", y)
     assert task.center == (0.0, 1500.0)
@@ -107,21 +105,21 @@ def test_half_precision_does_not_round_the_targets():
         assert float(task.loss(perfect.to(dtype), y)) < 0.01
 
 
-def test_predictions_that_are_no_numbers_are_never_the_best():
+def test_nan_predictions_are_never_the_best():
     nan = float("nan")
     task = Task("number", "mae")
     assert torch.tensor(task.score(torch.tensor([[nan], [1.0]]), torch.tensor([5.0, 1.0]))).isnan()
-    assert not task.better(nan, 0.5)
-    assert task.better(0.5, nan)
+    assert not is_better_score("mae", nan, 0.5)
+    assert is_better_score("mae", 0.5, nan)
     assert float(task.loss(torch.ones(2, 1), torch.tensor([nan, nan]))) == 0
 
 
-def test_shifted_outputs_are_the_posterior_of_other_shares():
-    """Bayes' rule written out: three normal densities, learned from equal shares and met in others."""
+def test_corrected_logits_are_the_posterior_under_other_priors():
+    """Bayes' rule for three normal densities with uniform training priors and other test priors."""
     x = torch.linspace(-3, 6, 200, dtype=torch.float64)
     densities = torch.stack([torch.exp(-((x - mean) ** 2) / 2) for mean in (0.0, 1.5, 3.0)], dim=1)
     learned, expected = torch.arange(3).repeat(50_000), torch.tensor([0] * 1_000 + [1] * 9_000 + [2] * 90_000)
-    task = Task("classes", "accuracy", shift=log_prior_ratio(learned, expected, 3))
+    task = Task("classes", "accuracy", log_prior_ratio=log_prior_ratio(learned, expected, 3))
     classes, probabilities = task.predictions(densities.log())
     joint = densities * torch.tensor([0.01, 0.09, 0.9], dtype=torch.float64)
     assert torch.allclose(probabilities.double(), joint / joint.sum(1, keepdim=True), atol=1e-3)
@@ -131,20 +129,22 @@ def test_shifted_outputs_are_the_posterior_of_other_shares():
     assert task.loss(densities.log(), classes) == Task("classes", "accuracy").loss(densities.log(), classes)
 
 
-def test_a_class_that_is_not_expected_is_not_impossible():
+def test_a_class_without_target_examples_stays_possible():
     shift = log_prior_ratio(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0]), 3)
     assert all(map(math.isfinite, shift))
     assert shift[1] < 0 < shift[0]
-    assert Task("classes", "accuracy", shift=shift).predictions(torch.tensor([[0.0, 9.0, 0.0]]))[0].item() == 1
+    assert (
+        Task("classes", "accuracy", log_prior_ratio=shift).predictions(torch.tensor([[0.0, 9.0, 0.0]]))[0].item() == 1
+    )
 
 
 @pytest.mark.parametrize(
     ("learned", "expected", "signs"),
     [
-        ((400, 200, 1), (140, 70, 0), (1, 1, -1)),  # not in validation: less likely than learned
-        ((402, 195, 3), (134, 65, 1), (0, 0, 0)),  # the same shares: nothing is shifted
-        ((400, 200, 0), (134, 66, 0), (1, -1, 0)),  # nobody has seen it
-        ((400, 200, 0), (90, 50, 60), (-1, -1, 0)),  # nothing was learned of it
+        ((400, 200, 1), (140, 70, 0), (1, 1, -1)),  # not in the validation set: less likely
+        ((402, 195, 3), (134, 65, 1), (0, 0, 0)),  # the same priors: no correction
+        ((400, 200, 0), (134, 66, 0), (1, -1, 0)),  # no examples at all
+        ((400, 200, 0), (90, 50, 60), (-1, -1, 0)),  # no training examples
     ],
 )
 def test_rare_and_missing_classes(learned, expected, signs):
@@ -152,13 +152,13 @@ def test_rare_and_missing_classes(learned, expected, signs):
     assert [round(value, 9) and math.copysign(1, value) for value in log_prior_ratio(*parts, 3)] == list(signs)
 
 
-def test_the_loss_of_validation_is_of_what_is_expected():
+def test_the_validation_loss_uses_the_corrected_logits():
     out, y = torch.tensor([[0.0, 1.0], [0.5, 0.0]]), torch.tensor([0, 0])
-    task = Task("classes", "accuracy", shift=(2.0, -2.0))
-    assert judge(task, out, y) == (1.0, pytest.approx(float(task.loss(out + torch.tensor([2.0, -2.0]), y))))
+    task = Task("classes", "accuracy", log_prior_ratio=(2.0, -2.0))
+    assert task.evaluate(out, y) == (1.0, pytest.approx(float(task.loss(out + torch.tensor([2.0, -2.0]), y))))
 
 
-def test_shares_of_validation_are_expected_where_that_is_asked_for(tmp_path):
+def test_prior_correction_uses_the_validation_set(tmp_path):
     usual, asked = (
         prepare(
             resolve(
@@ -168,12 +168,12 @@ def test_shares_of_validation_are_expected_where_that_is_asked_for(tmp_path):
         for shares in ("none", "validation")
     )
     y, split = asked.data.y, asked.split
-    assert usual.task.shift == ()
-    assert asked.task.shift == log_prior_ratio(y[split.train], y[split.val], 10)
-    assert max(map(abs, asked.task.shift)) > 0.01
+    assert usual.task.log_prior_ratio == ()
+    assert asked.task.log_prior_ratio == log_prior_ratio(y[split.train], y[split.val], 10)
+    assert max(map(abs, asked.task.log_prior_ratio)) > 0.01
     pl.DataFrame({"id": range(40), "x": range(40), "label": [i / 7 for i in range(40)]}).write_csv(
         tmp_path / "nodes.csv"
     )
     pl.DataFrame({"source": range(39), "target": range(1, 40)}).write_csv(tmp_path / "edges.csv")
-    with pytest.raises(ConfigError, match="shares is validation: .* has no classes"):
+    with pytest.raises(ConfigError, match="prior_correction=validation needs a classification task"):
         prepare(resolve(str(tmp_path), "tgnn", "node", changes={"train.prior_correction": "validation"}))

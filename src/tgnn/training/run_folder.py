@@ -1,0 +1,390 @@
+"""The folder of a run: the only place that knows its files, how they are written and how they are read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import torch
+import yaml
+from filelock import FileLock, Timeout
+
+from tgnn import __version__
+from tgnn.data.catalog import CATALOG
+from tgnn.models.data_shape import DataShape
+from tgnn.training.checkpoint import load_weights, read_tensors
+from tgnn.training.config import Config, make_config
+from tgnn.training.metrics import Task, is_better_epoch
+from tgnn.training.prepare import Prepared, make_model
+from tgnn.utils.io import without_nan, write_json, write_tensors, write_text
+
+if TYPE_CHECKING:
+    from tgnn.training.predict import Predictions
+
+CONFIG, ENVIRONMENT, DATA, HISTORY = "config.yaml", "environment.json", "data.json", "history.jsonl"
+METRICS, MODEL, CHECKPOINT = "metrics.json", "model.safetensors", "checkpoint.safetensors"
+RUNS = "runs.json"
+"""File of a folder that holds several runs (:mod:`tgnn.training.run_group`)."""
+_LOCK = ".lock"
+
+
+class RunError(ValueError):
+    """A run folder cannot be used. The message says why."""
+
+
+class RunFolder:
+    """A training run on disk: its configuration, history, metrics and trained model.
+
+    :func:`tgnn.train` creates it, and :func:`tgnn.load_run` opens an existing one.
+
+    Args:
+        path: Path of the folder.
+
+    Example:
+        >>> import tempfile, tgnn
+        >>> run = tgnn.train("karate", out=f"{tempfile.mkdtemp()}/run", options={"train.epochs": 3})
+        >>> run = tgnn.load_run(run.path)
+        >>> run.config.data.name, run.metrics["epochs"], len(run.history())
+        ('karate', 3, 3)
+        >>> len(run.predict())
+        34
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._metrics: dict[str, Any] | None = None
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    @property
+    def config_path(self) -> Path:
+        """``config.yaml``, the resolved configuration."""
+        return self.path / CONFIG
+
+    @property
+    def checkpoint_path(self) -> Path:
+        """``checkpoint.safetensors``, the state of an unfinished run."""
+        return self.path / CHECKPOINT
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the folder holds a run. Its configuration is the last file written before the first epoch."""
+        return self.config_path.exists()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has been tested."""
+        return (self.path / METRICS).exists()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process is training in the folder now."""
+        if not (self.path / _LOCK).exists():
+            return False
+        try:
+            with FileLock(str(self.path / _LOCK), timeout=0):
+                return False
+        except Timeout:
+            return True
+        except OSError:  # no permission to lock, so it is unknown
+            return False
+
+    def lock(self) -> contextlib.AbstractContextManager[object]:
+        """Lock the folder, so that one process trains in it at a time."""
+        try:
+            return FileLock(str(self.path / _LOCK)).acquire(timeout=1)  # a report may hold the lock for a moment
+        except Timeout:
+            raise RunError(f"Another process is training in {self.path}.") from None
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> Config:
+        """Resolved configuration of the run."""
+        if not self.has_started:
+            if (self.path / RUNS).exists():
+                from tgnn.training.run_group import RunGroup
+
+                runs = [run for run in RunGroup(self.path).runs if run.has_started]
+                example = f"{len(runs)} runs. Use one of them, such as {runs[0].path}" if runs else "no started run"
+                raise RunError(f"{self.path} holds {example}.")
+            raise RunError(f"{self.path} is not a run folder: it has no {CONFIG}.")
+        try:
+            return make_config(yaml.safe_load(self.config_path.read_text(encoding="utf-8")) or {})
+        except yaml.YAMLError as error:
+            raise RunError(f"{self.config_path} cannot be read: {error}") from error
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Versions, machine and command of the run."""
+        return self._read_json(ENVIRONMENT)
+
+    @property
+    def data_info(self) -> dict[str, Any]:
+        """Description of the training data: task, shape, hashes, split and encoding."""
+        self.check_files(DATA)
+        return self._read_json(DATA)
+
+    @property
+    def shape(self) -> DataShape:
+        """Shape of the training data, for which the model is built."""
+        try:
+            return DataShape.from_dict(self.data_info["shape"])
+        except (KeyError, TypeError) as error:
+            raise RunError(f"{self.path / DATA} is damaged: {error}") from error
+
+    @property
+    def task(self) -> Task:
+        """Loss, metric and predictions of the run."""
+        try:
+            return Task(**self.data_info["task"])
+        except (KeyError, TypeError) as error:
+            raise RunError(f"{self.path / DATA} is damaged: {error}") from error
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Results of a finished run: test and validation metric, best epoch, time, hashes."""
+        if self._metrics is not None:
+            return self._metrics
+        if not self.is_finished:
+            raise RunError(
+                f"{self.path} is not finished: it has no {METRICS}. Continue with `tgnn train --resume {self.path}`."
+            )
+        return self._read_json(METRICS)
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return the records of all finished epochs."""
+        return self.read_history()[0]
+
+    def read_history(self) -> tuple[list[dict[str, Any]], str | None]:
+        """Return the records of all finished epochs, and what is wrong with the file, if anything.
+
+        An incomplete last line is being written, or was when the process was killed. It is ignored.
+        """
+        try:
+            lines = (self.path / HISTORY).read_bytes().decode(errors="replace").split("\n")
+        except FileNotFoundError:
+            return [], None
+        except OSError as error:
+            return [], f"{HISTORY} cannot be read: {error}"
+        records: list[dict[str, Any]] = []
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                record = None
+            if isinstance(record, dict):
+                records.append(record)
+            elif number < len(lines):
+                return records, f"line {number} of {HISTORY} is damaged"
+        return records, None
+
+    @property
+    def best_epoch(self) -> int | None:
+        """Number of the best epoch on the validation set, from 1, also of an unfinished run. ``None``: no epoch."""
+        return find_best_epoch(self.history(), self.task.metric, self.config.train.select_by)
+
+    def config_with_data(self, data: str | os.PathLike[str] | None = None) -> Config:
+        """Return the configuration with the data at another place.
+
+        Args:
+            data: Name of a data set or path of the data. ``None``: the data of the run, which must still exist.
+        """
+        config = self.config
+        if data is not None:
+            options = config.data.model_copy(update={"name": os.fspath(data)})
+            return config.model_copy(update={"data": options})
+        name = config.data.name
+        if name not in CATALOG and not Path(name).expanduser().exists():
+            raise RunError(
+                f"{self.path} was trained on {name}, which does not exist. Restore it, or give its path with --data."
+            )
+        return config
+
+    def load_model(self) -> torch.nn.Module:
+        """Build the model and load the weights of the best epoch. The model is in evaluation mode."""
+        model = make_model(self.config, self.shape)
+        self.check_files(MODEL)
+        weights, _ = read_tensors(self.path / MODEL)
+        load_weights(model, weights, self.path / MODEL)
+        return model.eval()
+
+    def check_files(self, *names: str) -> None:
+        """Raise :class:`RunError` if a file of the run is missing.
+
+        Args:
+            names: Names of the files; by default those of a finished run.
+        """
+        for name in names or (DATA, MODEL):
+            if (self.path / name).exists():
+                continue
+            if self.is_finished or name != MODEL:
+                raise RunError(
+                    f"{self.path / name} is missing: part of the folder was deleted. Train it again with "
+                    f"`tgnn train --recipe {self.config_path} --out {self.path}-again`."
+                )
+            raise RunError(
+                f"{self.path / name} is missing: the run is not finished. "
+                f"Continue with `tgnn train --resume {self.path}`."
+            )
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+        if not isinstance(content, dict):
+            raise RunError(f"{path} is damaged: it does not hold a JSON object.")
+        return content
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def write_start(self, config: Config, prepared: Prepared, processes: int = 1, job_id: str | None = None) -> None:
+        """Write everything that is known before the first epoch. The configuration is last: it marks a started run."""
+        data, split = prepared.data, prepared.split
+        write_json(self.path / ENVIRONMENT, current_environment() | {"processes": processes, "job": job_id})
+        write_json(
+            self.path / DATA,
+            {
+                "info": data.info.to_dict(),
+                "data_hash": prepared.data_hash,
+                "split": {"name": split.name, "seed": split.seed, "hash": split.hash},
+                "shape": prepared.shape.to_dict(),
+                "task": asdict(prepared.task),
+                "encoding": getattr(data, "encoding", None),
+            },
+        )
+        write_text(self.config_path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+
+    def write_model(self, model: torch.nn.Module, config_hash: str) -> None:
+        """Write the weights of a model."""
+        metadata = {"tgnn": __version__, "config_hash": config_hash}
+        write_tensors(self.path / MODEL, model.state_dict(), metadata)
+
+    def write_metrics(self, metrics: dict[str, Any]) -> None:
+        """Write the results, which finishes the run. The checkpoint is deleted."""
+        write_json(self.path / METRICS, metrics)
+        self.checkpoint_path.unlink(missing_ok=True)
+        self._metrics = metrics
+
+    # ---- actions -------------------------------------------------------------------------------------------------
+
+    def predict(self, data: str | os.PathLike[str] | None = None, device: str = "auto") -> Predictions:
+        """Predict with the trained model; see :func:`tgnn.predict`."""
+        from tgnn.training.predict import predict
+
+        return predict(self, data, device=device)
+
+    def evaluate(self, data: str | os.PathLike[str] | None = None, device: str = "auto") -> dict[str, Any]:
+        """Compute the test metric again from the files of the run; see :func:`tgnn.training.evaluate.evaluate`."""
+        from tgnn.training.evaluate import evaluate
+
+        return evaluate(self, data, device=device)
+
+    def resume(self, **options: Any) -> RunFolder:
+        """Continue an unfinished run with its own configuration.
+
+        Args:
+            options: ``on_epoch``, as in :func:`tgnn.train`.
+        """
+        from tgnn.training.train import train
+
+        run = train(self.config, out=self.path, resume=True, **options)
+        assert isinstance(run, RunFolder)
+        return run
+
+
+def find_best_epoch(history: Sequence[Mapping[str, Any]], metric: str, select_by: str = "metric") -> int | None:
+    """Return the number of the best epoch on the validation set, from 1.
+
+    Args:
+        history: Records of ``history.jsonl``.
+        metric: Name of the validation metric.
+        select_by: ``"metric"`` or ``"loss"``, as ``train.select_by``.
+
+    Example:
+        >>> find_best_epoch([{"val_mae": 0.5}, {"val_mae": 0.2}, {"val_mae": 0.3}], "mae")
+        2
+    """
+    best: tuple[float | None, float | None] = (None, None)
+    best_epoch = None
+    for number, record in enumerate(history, start=1):
+        if f"val_{metric}" not in record:
+            continue
+        epoch = _as_float(record[f"val_{metric}"]), _as_float(record.get("val_loss", 0.0))
+        if is_better_epoch(metric, select_by, epoch, best):
+            best, best_epoch = epoch, number
+    return best_epoch
+
+
+def _as_float(value: Any) -> float:
+    """Convert a value of a JSON file, where ``null`` stands for NaN."""
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+class HistoryWriter:
+    """Append records to ``history.jsonl``, one line per epoch.
+
+    Args:
+        folder: The run folder. ``None``: nothing is written.
+        keep: Number of records to keep of an existing history. Later epochs are trained again.
+    """
+
+    def __init__(self, folder: RunFolder | None, keep: int = 0) -> None:
+        self._file: IO[str] | None = None
+        if folder is None:
+            return
+        path = folder.path / HISTORY
+        write_text(path, "".join(_as_line(record) for record in (folder.history()[:keep] if keep else [])))
+        self._file = path.open("a", encoding="utf-8", buffering=1)  # line-buffered: a line is written when complete
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Append the record of an epoch."""
+        if self._file is not None:
+            self._file.write(_as_line(record))
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _as_line(record: Mapping[str, Any]) -> str:
+    return json.dumps(without_nan(dict(record))) + "\n"
+
+
+def current_environment() -> dict[str, Any]:
+    """Return the versions and the machine that a result may depend on."""
+    import numpy
+    import torch_geometric
+
+    return {
+        "tgnn": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torch_geometric": torch_geometric.__version__,
+        "numpy": numpy.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "command": sys.argv[1:],
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }

@@ -1,0 +1,128 @@
+"""The public functions `train`, `predict` and `load_run`, and the run folder behind them."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import polars
+import pytest
+
+import tgnn
+from tgnn.training import loaders, prepare
+from tgnn.training.config import ConfigError
+from tgnn.training.interrupts import Interrupted
+from tgnn.training.run_folder import RunError, RunFolder, find_best_epoch
+from tgnn.training.run_group import RunGroup
+from tgnn.training.train import resolve_config
+
+QUICK = {"train.epochs": 4, "model.rank": 4}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> RunFolder:
+    return tgnn.train("karate", out=tmp_path_factory.mktemp("runs") / "run", options=QUICK)
+
+
+def test_train_returns_the_run_and_load_run_opens_it(run):
+    opened = tgnn.load_run(run.path)
+    assert isinstance(opened, RunFolder)
+    assert opened.metrics == run.metrics
+    assert opened.config.model.arguments["rank"] == 4
+    assert opened.is_finished
+    assert not opened.is_running
+    assert opened.environment["processes"] == 1
+    assert opened.shape.outputs == opened.load_model()(tgnn.data.load("karate")).size(1)
+
+
+def test_the_best_epoch_has_one_definition(run):
+    assert run.best_epoch == run.metrics["best_epoch"]
+    history = [{"val_accuracy": 0.5, "val_loss": loss} for loss in (1.0, 0.8, 0.9)]
+    assert find_best_epoch(history, "accuracy") == 2
+    history += [{"val_accuracy": 0.6, "val_loss": 2.0}, {"val_accuracy": None, "val_loss": None}]
+    assert find_best_epoch(history, "accuracy") == 4
+    assert find_best_epoch(history, "accuracy", "loss") == 2
+    assert find_best_epoch([], "mae") is None
+
+
+def test_predict_and_evaluate(run, tmp_path):
+    predictions = tgnn.predict(run, out=tmp_path / "p.csv")
+    assert polars.read_csv(tmp_path / "p.csv").height == len(predictions) == 34
+    assert run.evaluate()["test"] == run.metrics["test"]
+    with pytest.raises(ValueError, match=r"p.txt must end in .csv or .parquet"):
+        predictions.write(tmp_path / "p.txt")
+
+
+def test_an_interrupted_run_is_resumed(run, tmp_path):
+    def interrupt(epoch):
+        if epoch.number == 1:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        tgnn.train("karate", out=tmp_path / "run", options={**QUICK, "train.save_every": 0}, on_epoch=interrupt)
+    stopped = tgnn.load_run(tmp_path / "run")
+    with pytest.raises(RunError, match="is not finished"):
+        _ = stopped.metrics
+    assert stopped.resume().metrics["test"] == run.metrics["test"]
+
+
+def test_several_runs(tmp_path):
+    seeds = []
+    options = {**QUICK, "train.epochs": 2}
+    group = tgnn.train(
+        "karate",
+        out=tmp_path / "runs",
+        options=options,
+        runs=2,
+        jobs=1,
+        on_run=lambda metrics: seeds.append(metrics["seed"]),
+    )
+    assert isinstance(group, RunGroup)
+    assert isinstance(tgnn.load_run(group.path), RunGroup)
+    assert seeds == [0, 1]
+    assert [one.metrics["test"] for one in group.runs] == [one["test"] for one in group.metrics["each"]]
+    assert group.resume().metrics == group.metrics
+    with pytest.raises(RunError, match=r"holds 2 runs. Use one of them"):
+        tgnn.predict(group)
+
+
+def test_what_is_given_to_train_is_checked(tmp_path):
+    config = resolve_config("karate")
+    with pytest.raises(ConfigError, match="cannot be combined"):
+        tgnn.train(config, "gcn")
+    with pytest.raises(ConfigError, match="No data set is given"):
+        tgnn.train(out=tmp_path / "run")
+    with pytest.raises(ConfigError, match="Give data or the option data.name, not both"):
+        tgnn.train("karate", options={"data.name": "cora"})
+    with pytest.raises(RunError, match="is not a run folder"):
+        tgnn.load_run(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_history_is_described(tmp_path):
+    lines = [json.dumps({"epoch": number}) for number in range(3)]
+    (tmp_path / "history.jsonl").write_text("\n".join([lines[0], "{", lines[2], ""]))
+    assert RunFolder(tmp_path).read_history() == ([{"epoch": 0}], "line 2 of history.jsonl is damaged")
+    (tmp_path / "history.jsonl").write_text("\n".join([*lines, '{"ep']))
+    assert RunFolder(tmp_path).read_history() == ([{"epoch": number} for number in range(3)], None)
+
+
+def test_the_model_is_built_once_and_batches_are_checked_once(tmp_path, monkeypatch):
+    calls = []
+    for module, name in ((prepare, "build_model"), (prepare, "load"), (loaders, "check_batching")):
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, partial(_count, calls, name, function))
+    tgnn.train("karate", out=tmp_path / "run", options={"train.epochs": 1})
+    assert sorted(calls) == ["build_model", "check_batching", "load"]
+
+
+def _count(calls, name, function, *arguments, **keywords):
+    calls.append(name)
+    return function(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("options", [{"model.norm": "no_such_norm"}, {"model.act": "no_such_activation"}])
+def test_a_model_that_cannot_be_built_leaves_no_folder(tmp_path, options):
+    with pytest.raises(ValueError, match="no_such"):
+        tgnn.train("karate", out=tmp_path / "new" / "run", options=options)
+    assert not list(tmp_path.iterdir())
