@@ -285,13 +285,13 @@ def test_weights_of_another_model_are_refused(tmp_path):
 
 
 def test_log_records_of_other_processes_are_handled():
-    heard = []
-    logger = logging.getLogger("tgnn.heard")
+    records = []
+    logger = logging.getLogger("tgnn.records")
     logger.handlers = [logging.NullHandler()]
-    logger.handlers[0].handle = heard.append
+    logger.handlers[0].handle = records.append
     with receive_logs(get_context("spawn")) as queue:
-        queue.put(logging.makeLogRecord({"name": "tgnn.heard", "levelno": logging.WARNING, "msg": "odd"}))
-    assert [record.getMessage() for record in heard] == ["odd"]
+        queue.put(logging.makeLogRecord({"name": "tgnn.records", "levelno": logging.WARNING, "msg": "odd"}))
+    assert [record.getMessage() for record in records] == ["odd"]
 
 
 # ---- models by name --------------------------------------------------------------------------------------------
