@@ -325,14 +325,16 @@ def contenders(folder: Path) -> dict[str, tuple[Callable[[], None] | None, Calla
             counts = torch.bincount(torch.bincount(data.edge_index[1], minlength=data.num_nodes))
             width, classes = data.x.size(1), int(data.y.max()) + 1
             shape = DataShape("node", width, None, classes, nodes=data.num_nodes, degrees=tuple(counts.tolist()))
-            settings = {"rank": RANK} if name == "tgnn" else {}
+            hyperparameters = {"rank": RANK} if name == "tgnn" else {}
             theirs = direct_node(name, width, classes, counts)
-            ours = build_model(name, shape, HIDDEN, LAYERS, 0.0, settings)
+            ours = build_model(name, shape, HIDDEN, LAYERS, 0.0, hyperparameters)
             found[f"{name}, {place}"] = (None if theirs is None else step_of(theirs, dense), step_of(ours, data))
         if model.graph is not None:
             shape = DataShape("graph", (ATOMS,), None, 1, degrees=tuple(degrees.tolist()))
-            settings = {"towers": 4} if name.startswith("pna") else {"jk": None} if name.startswith("gin") else {}
+            hyperparameters = (
+                {"towers": 4} if name.startswith("pna") else {"jk": None} if name.startswith("gin") else {}
+            )
             theirs = direct_graph(name, degrees)
-            ours = build_model(name, shape, HIDDEN, LAYERS, 0.0, settings)
+            ours = build_model(name, shape, HIDDEN, LAYERS, 0.0, hyperparameters)
             found[f"{name}, molecules"] = (None if theirs is None else step_of(theirs, batch), step_of(ours, batch))
     return found

@@ -125,7 +125,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 
 def predictions(model: dict[str, np.ndarray], rank: int = 32) -> list[str]:
     """A billion edges, with the degrees, features and shares of the graph that was measured; no two seeds of a batch
-    share a neighbour.
+    share a neighbor.
     """
     factor = 1e9 / EDGES
     nodes, seeds = NODES * factor, 0.08 * NODES * factor

@@ -8,7 +8,7 @@ def main() -> None:
     try:
         from tgnn.cli.app import main as run
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        print("interrupted", file=sys.stderr)
         sys.exit(130)
     run()
 

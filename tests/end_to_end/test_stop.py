@@ -66,7 +66,7 @@ def test_ctrl_c_during_the_import_of_the_command():
         "main()\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sees in /proc, which only Linux has, when workers have started")

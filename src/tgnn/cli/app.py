@@ -31,7 +31,7 @@ class _CommandGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:  # commands with a message of their own raise typer.Exit instead
-            err.print("stopped")
+            err.print("interrupted")
             raise
         except Exception as error:  # click.NoSuchOption, whose module depends on the version of typer
             option = getattr(error, "option_name", None)

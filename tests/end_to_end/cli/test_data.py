@@ -110,7 +110,7 @@ def test_stopped_while_it_writes(tmp_path):
         process.until(lambda: any(tmp_path.glob(".big.part/*.edges")))
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-        assert process.read("err").splitlines()[-1] == "stopped"
+        assert process.read("err").splitlines()[-1] == "interrupted"
     assert not list(tmp_path.iterdir())
 
 
