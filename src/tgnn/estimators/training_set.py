@@ -15,7 +15,7 @@ from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import Split
 from tgnn.estimators.holdout import draw_holdout
 from tgnn.training.config import DataConfig
-from tgnn.training.metrics import for_target
+from tgnn.training.metrics import make_task
 from tgnn.training.prepare import HeldOutLabels, Prepared, infer_shape, transform_features
 
 
@@ -87,7 +87,7 @@ def prepare_training(
     data.y[indices] = targets
     empty = torch.empty(0, dtype=torch.int64)
     split = Split("hold-out", seed, num_examples(data), indices[is_train], indices[~is_train], empty)
-    task = for_target(target_type, DEFAULT_METRICS[target_type], targets[is_train])
+    task = make_task(target_type, DEFAULT_METRICS[target_type], targets[is_train])
     return Prepared(data, split, task, infer_shape(data, split.train), HeldOutLabels(empty), data_hash="")
 
 

@@ -249,7 +249,7 @@ class EarlyStopping:
         return True
 
     def should_stop(self, progress: Progress) -> bool:
-        """Whether more than ``patience`` epochs have passed since the best one."""
+        """Whether ``patience`` epochs in a row brought no improvement."""
         return progress.epoch - progress.best_epoch > self.patience
 
 

@@ -1,4 +1,4 @@
-"""Tasks: the loss, the metric, the predictions and the prior correction of each type of target."""
+"""Tasks and metrics: the loss, the metric and the predictions of each type of target."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class Task:
         center: Mean of the training targets of a regression task, one per output. The model predicts standardized
             targets.
         scale: Standard deviation of the training targets, one per output.
-        log_prior_ratio: Prior correction, added to the logit of each class (:func:`log_prior_ratio`). Empty: the logits
-            are used without prior correction.
+        log_prior_ratio: Added to the logit of each class (``training/prior_correction.py``). Empty: no prior correction.
 
     Example:
         >>> task = Task("classes", "accuracy")
@@ -101,7 +100,7 @@ def _like(values: Sequence[float], tensor: Tensor) -> Tensor:
     return torch.tensor(values, dtype=tensor.dtype, device=tensor.device)
 
 
-def for_target(target: str, metric: str, y: Tensor) -> Task:
+def make_task(target: str, metric: str, y: Tensor) -> Task:
     """Create the task of a target type. Regression targets are standardized by the training targets ``y``."""
     if target != "number":
         return Task(target, metric)
@@ -154,33 +153,6 @@ def is_better_epoch(
     if select_by == "loss" or score == best_score:
         return loss < best_loss or math.isnan(best_loss)
     return is_better_score(metric, score, best_score)
-
-
-# ---- prior correction (label shift) ----------------------------------------------------------------------------
-
-
-def log_prior_ratio(source: Tensor, target: Tensor, num_classes: int) -> tuple[float, ...]:
-    r"""Compute the prior correction of the logits under label shift.
-
-    A classifier trained with class priors :math:`p_c` and applied to data with class priors :math:`q_c` adds
-    :math:`\log q_c - \log p_c` to the logit of class :math:`c` (Bayes' rule, Saerens et al. 2002). Splits with a quota
-    per class have uniform priors in the training set, while small classes are rare elsewhere. The target priors are
-    smoothed with ``num_classes`` pseudo-examples distributed as the source, so that no class becomes impossible. A
-    class without training examples is not corrected.
-
-    Args:
-        source: Classes of the training examples.
-        target: Classes of the examples whose priors are assumed, such as the validation set.
-        num_classes: Number of classes.
-
-    Example:
-        >>> log_prior_ratio(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 1, 1]), 2)
-        (-0.405..., 0.287...)
-    """
-    source_counts, target_counts = (torch.bincount(part, minlength=num_classes).double() for part in (source, target))
-    source_priors = source_counts / source_counts.sum()
-    target_priors = (target_counts + num_classes * source_priors) / (target_counts.sum() + num_classes)
-    return tuple(torch.where(source_priors > 0, (target_priors / source_priors).log(), 0).tolist())
 
 
 # ---- ROC-AUC ---------------------------------------------------------------------------------------------------

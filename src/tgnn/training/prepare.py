@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,7 +20,8 @@ from tgnn.models import build_model, get_model
 from tgnn.models.data_shape import DataShape
 from tgnn.training.config import Config, ConfigError, DataConfig
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
-from tgnn.training.metrics import Task, for_target, has_roc_auc, log_prior_ratio
+from tgnn.training.metrics import Task, has_roc_auc, make_task
+from tgnn.training.prior_correction import with_prior_correction
 
 
 class HeldOutLabels:
@@ -111,7 +112,7 @@ def hold_out_test_labels(data: LoadedData, split: Split | None) -> Prepared:
         raise ValueError(f"{name} has no labels to train on. Add a column `label` to its nodes or graphs.")
     _check_sets(data, y, split)
     data_hash = content_hash(data)
-    task = for_target(data.info.target, data.info.metric, y[split.train])
+    task = make_task(data.info.target, data.info.metric, y[split.train])
     test_labels = HeldOutLabels(y[split.test].clone())
     visible = y.clone()
     visible[split.test] = float("nan") if visible.is_floating_point() else -1
@@ -162,22 +163,10 @@ def apply_prior_correction(prepared: Prepared, prior_correction: str) -> None:
         prepared: Its task is replaced.
         prior_correction: ``"none"`` or ``"validation"``.
     """
-    y, split = prepared.data.y, prepared.split
-    if prior_correction == "none":
-        return
-    assert y is not None
-    if prepared.task.target != "classes":
-        raise ConfigError(
-            f"train.prior_correction=validation needs a classification task, but the target type of "
-            f"{prepared.data.info.name or 'the data'} is {prepared.task.target}. Use train.prior_correction=none."
-        )
-    if not len(split.val):
-        raise ConfigError(
-            "train.prior_correction=validation needs a validation set, and there is none. "
-            "Use train.prior_correction=none."
-        )
-    ratio = log_prior_ratio(y[split.train], y[split.val], prepared.shape.outputs)
-    prepared.task = replace(prepared.task, log_prior_ratio=ratio)
+    if prior_correction == "validation":
+        assert prepared.data.y is not None
+        outputs = prepared.shape.outputs
+        prepared.task = with_prior_correction(prepared.task, prepared.data.y, prepared.split, outputs)
 
 
 def infer_shape(data: LoadedData, training_graphs: Tensor | None = None) -> DataShape:

@@ -12,8 +12,9 @@ from torch import Tensor
 from tgnn.training.config import Config
 from tgnn.training.log_forwarding import mute_logs
 from tgnn.training.loop import Epoch, fit
-from tgnn.training.metrics import Task, is_better_epoch, log_prior_ratio
+from tgnn.training.metrics import Task, is_better_epoch
 from tgnn.training.prepare import find_device, make_model, prepare_without_test, set_num_threads
+from tgnn.training.prior_correction import compute_log_prior_ratio
 
 
 class TwoFoldScore:
@@ -53,7 +54,9 @@ class TwoFoldScore:
         if not self._task.log_prior_ratio or train_targets is None:
             return self._task
         num_classes = len(self._task.log_prior_ratio)
-        return replace(self._task, log_prior_ratio=log_prior_ratio(train_targets, self._targets[half], num_classes))
+        return replace(
+            self._task, log_prior_ratio=compute_log_prior_ratio(train_targets, self._targets[half], num_classes)
+        )
 
     def _can_evaluate(self, *halves: Tensor) -> bool:
         """Return whether the metric is defined on each half."""

@@ -13,8 +13,9 @@ from tgnn.data.dataset_info import DatasetInfo
 from tgnn.data.graph_dataset import pack
 from tgnn.data.splits import Split
 from tgnn.training.config import ConfigError
-from tgnn.training.metrics import Task, for_target, is_better_epoch, is_better_score, log_prior_ratio
+from tgnn.training.metrics import Task, is_better_epoch, is_better_score, make_task
 from tgnn.training.prepare import hold_out_test_labels, prepare
+from tgnn.training.prior_correction import compute_log_prior_ratio
 from tgnn.training.recipes import resolve
 
 
@@ -73,14 +74,14 @@ def test_one_training_graph_is_an_error():
 
 def test_regression_targets_are_standardized():
     y = torch.tensor([10.0, 20.0, float("nan"), 30.0])
-    task = for_target("number", "mae", y)
+    task = make_task("number", "mae", y)
     assert (task.center, task.scale) == ((20.0,), (10.0,))
     out = torch.tensor([[-1.0], [0.0], [5.0], [1.0]])
     assert float(task.loss(out, y)) == 0
     values, probabilities = task.predictions(out)
     assert values.flatten().tolist() == [10, 20, 70, 30]
     assert probabilities is None
-    assert for_target("number", "mae", torch.tensor([4.0])).scale == (1.0,)
+    assert make_task("number", "mae", torch.tensor([4.0])).scale == (1.0,)
 
 
 def test_which_score_is_better():
@@ -90,7 +91,7 @@ def test_which_score_is_better():
 
 def test_each_regression_target_is_standardized_separately():
     y = torch.stack([torch.tensor([-1.0, 0.0, 1.0]), torch.tensor([1000.0, 2000.0, float("nan")])], dim=1)
-    task = for_target("number", "mae", y)
+    task = make_task("number", "mae", y)
     assert task.center == (0.0, 1500.0)
     out = torch.tensor([[-1.0, -(0.5**0.5)], [0.0, 0.5**0.5], [1.0, 9.0]])
     assert float(task.loss(out, y)) < 1e-6
@@ -99,7 +100,7 @@ def test_each_regression_target_is_standardized_separately():
 
 def test_half_precision_does_not_round_the_targets():
     y = torch.arange(1990.0, 2021.0)
-    task = for_target("number", "mae", y)
+    task = make_task("number", "mae", y)
     perfect = ((y - task.center[0]) / task.scale[0]).unsqueeze(1)
     for dtype in (torch.bfloat16, torch.float16):
         assert float(task.loss(perfect.to(dtype), y)) < 0.01
@@ -119,7 +120,7 @@ def test_corrected_logits_are_the_posterior_under_other_priors():
     x = torch.linspace(-3, 6, 200, dtype=torch.float64)
     densities = torch.stack([torch.exp(-((x - mean) ** 2) / 2) for mean in (0.0, 1.5, 3.0)], dim=1)
     learned, expected = torch.arange(3).repeat(50_000), torch.tensor([0] * 1_000 + [1] * 9_000 + [2] * 90_000)
-    task = Task("classes", "accuracy", log_prior_ratio=log_prior_ratio(learned, expected, 3))
+    task = Task("classes", "accuracy", log_prior_ratio=compute_log_prior_ratio(learned, expected, 3))
     classes, probabilities = task.predictions(densities.log())
     joint = densities * torch.tensor([0.01, 0.09, 0.9], dtype=torch.float64)
     assert torch.allclose(probabilities.double(), joint / joint.sum(1, keepdim=True), atol=1e-3)
@@ -130,7 +131,7 @@ def test_corrected_logits_are_the_posterior_under_other_priors():
 
 
 def test_a_class_without_target_examples_stays_possible():
-    shift = log_prior_ratio(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0]), 3)
+    shift = compute_log_prior_ratio(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0]), 3)
     assert all(map(math.isfinite, shift))
     assert shift[1] < 0 < shift[0]
     assert (
@@ -149,7 +150,7 @@ def test_a_class_without_target_examples_stays_possible():
 )
 def test_rare_and_missing_classes(learned, expected, signs):
     parts = (torch.arange(3).repeat_interleave(torch.tensor(counts)) for counts in (learned, expected))
-    assert [round(value, 9) and math.copysign(1, value) for value in log_prior_ratio(*parts, 3)] == list(signs)
+    assert [round(value, 9) and math.copysign(1, value) for value in compute_log_prior_ratio(*parts, 3)] == list(signs)
 
 
 def test_the_validation_loss_uses_the_corrected_logits():
@@ -169,7 +170,7 @@ def test_prior_correction_uses_the_validation_set(tmp_path):
     )
     y, split = asked.data.y, asked.split
     assert usual.task.log_prior_ratio == ()
-    assert asked.task.log_prior_ratio == log_prior_ratio(y[split.train], y[split.val], 10)
+    assert asked.task.log_prior_ratio == compute_log_prior_ratio(y[split.train], y[split.val], 10)
     assert max(map(abs, asked.task.log_prior_ratio)) > 0.01
     pl.DataFrame({"id": range(40), "x": range(40), "label": [i / 7 for i in range(40)]}).write_csv(
         tmp_path / "nodes.csv"

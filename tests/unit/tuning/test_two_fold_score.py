@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tgnn.training.metrics import Task, log_prior_ratio
+from tgnn.training.metrics import Task
+from tgnn.training.prior_correction import compute_log_prior_ratio
 from tgnn.tuning.objective import TwoFoldScore
 
 
@@ -52,7 +53,7 @@ def test_class_priors_come_from_the_other_half():
     learned, found = torch.arange(20).repeat(10), []
     for seed in range(100):
         truth = torch.randint(20, (60,), generator=torch.Generator().manual_seed(seed))
-        task = Task("classes", "accuracy", log_prior_ratio=log_prior_ratio(learned, truth, 20))
+        task = Task("classes", "accuracy", log_prior_ratio=compute_log_prior_ratio(learned, truth, 20))
         two_fold = TwoFoldScore(task, truth, "metric", seed, learned)
         two_fold.update(torch.zeros(60, 20))
         found.append(two_fold.score)
@@ -61,7 +62,7 @@ def test_class_priors_come_from_the_other_half():
 
 def test_a_class_may_be_missing_from_validation():
     learned, truth = torch.arange(5).repeat(4), torch.tensor([0, 1] * 8)
-    task = Task("classes", "accuracy", log_prior_ratio=log_prior_ratio(learned, truth, 5))
+    task = Task("classes", "accuracy", log_prior_ratio=compute_log_prior_ratio(learned, truth, 5))
     two_fold = TwoFoldScore(task, truth, "metric", 0, learned)
     two_fold.update(
         torch.nn.functional.one_hot(truth, 5) + 1.1 * torch.eye(5)[4]
