@@ -141,7 +141,7 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def check_weight(weight: Tensor | None) -> None:
+def check_edge_weight(weight: Tensor | None) -> None:
     """Raise a ``ValueError`` if a weight is outside [0, 1], the range in which it moves a factor towards 1."""
     if weight is not None and bool((wrong := (weight < 0) | (weight > 1)).any()):  # NaN passes, and gives NaN
         raise ValueError(
@@ -163,7 +163,7 @@ def make_operands(
 
 def _forward(z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     *graph_args, tanh, save = rest
-    check_weight(weight)
+    check_edge_weight(weight)
     operands = make_operands(z, addend, weight, graph_args, tanh)
     out, saved = backend_for(operands).forward(operands, save)
     if saved is None:

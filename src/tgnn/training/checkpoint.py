@@ -1,4 +1,8 @@
-"""Checkpoints: weights, best weights, optimizer state and progress of a run. Safetensors only, no pickle."""
+"""Checkpoints: weights, best weights, optimizer state and progress of a run. Safetensors only, no pickle.
+
+Resuming: :func:`tgnn.training.train.train_run` checks that configuration, data and split are unchanged, and
+:class:`~tgnn.training.loop.Trainer` loads the checkpoint and continues with the next epoch.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Task:
         center: Mean of the training targets of a regression task, one per output. The model predicts standardized
             targets.
         scale: Standard deviation of the training targets, one per output.
-        log_prior_ratio: Added to the logit of each class (``training/prior_correction.py``). Empty: no prior correction.
+        log_prior_ratio: Added to the logits (``training/prior_correction.py``). Empty: no prior correction.
 
     Example:
         >>> task = Task("classes", "accuracy")

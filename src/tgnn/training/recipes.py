@@ -79,22 +79,22 @@ def recipe_for(data: str, model: str, level: str = "node") -> dict[str, dict[str
         >>> recipe_for("zinc", "gin", "graph")["train"] == recipe_for("zinc", "tgnn", "graph")["train"]
         True
     """
-    default = read_recipe_file(f"default-{level}") or RecipeFile()
-    file = read_recipe_file(data) if data in CATALOG else None
+    default = read_package_recipe(f"default-{level}") or RecipeFile()
+    file = read_package_recipe(data) if data in CATALOG else None
     shared = file or default
     block = shared.models.get(model) or default.models.get(model) or ModelBlock()
     # A data set's schedule replaces the block's as a whole, so its defaults count, too.
-    schedule = file.optimizer.model_dump() if file else _stated(default.optimizer)
+    schedule = file.optimizer.model_dump() if file else _explicit_values(default.optimizer)
     return {
-        "data": _stated(shared.data) | _stated(block, "features", "edge_features"),
+        "data": _explicit_values(shared.data) | _explicit_values(block, "features", "edge_features"),
         "model": {"name": model, **block.model},
-        "optimizer": _stated(block.optimizer) | schedule,
-        "train": _stated(shared.train) | _stated(block, "select_by"),
+        "optimizer": _explicit_values(block.optimizer) | schedule,
+        "train": _explicit_values(shared.train) | _explicit_values(block, "select_by"),
     }
 
 
 @cache
-def read_recipe_file(name: str) -> RecipeFile | None:
+def read_package_recipe(name: str) -> RecipeFile | None:
     """Read a recipe file of the package.
 
     Args:
@@ -109,7 +109,7 @@ def read_recipe_file(name: str) -> RecipeFile | None:
     return parse_recipe_file(parse_yaml(path.read_text(encoding="utf-8")), path.name)
 
 
-def read_recipe(path: Path) -> dict[str, Any]:
+def read_user_recipe(path: Path) -> dict[str, Any]:
     """Read a recipe file of the user: any part of the sections data, model, optimizer and train.
 
     Args:
@@ -134,7 +134,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
     return sections
 
 
-def _stated(section: BaseModel, *keys: str) -> dict[str, Any]:
+def _explicit_values(section: BaseModel, *keys: str) -> dict[str, Any]:
     """Return the values that a file states, without defaults; all, or those of some keys."""
     return section.model_dump(mode="json", exclude_unset=True, include=set(keys) if keys else None)
 

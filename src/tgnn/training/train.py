@@ -24,7 +24,7 @@ from tgnn.training.loaders import make_inference_batches
 from tgnn.training.loggers import Logger, make_loggers
 from tgnn.training.loop import Epoch, OnEpoch, Trainer
 from tgnn.training.prepare import Prepared, find_device, make_model, prepare, set_num_threads
-from tgnn.training.recipes import read_recipe, resolve
+from tgnn.training.recipes import read_user_recipe, resolve
 from tgnn.training.run_folder import ENVIRONMENT, RUNS, RunError, RunFolder
 from tgnn.training.run_group import RunGroup
 
@@ -106,7 +106,7 @@ def resolve_config(
         >>> resolve_config("karate", options={"optimizer.lr": 0.1}).optimizer.lr
         0.1
     """
-    sections, options = read_recipe(Path(recipe)) if recipe is not None else {}, dict(options or {})
+    sections, options = read_user_recipe(Path(recipe)) if recipe is not None else {}, dict(options or {})
     data = _given_once("data", _as_name(data), options.pop("data.name", None))
     model = _given_once("model", model, options.pop("model.name", None))
     recipe_data, recipe_model = (sections.get(section, {}).get("name") for section in ("data", "model"))

@@ -6,7 +6,7 @@ import pytest
 
 from tgnn.training.config import ConfigError, make_config, option_keys, with_options
 from tgnn.training.model_check import check_model
-from tgnn.training.recipes import read_recipe, recipe_for, resolve
+from tgnn.training.recipes import read_user_recipe, recipe_for, resolve
 
 
 def test_every_option_has_a_description():
@@ -109,7 +109,7 @@ def test_the_hash_depends_on_results_not_on_locations():
 def test_recipe_of_the_package_then_of_the_user_then_options(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("optimizer: {lr: 0.5}\nmodel: {rank: 3}\n")
-    config = resolve("cora", "tgnn", "node", read_recipe(file), {"model.rank": 4})
+    config = resolve("cora", "tgnn", "node", read_user_recipe(file), {"model.rank": 4})
     assert config.optimizer.lr == 0.5
     assert config.optimizer.cp_lr == recipe_for("cora", "tgnn")["optimizer"]["cp_lr"]
     assert config.model.arguments["rank"] == 4
@@ -129,11 +129,11 @@ def test_recipe_of_the_package_then_of_the_user_then_options(tmp_path):
 def test_invalid_recipes_of_the_user(tmp_path, text, message):
     (tmp_path / "r.yaml").write_bytes(text)
     with pytest.raises(ConfigError, match=message):
-        read_recipe(tmp_path / "r.yaml")
+        read_user_recipe(tmp_path / "r.yaml")
     with pytest.raises(ConfigError, match="none.yaml does not exist"):
-        read_recipe(tmp_path / "none.yaml")
+        read_user_recipe(tmp_path / "none.yaml")
     with pytest.raises(ConfigError, match="is a folder, but a recipe is a YAML file"):
-        read_recipe(tmp_path)
+        read_user_recipe(tmp_path)
 
 
 def test_num_neighbors_of_a_recipe_is_cut_to_the_hops_of_the_model_but_not_that_of_the_user():

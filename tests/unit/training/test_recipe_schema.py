@@ -11,7 +11,7 @@ from tgnn.models import MODELS, count_hops
 from tgnn.training.config import ConfigError
 from tgnn.training.model_check import check_model
 from tgnn.training.recipe_schema import parse_recipe_file
-from tgnn.training.recipes import read_recipe_file, recipe_for, resolve
+from tgnn.training.recipes import read_package_recipe, recipe_for, resolve
 from tgnn.utils.yaml import parse_yaml
 
 FILES = sorted(path.name.removesuffix(".yaml") for path in files("tgnn").joinpath("recipes").iterdir())
@@ -32,7 +32,7 @@ def test_every_data_set_has_a_file_and_every_file_a_data_set():
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_is_valid_and_names_models_of_its_level(name):
-    file = read_recipe_file(name)
+    file = read_package_recipe(name)
     level = CATALOG[name].level if name in CATALOG else name.removeprefix("default-")
     assert set(file.models) <= set(models_of(level))
     for model in file.models:
@@ -41,14 +41,14 @@ def test_every_file_is_valid_and_names_models_of_its_level(name):
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_default_files_have_a_block_for_every_model(name):
-    assert set(read_recipe_file(name).models) == set(models_of(name.removeprefix("default-")))
+    assert set(read_package_recipe(name).models) == set(models_of(name.removeprefix("default-")))
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_comment_line_above_every_block_states_its_origin(name):
     lines = read_text(name).splitlines()
     assert lines[0].startswith("# ")
-    for model in read_recipe_file(name).models:
+    for model in read_package_recipe(name).models:
         above = lines[lines.index(f"  {model}:") - 1]
         assert above.startswith("  # "), f"{name}.yaml has no comment above the block of {model}"
 

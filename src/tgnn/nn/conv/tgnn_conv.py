@@ -18,7 +18,7 @@ from tgnn.nn.mixing import ScalarMix, make_mix
 from tgnn.nn.neighborhood import Neighborhood, as_edge_index, make_neighborhood
 from tgnn.nn.tempered import tempered_product
 from tgnn.ops import neighbor_product
-from tgnn.ops.dispatch import check_weight
+from tgnn.ops.dispatch import check_edge_weight
 
 _LOW_ORDER = ("sum", "mean", "gcn", None)
 _FACTORS = ("plain", "weighted", "tempered")
@@ -251,7 +251,7 @@ class TGNNConv(MessagePassing):
         if self.lin_edge is not None:
             addend = neighborhood.pad_self_loops(self.lin_edge(neighborhood.edge_attr))
         if self.factors != "plain" and not torch.compiler.is_compiling():
-            check_weight(neighborhood.weight)  # the operators below see other weights than the user has given
+            check_edge_weight(neighborhood.weight)  # the operators below see other weights than the user has given
         if self.factors == "tempered":
             product = tempered_product(z, neighborhood, addend)
             return torch.tanh(product) if self.cp.fuses_tanh else product
