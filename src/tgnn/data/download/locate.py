@@ -60,14 +60,8 @@ def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Read) ->
         read: Reads the files and raises an error if they are not the data set. Downloaded files are kept only if they
             can be read. Otherwise the next source is tried.
     """
-    if root is not None:
-        if not root.is_dir():
-            raise NotADirectoryError(
-                f"{root} is not a folder, but was given as the folder of {entry.name} (--root, root= or TGNN_DATA)"
-            )
-        if found := _in_root(root, entry):
-            return replace(found, data=read(found))
-        logger.info("%s is not under %s (%s)", entry.name, root, _missing_files(root, entry))
+    if root is not None and (found := find_in_root(entry, root)):
+        return replace(found, data=read(found))
     home = cache_dir() / "data" / entry.name
     damage = []
     for source in entry.sources:
@@ -94,7 +88,20 @@ def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Read) ->
 # ---- the user's own files --------------------------------------------------------------------------------------
 
 
-def _in_root(root: Path, entry: CatalogEntry) -> LocatedData | None:
+def find_in_root(entry: CatalogEntry, root: Path) -> LocatedData | None:
+    """Find the files of a data set in the user's folder and verify their checksums.
+
+    Args:
+        entry: Catalog entry of the data set.
+        root: The user's folder. A path that is not a folder is an error.
+
+    Returns:
+        The files, not yet read, or ``None`` if no layout of the data set is complete in the folder.
+    """
+    if not root.is_dir():
+        raise NotADirectoryError(
+            f"{root} is not a folder, but was given as the folder of {entry.name} (--root, root= or TGNN_DATA)"
+        )
     for folder, layout in _candidates(root, entry):
         if all((folder / name).exists() for name in layout.files):
             for name, digest in layout.sha256.items():
@@ -105,6 +112,7 @@ def _in_root(root: Path, entry: CatalogEntry) -> LocatedData | None:
                 if layout.notes and (d := sha256_of(folder / name)) in layout.notes
             ]
             return LocatedData(folder, layout, f"files in {folder}", " ".join(notes))
+    logger.info("%s is not under %s (%s)", entry.name, root, _missing_files(root, entry))
     return None
 
 
@@ -245,5 +253,5 @@ def _explain(entry: CatalogEntry, reasons: list[tuple[str, str]], offline: bool)
         f"  1. {first}. Downloads are kept in the cache folder (TGNN_CACHE_DIR), which can be copied to other "
         f"machines.\n"
         f"  2. put the files into a folder as {place}/{{{files}}} and pass it as --root (root=) or TGNN_DATA.\n"
-        f"  3. use a data set that needs no download: karate, digits or digits-graphs."
+        f"  3. use a data set that needs no download: cora, karate, digits or digits-graphs."
     )
