@@ -118,8 +118,8 @@ def find_in_root(entry: CatalogEntry, root: Path) -> LocatedData | None:
 
 def _candidates(root: Path, entry: CatalogEntry) -> Iterator[tuple[Path, FileLayout]]:
     for layout in entry.layouts:
-        for place in (*layout.folders, *(("raw", "") if layout.unique_names else ())):
-            yield root / place, layout
+        for folder in (*layout.folders, *(("raw", "") if layout.unique_names else ())):
+            yield root / folder, layout
 
 
 def _missing_files(root: Path | None, entry: CatalogEntry) -> str:
@@ -162,7 +162,7 @@ def _digests(folder: Path, layout: FileLayout) -> dict[str, str]:
 def _fetch(home: Path, source: DownloadSource, read: Read) -> LocatedData:
     """Download into a temporary folder, read the files, and move the folder into the cache."""
     _make(home)
-    shelf = home.parent / "archives"
+    archives, target = home.parent / "archives", _cache_folder(home, source)
     with _lock(home):
         with contextlib.suppress(ValueError):
             if found := _cached(home, source, read):  # another process was faster
@@ -173,17 +173,16 @@ def _fetch(home: Path, source: DownloadSource, read: Read) -> LocatedData:
             folder = Path(scratch) / "files"
             folder.mkdir()
             try:
-                source.fetch(folder, shelf)
+                source.fetch(folder, archives)
                 found = _verified(folder, source, read)
             except Exception as error:
                 if not _is_temporary(error):
                     for name in source.unverified:
-                        (shelf / name).unlink(missing_ok=True)
+                        (archives / name).unlink(missing_ok=True)
                 raise
-            place = _cache_folder(home, source)
-            _remove(place)
-            os.replace(folder, place)
-    return replace(found, folder=place)
+            _remove(target)
+            os.replace(folder, target)
+    return replace(found, folder=target)
 
 
 def _verified(folder: Path, source: DownloadSource, read: Read) -> LocatedData:
@@ -230,14 +229,14 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _lock(home: Path) -> FileLock:
-    lock = FileLock(str(home / "lock"))
+def _lock(home: Path) -> contextlib.AbstractContextManager[object]:
+    """Lock the folder for this process. The lock is released at the end of the ``with`` statement."""
+    lock = FileLock(home / "lock")
     try:
-        lock.acquire(timeout=0.1)
-        lock.release()
+        return lock.acquire(timeout=0.1)
     except Timeout:
         logger.info("waiting for another process that downloads into %s", home)
-    return lock
+        return lock.acquire()
 
 
 # ---- nothing worked --------------------------------------------------------------------------------------------
@@ -246,12 +245,12 @@ def _lock(home: Path) -> FileLock:
 def _explain(entry: CatalogEntry, reasons: list[tuple[str, str]], offline: bool) -> str:
     tried = "\n".join(f"  - {source}: {reason}" for source, reason in reasons)
     files = ", ".join(entry.layouts[0].files) if entry.layouts else ""
-    place = entry.layouts[0].folders[0] if entry.layouts and entry.layouts[0].folders else "."
+    folder = entry.layouts[0].folders[0] if entry.layouts and entry.layouts[0].folders else "."
     first = "run without --offline (offline=True)" if offline else "try again with access to one of these sources"
     return (
         f"{entry.name} could not be downloaded. Tried:\n{tried}\nAlternatives:\n"
         f"  1. {first}. Downloads are kept in the cache folder (TGNN_CACHE_DIR), which can be copied to other "
         f"machines.\n"
-        f"  2. put the files into a folder as {place}/{{{files}}} and pass it as --root (root=) or TGNN_DATA.\n"
+        f"  2. put the files into a folder as {folder}/{{{files}}} and pass it as --root (root=) or TGNN_DATA.\n"
         f"  3. use a data set that needs no download: cora, karate, digits or digits-graphs."
     )
