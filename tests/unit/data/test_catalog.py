@@ -158,7 +158,7 @@ def test_a_root_without_cora_gives_the_installed_one(tmp_path, monkeypatch):
 
 
 @needs_shared
-def test_the_two_orders_of_mutag_are_told_apart(tmp_path):
+def test_the_two_orders_of_mutag_are_distinguished(tmp_path):
     ours, official = (load("mutag", root=SHARED / place, offline=True) for place in ("tu", "tu_original"))
     assert "without edge labels" in ours.info.differs
     assert ours.edge_attr is None
@@ -295,7 +295,7 @@ def test_molecules_of_the_user_have_a_scaffold_split():
     assert [len(part) for part in (split.train, split.val, split.test)] == [16, 2, 2]
 
 
-# ---- what is told ----------------------------------------------------------------------------------------------
+# ---- task and content hash -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -307,12 +307,12 @@ def test_molecules_of_the_user_have_a_scaffold_split():
         (torch.tensor([[0.5, 1.0], [1.0, 2.0], [0.0, 0.0]]), "number", 2),
     ],
 )
-def test_the_target_is_told_from_the_labels(y, target, outputs):
+def test_the_target_is_inferred_from_the_labels(y, target, outputs):
     about = infer_dataset_info(Data(y=y, num_nodes=3), "mine", "")
     assert (about.target, about.outputs) == (target, outputs)
 
 
-def test_content_hash_tells_data_apart():
+def test_the_content_hash_distinguishes_data():
     one, other = load("karate"), load("karate")
     assert content_hash(one) == content_hash(other)
     other.edge_index[0, 0] = 5
