@@ -38,12 +38,10 @@ def named(name: str, folder: Path) -> Data | None:
         return None
 
 
-def cora(folder: Path) -> tuple[Tensor, int, str]:
-    """Return Cora with self-loops, or a random graph of its size if Cora is missing; and the name of the graph."""
-    data = named("cora", folder)
-    if data is None:
-        return uniform(2708, 13_264), 2708, "random graph of Cora's size"
-    return add_self_loops(data.edge_index)[0], 2708, "Cora"
+def cora_with_self_loops() -> tuple[Tensor, int]:
+    """Return the edges of Cora with self-loops, and its number of nodes."""
+    data = load("cora")
+    return add_self_loops(data.edge_index)[0], data.num_nodes
 
 
 def computers(folder: Path) -> Data | None:

@@ -54,7 +54,7 @@ def info(name: Name, json: Json = False) -> None:
         if isinstance(value, dict):
             value = ", ".join(f"{number:,} {what}" for what, number in value.items())
         elif isinstance(value, list):
-            value = "\n".join(value) or "none (installed with a dependency)"
+            value = "\n".join(value) or "none (installed with the package)"
         first, *rest = str(value).splitlines()
         out.print(f"{key:<10} {first}", highlight=False, markup=False, soft_wrap=True)
         for line in rest:

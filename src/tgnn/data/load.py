@@ -10,7 +10,7 @@ from pathlib import Path
 from tgnn.data.catalog import CATALOG
 from tgnn.data.catalog.entry import CatalogEntry, LoadedData
 from tgnn.data.dataset_info import DatasetInfo, infer_dataset_info, statistics
-from tgnn.data.download.locate import LocatedData, obtain
+from tgnn.data.download.locate import LocatedData, find_in_root, obtain
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.split_protocols import choose_split, labeled_mask, protocols
@@ -105,17 +105,20 @@ def _suggest(name: str) -> str:
 
 
 def _load_from_catalog(entry: CatalogEntry, root: str | os.PathLike[str] | None, offline: bool) -> LoadedData:
-    if entry.embedded is not None:
-        return _with_info(entry, entry.embedded(), "installed with the package", "", exact=True)
-
     def read(found: LocatedData) -> LoadedData:
         data, differs = found.layout.read(found.folder), found.differs
         if isinstance(data, GraphDataset) and data.origin and not differs:
             differs = data.origin
         return _with_info(entry, data, found.source, differs, exact=found.layout.exact or not differs)
 
-    folder = root if root is not None else os.environ.get("TGNN_DATA") or None
-    data = obtain(entry, None if folder is None else Path(folder).expanduser(), offline, read).data
+    given = root if root is not None else os.environ.get("TGNN_DATA") or None
+    folder = None if given is None else Path(given).expanduser()
+    if entry.embedded is not None:
+        found = find_in_root(entry, folder) if folder is not None and entry.layouts else None
+        if found is not None:
+            return read(found)
+        return _with_info(entry, entry.embedded(), "installed with the package", "", exact=True)
+    data = obtain(entry, folder, offline, read).data
     assert data is not None  # read returns data or raises
     return data
 

@@ -65,10 +65,10 @@ def test_dry_run(run, words, lines, last):
 
 def test_failed_cells_and_exit_code(run, tmp_path):
     few = ("--models", "gat,gcn", "--runs", "1", "--jobs", "1", "--out", str(tmp_path))
-    code, text, output = run("reproduce", *PART, "--datasets", "karate,cora", "--offline", *few)
+    code, text, output = run("reproduce", *PART, "--datasets", "karate,citeseer", "--offline", *few)
     assert code == 1
-    assert text.count("cora could not be downloaded") == 3  # in two cells, and in full below
-    assert "gcn on cora, gat on cora failed:" in text
+    assert text.count("citeseer could not be downloaded") == 3  # in two cells, and in full below
+    assert "gcn on citeseer, gat on citeseer failed:" in text
     assert output.count("Alternatives:") == 1
     assert "2 of 4 runs done, 2 failed" in output
 

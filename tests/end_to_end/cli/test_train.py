@@ -488,7 +488,7 @@ def test_doctor(run):
 
 
 def test_a_log_file_gets_everything(run, tmp_path):
-    code, _, err = run("--quiet", "--log-file", str(tmp_path / "log/x.txt"), "data", "fetch", "cora", "--offline")
+    code, _, err = run("--quiet", "--log-file", str(tmp_path / "log/x.txt"), "data", "fetch", "citeseer", "--offline")
     assert code == 1
     assert (tmp_path / "log/x.txt").exists()
     assert err.startswith("error:")

@@ -1,4 +1,4 @@
-"""A real server on this machine that behaves badly in a way of the test's choosing."""
+"""A local HTTP server that fails in a chosen way."""
 
 from __future__ import annotations
 
@@ -12,14 +12,29 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Server:
     """What it serves, how it behaves, and what it was asked.
 
-    ``behavior``: ``"good"``; ``"no-range"`` (sends everything again); ``"dies"`` (closes in the middle, the first
-    ``failures`` times); ``"long"`` / ``"short"`` (says more / less than it sends); ``"slow"`` (a byte now and then);
-    ``"silent"``; a number (that status).
+    Args:
+        content: The file that it serves at every address.
+        behavior: ``"good"``, ``"no-range"`` (sends the whole file again), ``"dies"`` (closes the connection in the
+            middle), ``"long"`` or ``"short"`` (announces more or less than it sends), ``"silent"``, or an HTTP status.
+        failures: Number of times that it dies.
+        tag: ETag of the file. Empty: it sends none.
+        conditional: Whether it compares the version that it is asked for (``If-Range``) with its own.
+        shift: Number of bytes by which it resumes too late.
     """
 
-    def __init__(self, content: bytes, behavior: str | int = "good", failures: int = 1_000) -> None:
+    def __init__(
+        self,
+        content: bytes,
+        behavior: str | int = "good",
+        failures: int = 1_000,
+        tag: str = '"1"',
+        conditional: bool = True,
+        shift: int = 0,
+    ) -> None:
         self.content, self.behavior, self.failures = content, behavior, failures
+        self.tag, self.conditional, self.shift = tag, conditional, shift
         self.asked: list[str | None] = []
+        self.conditions: list[str | None] = []
         self.url = ""
 
     @contextlib.contextmanager
@@ -47,7 +62,9 @@ class Server:
             thread.join()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        self.asked.append(request.headers.get("Range"))
+        wanted, condition = request.headers.get("Range"), request.headers.get("If-Range")
+        self.asked.append(wanted)
+        self.conditions.append(condition)
         if isinstance(self.behavior, int):
             request.send_error(self.behavior)
             return
@@ -55,8 +72,9 @@ class Server:
             time.sleep(2)
             return
         first, status = 0, 200
-        if (wanted := request.headers.get("Range")) and self.behavior != "no-range":
-            first, status = int(wanted.removeprefix("bytes=").removesuffix("-")), 206
+        other_version = self.conditional and condition not in (None, self.tag)
+        if wanted and self.behavior != "no-range" and not other_version:
+            first, status = int(wanted.removeprefix("bytes=").removesuffix("-")) + self.shift, 206
             if first >= len(self.content):
                 request.send_error(416)
                 return
@@ -64,15 +82,11 @@ class Server:
         length = {"long": len(body) + 100, "short": len(body) // 2}.get(self.behavior, len(body))
         request.send_response(status)
         request.send_header("Content-Length", str(length))
+        if self.tag:
+            request.send_header("ETag", self.tag)
         if status == 206:
             request.send_header("Content-Range", f"bytes {first}-{len(self.content) - 1}/{len(self.content)}")
         request.end_headers()
-        if self.behavior == "slow":
-            for byte in body:
-                request.wfile.write(bytes([byte]))
-                request.wfile.flush()
-                time.sleep(0.02)
-            return
         if self.behavior == "dies" and self.failures > 0:
             self.failures -= 1
             request.wfile.write(body[: len(body) // 2])

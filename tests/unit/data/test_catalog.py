@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ OF_THE_PAPER = [
     "imdb-multi",
     "collab",
 ]
-EMBEDDED = ["karate", "digits", "digits-graphs"]
+EMBEDDED = ["cora", "karate", "digits", "digits-graphs"]
 QUICK = [name for name in OF_THE_PAPER if not name.startswith("ogbn") and name not in ("mnist", "cifar10", "collab")]
 
 
@@ -56,7 +57,7 @@ def no_cache(tmp_path, monkeypatch):
 
 
 def test_every_data_set_of_the_paper_has_a_name():
-    assert set(OF_THE_PAPER + EMBEDDED + ["amazon-computers", "blogcatalog"]) == set(list_datasets())
+    assert {*OF_THE_PAPER, *EMBEDDED, "amazon-computers", "blogcatalog"} == set(list_datasets())
 
 
 @pytest.mark.parametrize("name", list(CATALOG))
@@ -104,14 +105,60 @@ def test_published_folds_lie_beside_the_files():
     assert data.split.test.tolist() == sorted(json.loads((SHARED / "tu/MUTAG/10fold_test_idx.json").read_text())[3])
 
 
-@needs_shared
+# ---- Cora, which is installed with tgnn ------------------------------------------------------------------------
+
+CORA_HASHES = {
+    "public": ("0d16470b0077e10a", "0d16470b0077e10a"),
+    "per-class-quota": ("3fe4ba579e687c4f", "b31e16a7e749e318"),
+    "stratified": ("13f411a42bb36a74", "36e2eb0a3de1bda0"),
+    "fold": ("f8ad62bbc618364d", "58a1b98996e76375"),
+}
+"""Split hashes of Planetoid's Cora with the seeds 0 and 1, as stored results have them."""
+
+
+def test_the_installed_cora_has_the_hashes_of_planetoids_files():
+    data = load("cora", offline=True)
+    assert content_hash(data) == "95a17011d49ce6e7"
+    for protocol, hashes in CORA_HASHES.items():
+        assert tuple(choose_split(data, protocol, seed).hash for seed in (0, 1)) == hashes, protocol
+    assert data.info.differs == ""
+
+
 def test_the_public_split_of_cora():
-    data = load("cora", root=SHARED, split="public")
+    data = load("cora", split="public", offline=True)
     assert (len(data.split.train), len(data.split.val), len(data.split.test)) == (140, 500, 1000)
 
 
 @needs_shared
-def test_the_two_orders_of_mutag_are_told_apart(tmp_path):
+def test_the_installed_cora_equals_planetoids_files():
+    installed, official = load("cora", offline=True), load("cora", root=SHARED, offline=True)
+    assert installed.info.source == "installed with the package"
+    assert str(SHARED) in official.info.source
+    assert set(installed.keys()) == set(official.keys())
+    for part in ("crow_indices", "col_indices", "values"):
+        ours, theirs = getattr(installed.x, part)(), getattr(official.x, part)()
+        assert ours.dtype == theirs.dtype
+        assert torch.equal(ours, theirs), part
+    for name in ("edge_index", "y", "train_mask", "val_mask", "test_mask"):
+        assert installed[name].dtype == official[name].dtype
+        assert torch.equal(installed[name], official[name]), name
+    assert content_hash(installed) == content_hash(official)
+
+
+def test_the_installed_cora_is_small_and_has_its_license_beside_it():
+    folder = files("tgnn.data.catalog")
+    assert len((folder / "cora.npz").read_bytes()) < 100_000
+    terms = (folder / "cora.LICENSE.md").read_text()
+    assert all(source in terms for source in ("Sen", "2008", "Yang", "2016", "The MIT License"))
+
+
+def test_a_root_without_cora_gives_the_installed_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("TGNN_DATA", str(tmp_path))
+    assert load("cora").info.source == "installed with the package"
+
+
+@needs_shared
+def test_the_two_orders_of_mutag_are_distinguished(tmp_path):
     ours, official = (load("mutag", root=SHARED / place, offline=True) for place in ("tu", "tu_original"))
     assert "without edge labels" in ours.info.differs
     assert ours.edge_attr is None
@@ -171,8 +218,8 @@ def test_root_may_come_from_the_environment(tmp_path, monkeypatch):
     ):
         load("cora", offline=True)
     monkeypatch.setenv("TGNN_DATA", str(tmp_path))
-    with pytest.raises(DatasetUnavailableError, match=r"files in .*not found: ind\.cora"):
-        load("cora", offline=True)
+    with pytest.raises(DatasetUnavailableError, match=r"files in .*not found: ind\.citeseer"):
+        load("citeseer", offline=True)
 
 
 def test_other_data_under_the_name_is_refused(tmp_path):
@@ -248,7 +295,7 @@ def test_molecules_of_the_user_have_a_scaffold_split():
     assert [len(part) for part in (split.train, split.val, split.test)] == [16, 2, 2]
 
 
-# ---- what is told ----------------------------------------------------------------------------------------------
+# ---- task and content hash -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -260,12 +307,12 @@ def test_molecules_of_the_user_have_a_scaffold_split():
         (torch.tensor([[0.5, 1.0], [1.0, 2.0], [0.0, 0.0]]), "number", 2),
     ],
 )
-def test_the_target_is_told_from_the_labels(y, target, outputs):
+def test_the_target_is_inferred_from_the_labels(y, target, outputs):
     about = infer_dataset_info(Data(y=y, num_nodes=3), "mine", "")
     assert (about.target, about.outputs) == (target, outputs)
 
 
-def test_content_hash_tells_data_apart():
+def test_the_content_hash_distinguishes_data():
     one, other = load("karate"), load("karate")
     assert content_hash(one) == content_hash(other)
     other.edge_index[0, 0] = 5

@@ -1,6 +1,8 @@
-"""Data sets that are installed with PyG and scikit-learn."""
+"""Data sets that are installed with tgnn, PyG and scikit-learn."""
 
 from __future__ import annotations
+
+from importlib.resources import as_file, files
 
 import numpy as np
 import scipy.sparse
@@ -11,6 +13,20 @@ from torch_geometric.data import Data
 from torch_geometric.datasets import KarateClub
 
 from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.graph_npz import read_graph
+
+
+def cora() -> Data:
+    """Cora with sparse features and Planetoid's public split as masks, equal to the result of ``read_planetoid``.
+
+    The file is installed with tgnn. ``cora.LICENSE.md`` beside it has its source and its terms.
+
+    Example:
+        >>> cora().edge_index.shape
+        torch.Size([2, 10556])
+    """
+    with as_file(files("tgnn.data.catalog") / "cora.npz") as path:
+        return read_graph(path)
 
 
 def karate() -> Data:

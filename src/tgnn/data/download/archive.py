@@ -1,4 +1,9 @@
-"""Safe extraction of files from zip, wheel and tar archives."""
+"""Safe extraction of files from zip, wheel and tar archives.
+
+``pooch.Unzip`` and ``pooch.Untar`` are not used here. Below Python 3.12, ``Untar`` writes members such as ``../file``
+outside of the target folder and creates links. ``Unzip`` extracts such members under another name instead of rejecting
+the archive. Neither can rename members.
+"""
 
 from __future__ import annotations
 

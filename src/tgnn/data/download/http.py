@@ -1,178 +1,148 @@
-"""HTTP download with timeouts, retries, resumption and SHA-256 verification."""
+"""HTTP downloads. pooch verifies the SHA-256, retries, and moves complete files into place."""
 
 from __future__ import annotations
 
-import http.client
 import os
 import socket
-import time
-import urllib.error
-import urllib.request
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from tgnn.data.download.checksum import ChecksumError, verify
-from tgnn.utils.progress import Tick, bar
+import requests
 
-_BLOCK = 1 << 16
+from tgnn.utils.progress import bar
 
-
-@dataclass(frozen=True)
-class Patience:
-    """Timeouts and retries of a download."""
-
-    silence: float = 20.0
-    """Timeout in seconds for connecting and for each read."""
-    window: float = 60.0
-    """Interval in seconds over which the speed is measured."""
-    least: float = 2_000.0
-    """Minimum speed in bytes per second."""
-    tries: int = 3
-    """Number of attempts."""
-    pause: float = 1.0
-    """Delay in seconds before the second attempt. It doubles for each further attempt."""
-
-
-PATIENT = Patience()
+_TIMEOUT = 20.0
+"""Timeout in seconds for connecting and for each read."""
+_RETRIES = 2
+"""Number of attempts after the first one."""
+_CHUNK = 1 << 16
+_RETRIED_STATUS = (408, 416, 429)
+"""HTTP status codes below 500 after which another attempt may succeed."""
 
 
 class DownloadError(OSError):
     """A file could not be downloaded. The message is shown to the user."""
 
 
-def download(
-    url: str, path: Path, *, sha256: str | None = None, size: int | None = None, patience: Patience = PATIENT
-) -> Path:
+Downloader = Callable[[str, str, object], None]
+"""Downloader of pooch, called with the address, the path of a temporary file to write, and pooch's registry."""
+
+
+def download(url: str, path: Path, *, sha256: str | None = None, downloader: Downloader | None = None) -> Path:
     """Download a file unless it exists. An interrupted download is resumed.
 
     Args:
-        url: Address of the file (``http`` or ``https``).
-        path: Target path. An incomplete download is ``<path>.part``, with its ETag in ``<path>.part.tag``.
+        url: Address of the file (``http`` or ``https``), or another source that the downloader understands.
+        path: Target path. Nothing but a complete and verified file is ever written there.
         sha256: Expected SHA-256. An existing file with a different one is downloaded again.
-        size: Expected size in bytes, for the progress bar.
-        patience: Timeouts and retries.
+        downloader: Function that writes the file. It is called once. Default: :class:`ResumingDownloader`, which is
+            called again after temporary errors.
     """
-    if path.exists() and _matches(path, sha256):
-        return path
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise DownloadError(f"{url} is neither an http nor an https address")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part, tag = path.with_name(path.name + ".part"), path.with_name(path.name + ".part.tag")
-    reason: Exception = DownloadError("no attempt was made")
-    for attempt in range(patience.tries):
-        if attempt:
-            time.sleep(patience.pause * 2 ** (attempt - 1))
-        if sha256 is None and not tag.exists():
-            _remove(part)  # without a checksum or an ETag the part may be of another file
-        resumed = part.exists()
-        try:
-            with bar(f"downloading {path.name}", size, in_bytes=True) as tick:
-                _receive(url, part, tag, patience, tick)
-            verify(part, sha256)
-        except ChecksumError as error:
-            _remove(part, tag)
-            reason = DownloadError(str(error).replace(str(part), f"the file at {url}"))
-            if not resumed:
-                break  # the whole file was downloaded at once, so a retry would give the same
-        except urllib.error.HTTPError as error:
-            reason = DownloadError(f"{url} returned HTTP status {error.code} {error.reason}")
-            if error.code < 500 and error.code not in (408, 416, 429):
-                break
-            if error.code == 416:
-                _remove(part, tag)
-        except (OSError, http.client.HTTPException) as error:
-            if getattr(error, "errno", None) == 28 or isinstance(error, PermissionError):
-                raise  # a retry does not help against a full disk
-            reason = DownloadError(f"{url}: {_error_reason(error)}")
-            if isinstance(getattr(error, "reason", error), socket.gaierror):
-                break  # unknown host or no network
-        else:
-            os.replace(part, path)
-            _remove(tag)
-            return path
-    raise reason
+    import pooch  # 50 ms, which data in the cache need not take
 
-
-def _matches(path: Path, sha256: str | None) -> bool:
+    pooch.get_logger().setLevel("WARNING")  # the progress bar says the same
+    files = pooch.create(
+        path.parent,
+        base_url="",
+        registry={path.name: sha256},
+        urls={path.name: url},
+        retry_if_failed=_RETRIES if downloader is None else 0,
+    )
     try:
-        verify(path, sha256)
-    except ChecksumError:
-        return False
-    return True
+        return Path(files.fetch(path.name, downloader=downloader or ResumingDownloader(path)))
+    except requests.RequestException as error:
+        raise DownloadError(f"{url}: {_reason(error)}") from error
+    except ValueError as error:
+        raise DownloadError(f"{url} is not the published file: {error}") from error
 
 
-def _remove(*paths: Path) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
+class ResumingDownloader:
+    """Downloader for pooch that resumes. pooch's own starts a broken download of several gigabytes from the beginning.
+
+    The bytes received so far are in ``<path>.part``, and the version of the file is in ``<path>.part.tag``. The version
+    is the ETag or the date that the server sent. If the server has another version, it sends the whole file. A part
+    without a version is not resumed.
+
+    Args:
+        path: Target path of the download.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self.part = path.with_name(f"{path.name}.part")
+        self.tag = path.with_name(f"{path.name}.part.tag")
+
+    def __call__(self, url: str, output_file: str, pooch: object) -> None:
+        """Download a file. pooch repeats this after a ``RequestException``, but not after a :class:`DownloadError`."""
+        try:
+            self._receive(url)
+        except requests.ConnectionError as error:
+            if isinstance(_cause(error), socket.gaierror):  # unknown host or no network
+                raise DownloadError(f"{url}: {_reason(error)}") from error
+            raise
+        os.replace(self.part, output_file)
+        self.tag.unlink(missing_ok=True)
+
+    def _receive(self, url: str) -> None:
+        """Append the missing bytes to the part."""
+        version = self.tag.read_text() if self.tag.exists() and self.part.exists() else ""
+        start = self.part.stat().st_size if version else 0
+        headers = {"User-Agent": "tgnn", "Accept-Encoding": "identity"}
+        if start:
+            headers |= {"Range": f"bytes={start}-", "If-Range": version}
+        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
+            if response.status_code == 416:
+                self._discard()
+            if 400 <= response.status_code < 500 and response.status_code not in _RETRIED_STATUS:
+                raise DownloadError(f"{url} returned HTTP status {response.status_code} {response.reason}")
+            response.raise_for_status()
+            if response.status_code == 206 and not _continues(response, start, version):
+                self._discard()
+                raise requests.ConnectionError(f"the server did not resume at byte {start:,}")
+            if response.status_code != 206:  # the server sends the whole file
+                start = 0
+                self._discard()
+                self.tag.write_text(_version(response))
+            length = response.headers.get("Content-Length")
+            total = None if length is None else start + int(length)
+            with bar(f"downloading {self.name}", total, in_bytes=True) as tick, self.part.open("ab") as file:
+                tick(start)
+                for chunk in response.iter_content(_CHUNK):
+                    file.write(chunk)
+                    tick(len(chunk))
+        received = self.part.stat().st_size
+        if total is not None and received != total:  # urllib3 1 does not compare them
+            raise requests.ConnectionError(f"incomplete download: received {received:,} of {total:,} bytes")
+
+    def _discard(self) -> None:
+        self.part.unlink(missing_ok=True)
+        self.tag.unlink(missing_ok=True)
 
 
-def _receive(url: str, part: Path, tag: Path, patience: Patience, tick: Tick) -> None:
-    have = part.stat().st_size if part.exists() else 0
-    version = tag.read_text() if have and tag.exists() else ""
-    headers = {"User-Agent": "tgnn", "Accept-Encoding": "identity"}
-    if have:
-        headers["Range"] = f"bytes={have}-"
-    if version:
-        headers["If-Range"] = version  # a changed file is sent from the start
-    request = urllib.request.Request(url, headers=headers)
-    with urllib.request.urlopen(request, timeout=patience.silence) as answer:
-        if answer.status == 206 and not _continues(answer, have, version):
-            _remove(part, tag)
-            raise DownloadError(f"the server did not resume at byte {have:,}")
-        if answer.status != 206:
-            have = 0  # the server sends the whole file
-            _remove(part, tag)
-            if new := _version(answer):
-                tag.write_text(new)
-        tick(have)
-        expected = _expected_size(answer, have)
-        with part.open("ab") as file:
-            arrived = have + _copy(answer, file, patience, tick)
-    if expected is not None and arrived != expected:
-        raise DownloadError(f"incomplete download: received {arrived:,} of {expected:,} bytes")
-
-
-def _continues(answer: http.client.HTTPResponse, have: int, version: str) -> bool:
-    """Whether the response resumes at the right byte and belongs to the same version of the file."""
-    content_range = answer.headers.get("Content-Range", "")
-    tags = (answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
-    same = not version or version in tags or tags == (None, None)
-    return have > 0 and same and content_range.startswith(f"bytes {have}-")
-
-
-def _version(answer: http.client.HTTPResponse) -> str:
+def _version(response: requests.Response) -> str:
     """Return the ETag or the date of the file. A weak ETag does not guarantee equal bytes."""
-    tag = answer.headers.get("ETag", "")
-    return tag if tag and not tag.startswith("W/") else answer.headers.get("Last-Modified", "")
+    etag: str = response.headers.get("ETag", "")
+    return etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified", "")
 
 
-def _expected_size(answer: http.client.HTTPResponse, have: int) -> int | None:
-    """Return the size of the whole file; for a partial response, the number after the slash of ``bytes 5-9/10``."""
-    whole = answer.headers.get("Content-Range", "").rpartition("/")[2]
-    if answer.status == 206 and whole.isdigit():
-        return int(whole)
-    length = answer.headers.get("Content-Length")
-    return None if length is None else have + int(length)
+def _continues(response: requests.Response, start: int, version: str) -> bool:
+    """Whether a partial response starts at the right byte and is of the same version of the file."""
+    content_range: str = response.headers.get("Content-Range", "")
+    return start > 0 and content_range.startswith(f"bytes {start}-") and _version(response) in (version, "")
 
 
-def _copy(answer: http.client.HTTPResponse, file: object, patience: Patience, tick: Tick) -> int:
-    arrived, start, since = 0, time.monotonic(), 0
-    while block := answer.read1(_BLOCK):
-        file.write(block)  # type: ignore[attr-defined]
-        arrived += len(block)
-        tick(len(block))
-        if (passed := time.monotonic() - start) > patience.window:
-            if (arrived - since) / passed < patience.least:
-                raise DownloadError(f"too slow: {(arrived - since) / passed:,.0f} bytes per second")
-            start, since = time.monotonic(), arrived
-    return arrived
+def _cause(error: BaseException) -> BaseException:
+    """Return the first error of a chain, which requests and urllib3 wrap in several others."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return error
 
 
-def _error_reason(error: Exception) -> str:
-    """Return the reason of a network error without its wrapper classes."""
-    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
-        error = error.reason
-    if isinstance(error, TimeoutError):
+def _reason(error: requests.RequestException) -> str:
+    """Describe a network error in a few words."""
+    if (response := error.response) is not None:
+        return f"HTTP status {response.status_code} {response.reason}"
+    cause = _cause(error)
+    if isinstance(cause, TimeoutError):
         return "the server did not answer in time"
-    return str(error) or type(error).__name__
+    return str(cause) or type(cause).__name__

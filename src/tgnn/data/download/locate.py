@@ -60,14 +60,8 @@ def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Read) ->
         read: Reads the files and raises an error if they are not the data set. Downloaded files are kept only if they
             can be read. Otherwise the next source is tried.
     """
-    if root is not None:
-        if not root.is_dir():
-            raise NotADirectoryError(
-                f"{root} is not a folder, but was given as the folder of {entry.name} (--root, root= or TGNN_DATA)"
-            )
-        if found := _in_root(root, entry):
-            return replace(found, data=read(found))
-        logger.info("%s is not under %s (%s)", entry.name, root, _missing_files(root, entry))
+    if root is not None and (found := find_in_root(entry, root)):
+        return replace(found, data=read(found))
     home = cache_dir() / "data" / entry.name
     damage = []
     for source in entry.sources:
@@ -94,7 +88,20 @@ def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Read) ->
 # ---- the user's own files --------------------------------------------------------------------------------------
 
 
-def _in_root(root: Path, entry: CatalogEntry) -> LocatedData | None:
+def find_in_root(entry: CatalogEntry, root: Path) -> LocatedData | None:
+    """Find the files of a data set in the user's folder and verify their checksums.
+
+    Args:
+        entry: Catalog entry of the data set.
+        root: The user's folder. A path that is not a folder is an error.
+
+    Returns:
+        The files, not yet read, or ``None`` if no layout of the data set is complete in the folder.
+    """
+    if not root.is_dir():
+        raise NotADirectoryError(
+            f"{root} is not a folder, but was given as the folder of {entry.name} (--root, root= or TGNN_DATA)"
+        )
     for folder, layout in _candidates(root, entry):
         if all((folder / name).exists() for name in layout.files):
             for name, digest in layout.sha256.items():
@@ -105,13 +112,14 @@ def _in_root(root: Path, entry: CatalogEntry) -> LocatedData | None:
                 if layout.notes and (d := sha256_of(folder / name)) in layout.notes
             ]
             return LocatedData(folder, layout, f"files in {folder}", " ".join(notes))
+    logger.info("%s is not under %s (%s)", entry.name, root, _missing_files(root, entry))
     return None
 
 
 def _candidates(root: Path, entry: CatalogEntry) -> Iterator[tuple[Path, FileLayout]]:
     for layout in entry.layouts:
-        for place in (*layout.folders, *(("raw", "") if layout.unique_names else ())):
-            yield root / place, layout
+        for folder in (*layout.folders, *(("raw", "") if layout.unique_names else ())):
+            yield root / folder, layout
 
 
 def _missing_files(root: Path | None, entry: CatalogEntry) -> str:
@@ -154,7 +162,7 @@ def _digests(folder: Path, layout: FileLayout) -> dict[str, str]:
 def _fetch(home: Path, source: DownloadSource, read: Read) -> LocatedData:
     """Download into a temporary folder, read the files, and move the folder into the cache."""
     _make(home)
-    shelf = home.parent / "archives"
+    archives, target = home.parent / "archives", _cache_folder(home, source)
     with _lock(home):
         with contextlib.suppress(ValueError):
             if found := _cached(home, source, read):  # another process was faster
@@ -165,17 +173,16 @@ def _fetch(home: Path, source: DownloadSource, read: Read) -> LocatedData:
             folder = Path(scratch) / "files"
             folder.mkdir()
             try:
-                source.fetch(folder, shelf)
+                source.fetch(folder, archives)
                 found = _verified(folder, source, read)
             except Exception as error:
                 if not _is_temporary(error):
                     for name in source.unverified:
-                        (shelf / name).unlink(missing_ok=True)
+                        (archives / name).unlink(missing_ok=True)
                 raise
-            place = _cache_folder(home, source)
-            _remove(place)
-            os.replace(folder, place)
-    return replace(found, folder=place)
+            _remove(target)
+            os.replace(folder, target)
+    return replace(found, folder=target)
 
 
 def _verified(folder: Path, source: DownloadSource, read: Read) -> LocatedData:
@@ -222,14 +229,14 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _lock(home: Path) -> FileLock:
-    lock = FileLock(str(home / "lock"))
+def _lock(home: Path) -> contextlib.AbstractContextManager[object]:
+    """Lock the folder for this process. The lock is released at the end of the ``with`` statement."""
+    lock = FileLock(home / "lock")
     try:
-        lock.acquire(timeout=0.1)
-        lock.release()
+        return lock.acquire(timeout=0.1)
     except Timeout:
         logger.info("waiting for another process that downloads into %s", home)
-    return lock
+        return lock.acquire()
 
 
 # ---- nothing worked --------------------------------------------------------------------------------------------
@@ -238,12 +245,12 @@ def _lock(home: Path) -> FileLock:
 def _explain(entry: CatalogEntry, reasons: list[tuple[str, str]], offline: bool) -> str:
     tried = "\n".join(f"  - {source}: {reason}" for source, reason in reasons)
     files = ", ".join(entry.layouts[0].files) if entry.layouts else ""
-    place = entry.layouts[0].folders[0] if entry.layouts and entry.layouts[0].folders else "."
+    folder = entry.layouts[0].folders[0] if entry.layouts and entry.layouts[0].folders else "."
     first = "run without --offline (offline=True)" if offline else "try again with access to one of these sources"
     return (
         f"{entry.name} could not be downloaded. Tried:\n{tried}\nAlternatives:\n"
         f"  1. {first}. Downloads are kept in the cache folder (TGNN_CACHE_DIR), which can be copied to other "
         f"machines.\n"
-        f"  2. put the files into a folder as {place}/{{{files}}} and pass it as --root (root=) or TGNN_DATA.\n"
-        f"  3. use a data set that needs no download: karate, digits or digits-graphs."
+        f"  2. put the files into a folder as {folder}/{{{files}}} and pass it as --root (root=) or TGNN_DATA.\n"
+        f"  3. use a data set that needs no download: cora, karate, digits or digits-graphs."
     )
