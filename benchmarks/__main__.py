@@ -99,8 +99,8 @@ def scaling(arguments: argparse.Namespace) -> list[str]:
         axis.legend(frameon=False)
     (DOCS / "images").mkdir(exist_ok=True)
     figure.savefig(DOCS / "images" / "scaling.png", dpi=130)
-    text = ["## Growth", "", f"Time by number of edges and by rank, for {nodes:,} nodes.", ""]
-    text += ["![time grows linearly in edges and in rank](images/scaling.png)", ""]
+    text = ["## Scaling", "", f"Time by number of edges and by rank, for {nodes:,} nodes.", ""]
+    text += ["![Forward and backward time by number of edges and by rank](images/scaling.png)", ""]
     rows = [
         ["edges", *(f"{int(k):,}" for k in by_edges)],
         ["ms, R = 64", *(f"{1e3 * v:.0f}" for v in by_edges.values())],
@@ -261,7 +261,7 @@ def exactness(arguments: argparse.Namespace) -> list[str]:
 def first_use(arguments: argparse.Namespace) -> list[str]:
     print("measuring the first use", flush=True)
     rows = [[name, f"{value:.2f} s"] for name, value in startup.measure().items()]
-    return ["## Starting", "", *table(["", "time"], rows), ""]
+    return ["## Startup", "", *table(["", "time"], rows), ""]
 
 
 def training(arguments: argparse.Namespace) -> list[str]:
@@ -282,7 +282,8 @@ def training(arguments: argparse.Namespace) -> list[str]:
         "## The training loop",
         "",
         "One epoch with validation: a minimal loop in torch, and the loop of `tgnn train`. Median times. The ratio",
-        "is the median over pairs of runs, measured directly after each other.",
+        "is the median over pairs of runs, measured directly after each other, and can differ from the quotient of the",
+        "median times.",
         "",
     ]
     return [*text, *table(["", "plain torch", "tgnn", "ratio"], rows), ""]
@@ -306,7 +307,7 @@ def models_by_name(arguments: argparse.Namespace) -> list[str]:
         "",
         "One training step with 64 hidden channels and 2 layers: the model written directly in PyG, and the model of",
         "`tgnn train --model NAME`. Data: Cora, Amazon Computers (490,000 edges), and 128 random graphs of the size of",
-        "those in ZINC. If the first time is missing, PyG has no such model. Median times. The ratio is the median",
+        "those in ZINC. An empty cell means that no PyG counterpart was measured. Median times. The ratio is the median",
         "over pairs of runs, measured directly after each other.",
         "",
     ]
