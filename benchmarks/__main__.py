@@ -307,8 +307,8 @@ def models_by_name(arguments: argparse.Namespace) -> list[str]:
         "",
         "One training step with 64 hidden channels and 2 layers: the model written directly in PyG, and the model of",
         "`tgnn train --model NAME`. Data: Cora, Amazon Computers (490,000 edges), and 128 random graphs of the size of",
-        "those in ZINC. An empty cell means that no PyG counterpart was measured. Median times. The ratio is the median",
-        "over pairs of runs, measured directly after each other.",
+        "those in ZINC. An empty cell means that no PyG counterpart was measured. Median times. The ratio is the",
+        "median over pairs of runs, measured directly after each other.",
         "",
     ]
     return [*text, *table(["", "PyG", "tgnn", "ratio"], rows), ""]
