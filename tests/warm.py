@@ -70,7 +70,7 @@ class Process:
             time.sleep(0.005)
 
     def wait(self, seconds: float = 300) -> int:
-        """Until nobody is left who could say something; its exit code."""
+        """Wait until every process that could write output has ended, and return the exit code."""
         end = time.monotonic() + seconds
         while self.returncode is None or self._somebody_writes():
             assert time.monotonic() < end, f"not done after {seconds} seconds: {self.read('err')}"

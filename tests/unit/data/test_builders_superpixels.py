@@ -84,7 +84,7 @@ def test_wrong_images_are_named(tmp_path, monkeypatch):
 # ---- superpixels -----------------------------------------------------------------------------------------------
 
 
-def test_two_halves_are_two_colours():
+def test_two_halves_are_two_colors():
     image = np.zeros((1, 8, 8), np.uint8)
     image[:, :, 4:] = 255
     arrays = superpixels(image, SlicOptions(4, 4, 0.01))
@@ -141,10 +141,10 @@ def test_builders(tmp_path, monkeypatch):
     monkeypatch.setattr(images_module, "_NUM_VAL", 2)
     write_mnist(tmp_path)
     write_cifar10(tmp_path)
-    for build, graphs, colours in ((build_mnist, 7, 1), (build_cifar10, 12, 3)):
+    for build, graphs, colors in ((build_mnist, 7, 1), (build_cifar10, 12, 3)):
         built = GraphDataset(superpixel_edges(build(tmp_path)))
         assert len(built) == graphs
-        assert built[0].x.size(1) == colours + 2
+        assert built[0].x.size(1) == colors + 2
         assert built[0].num_edges == 8 * built[0].num_nodes
         assert built.published_split().size == graphs
 
@@ -165,10 +165,10 @@ def test_the_real_superpixels_are_within_the_recipe(name, recipe):
 # ---- edges -----------------------------------------------------------------------------------------------------
 
 
-def one_graph(colour: Tensor, position: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def one_graph(color: Tensor, position: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The definition, in double precision: all similarities of a graph, and the k largest of each node."""
-    similarity = torch.zeros(len(colour), len(colour), dtype=torch.float64)
-    for feature in (position.double(), colour.double()):
+    similarity = torch.zeros(len(color), len(color), dtype=torch.float64)
+    for feature in (position.double(), color.double()):
         distance = torch.cdist(feature, feature, compute_mode="donot_use_mm_for_euclid_dist")
         width = distance.topk(k + 1, largest=False).values.sum(1, keepdim=True) / k + 1e-8
         similarity -= (distance / width) ** 2
@@ -190,12 +190,12 @@ def check_edges(before: GraphDataset, after: GraphDataset, number: int, k: int =
     assert not made.has_self_loops()
 
 
-def random_superpixels(sizes: list[int], colours: int) -> dict[str, np.ndarray]:
+def random_superpixels(sizes: list[int], colors: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     nodes = sum(sizes)
     return {
         "num_nodes": np.array(sizes),
-        "x": rng.integers(0, 4, (nodes, colours)).astype(np.uint8),
+        "x": rng.integers(0, 4, (nodes, colors)).astype(np.uint8),
         "x_scale": np.array(1 / 255, np.float32),
         "pos": rng.integers(0, 30, (nodes, 2)).astype(np.uint8),
         "pos_scale": np.array(1 / 252, np.float32),
@@ -204,9 +204,9 @@ def random_superpixels(sizes: list[int], colours: int) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize("colours", [1, 3])
-def test_edges_are_those_of_the_definition(colours):
-    arrays = random_superpixels([20, 9, 31, 20, 12], colours)
+@pytest.mark.parametrize("colors", [1, 3])
+def test_edges_are_those_of_the_definition(colors):
+    arrays = random_superpixels([20, 9, 31, 20, 12], colors)
     ticks: list[int] = []
     before, after = GraphDataset(arrays), GraphDataset(superpixel_edges(arrays, tick=ticks.append))
     for number in range(5):

@@ -23,7 +23,7 @@ def everyone(split) -> list[int]:
     return sorted(torch.cat([split.train, split.val, split.test]).tolist())
 
 
-def test_unlabelled_examples_are_in_no_part_of_any_protocol():
+def test_unlabeled_examples_are_in_no_part_of_any_protocol():
     y = np.array([0, 1] * 30)
     y[[4, 17]] = -1
     data = graphs(y, split=np.arange(60) % 3)

@@ -1,4 +1,4 @@
-"""Sampled neighbourhoods: exact in what they hold, uniform in what they draw, the same again, and in PyG's loaders."""
+"""Sampled neighborhoods: exact in what they hold, uniform in what they draw, the same again, and in PyG's loaders."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_every_edge_is_there_and_in_its_hop(way, code):
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
-def test_full_neighbourhoods_are_the_k_hop_subgraph(hops, code):
+def test_full_neighborhoods_are_the_k_hop_subgraph(hops, code):
     for edges, nodes, seeds, _ in random_cases(30):
         out = sampled(NeighborSampler(edges, [-1] * hops, num_nodes=nodes), sorted(set(seeds)))
         subset = k_hop_subgraph(seeds, hops, edges, num_nodes=nodes)[0] if seeds else torch.empty(0, dtype=torch.int64)
@@ -199,7 +199,7 @@ def is_uniform(outcomes: np.ndarray, kinds: int) -> bool:
 
 
 @pytest.mark.parametrize("hubs", [1, 400])
-def test_every_set_of_neighbours_is_as_likely(hubs):
+def test_every_set_of_neighbors_is_as_likely(hubs):
     found = np.sort(draws(6, hubs, 3, 6_000 // hubs), axis=1)
     assert is_uniform(found, 20)
     found = np.sort(draws(3, hubs, 5, 6_000 // hubs, fill_up=True), axis=1)  # one round, and two of the three
@@ -273,7 +273,7 @@ def tree(out: SamplerOutput, place: int, hops: int) -> tuple:
 
 
 @pytest.mark.parametrize("way", BY_NODE)
-def test_halves_of_a_batch_have_the_neighbourhoods_of_the_whole(way, code):
+def test_halves_of_a_batch_have_the_neighborhoods_of_the_whole(way, code):
     edges, seeds = random_edges(200, 3000), list(range(0, 60, 2))
 
     def trees(part: list[int], epoch: int = 0) -> list[tuple]:
