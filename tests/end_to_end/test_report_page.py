@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -17,11 +18,14 @@ from tgnn.report.render import render
 from tgnn.report.serve import ReportServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = playwright.expect
 PROGRAM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
 if PROGRAM is None:
     pytest.skip("there is no chromium and no chrome", allow_module_level=True)
+
+LOCAL = ("file:", "data:", "blob:", "http://127.0.0.1")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +39,7 @@ def browser() -> Iterator:
 
 @pytest.fixture
 def page(browser) -> Iterator:
-    """A page that must not complain, nor ask for anything."""
+    """A page that must not print errors, violate its content security policy or use the network."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
     found = context.new_page()
     found.set_default_timeout(15000)
@@ -44,12 +48,15 @@ def page(browser) -> Iterator:
         "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
     )
     found.on("pageerror", lambda error: complaints.append(str(error)))
+    found.add_init_script(
+        "document.addEventListener('securitypolicyviolation', (event) => console.error(event.violatedDirective))"
+    )
     found.on("request", lambda request: requests.append(request.url))
-    context.route(lambda url: not url.startswith(("file:", "data:", "http://127.0.0.1")), lambda route: route.abort())
+    context.route(lambda url: not url.startswith(LOCAL), lambda route: route.abort())
     yield found
     context.close()
     assert complaints == []
-    assert [url for url in requests if not url.startswith(("file:", "data:", "http://127.0.0.1"))] == []
+    assert [url for url in requests if not url.startswith(LOCAL)] == []
 
 
 def write_all(folder: Path) -> Path:
@@ -115,7 +122,8 @@ def test_opening_a_run_by_mouse_and_by_keyboard(page, report):
     dialog = page.locator("#dialog")
     page.get_by_role("button", name="in/runs/digits-tgnn").click()
     assert dialog.is_visible()
-    assert dialog.locator("path.curve").count() == 5
+    dialog.locator(".scatterlayer .trace").nth(4).wait_for()
+    assert dialog.locator(".scatterlayer .trace").count() == 5
     for words in ("Learning curves", "Branch weights", "model.rank", "aaa111", "0.9500"):
         assert words in dialog.inner_text()
     page.keyboard.press("Escape")
@@ -129,13 +137,63 @@ def test_opening_a_run_by_mouse_and_by_keyboard(page, report):
     assert page.evaluate("document.activeElement.textContent") == "in/runs/broken"
 
 
-def test_a_curve_says_its_values(page, report):
+def test_charts_are_drawn_when_they_become_visible(page, report):
+    page.goto(report)
+    page.locator("main .plot .main-svg").first.wait_for()
+    assert page.locator("main .plot.js-plotly-plot").count() < page.locator("main .plot").count()
+    for plot in page.locator("main .plot").all():
+        plot.scroll_into_view_if_needed()
+        plot.locator(".main-svg").first.wait_for()
+        assert plot.locator("g.trace").count() >= 1
+        assert plot.locator("xpath=..").get_attribute("aria-label")
+        assert plot.locator(".main-svg").first.get_attribute("aria-hidden") == "true"
+
+
+def hover(page, plot) -> str:
+    """Move the pointer to the middle of a chart and return the label that appears."""
+    area = plot.locator(".nsewdrag").first
+    area.hover()
+    label = plot.locator(".hoverlayer text").first
+    label.wait_for()
+    return " ".join(plot.locator(".hoverlayer text").all_text_contents())
+
+
+def test_the_pointer_shows_values(page, report):
     page.goto(report)
     page.get_by_role("button", name="in/runs/digits-tgnn").click()
-    page.locator("#dialog svg[data-x]").first.hover()
-    words = page.locator("#readout").inner_text()
-    assert words.startswith("epoch  ")
-    assert "val_loss" in words
+    label = hover(page, page.locator("#dialog .plot").first)
+    assert re.search(r"15|16", label)  # the epoch
+    assert re.search(r"\bloss : 0\.1\d+", label)
+    assert "val_loss : " in label
+
+
+def test_toggling_a_series(page, report):
+    page.goto(report)
+    page.get_by_role("button", name="in/runs/digits-tgnn").click()
+    plot = page.locator("#dialog .plot").first
+    plot.locator(".legendtoggle").first.wait_for()
+    assert plot.locator(".scatterlayer .trace").count() == 2
+    plot.locator(".legendtoggle").first.click()
+    expect(plot.locator(".scatterlayer .trace")).to_have_count(1)
+    page.emulate_media(color_scheme="dark")
+    expect(plot.locator(".main-svg").first).not_to_have_css("background-color", "rgb(255, 255, 255)")
+    assert plot.locator(".scatterlayer .trace").count() == 1  # a chart keeps its hidden series when the theme changes
+
+
+def test_zooming_and_downloading_a_chart(page, report, tmp_path):
+    page.goto(report)
+    plot = page.locator("main .plot").first
+    plot.locator(".main-svg").first.wait_for()
+    ticks = plot.locator(".xtick text")
+    before = ticks.all_text_contents()
+    plot.hover()
+    plot.locator("[data-title='Zoom in']").click()
+    expect(ticks).not_to_have_text(before)
+    with page.expect_download() as download:
+        plot.locator("[data-title^='Download plot']").click()
+    download.value.save_as(tmp_path / "chart.png")
+    assert download.value.suggested_filename.startswith("Our scores and those of the paper")
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_study(page, report):
@@ -143,12 +201,13 @@ def test_a_study(page, report):
     section = page.locator(
         "section", has=page.get_by_role("heading", name="Hyperparameter search: gcn on cora, accuracy")
     )
-    history, importance = section.locator("figure svg").all()
+    history, importance = section.locator("figure").all()
+    history.scroll_into_view_if_needed()
     assert history.get_attribute("aria-label") == "Validation accuracy of 6 trials, best 0.8300 in trial 2"
     assert importance.get_attribute("aria-label").endswith("lr 75 %, norm 25 %")
     assert history.bounding_box()["y"] == pytest.approx(importance.bounding_box()["y"], abs=60)  # side by side
-    history.hover(position={"x": 380, "y": 100})
-    assert page.locator("#readout").inner_text() == "trial  5\nbest so far  0.83"
+    importance.locator(".nsewdrag").hover(position={"x": 100, "y": 18})
+    importance.locator(".hovertext", has_text="lr: 75.0 %").wait_for()
     section.get_by_text("Show all 6 trials").click()
     for order in (["2", "5", "0", "1", "3", "4"], ["0", "5", "2", "1", "3", "4"]):  # none is last
         section.get_by_role("button", name="accuracy").click()
@@ -184,6 +243,32 @@ def test_light_and_dark(page, report):
     assert page.evaluate(ground) != light
     page.emulate_media(color_scheme="dark", media="print")
     assert page.evaluate(ground) == light
+
+
+def test_charts_follow_the_theme_and_print_in_light_colors(page, report):
+    page.goto(report)
+    page.locator("main .plot .main-svg").first.wait_for()
+    ground = "getComputedStyle(document.querySelector('main .plot .main-svg')).backgroundColor"
+    light = page.evaluate(ground)
+    assert light == page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.locator("#theme").click()
+    assert page.evaluate(ground) != light
+    assert page.evaluate(ground) == page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(ground) == light
+    assert page.locator("main .plot.js-plotly-plot").count() == page.locator("main .plot").count()  # all are printed
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(ground) != light
+
+
+def test_without_javascript(browser, report):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(report)
+    assert page.locator("noscript .lead", has_text="Charts and the details of runs need JavaScript.").is_visible()
+    assert page.locator("noscript .note", has_text="Average ranks, 1 is best: tgnn 1.00").first.is_visible()
+    assert page.get_by_text("0.8000 ± 0.0075").first.is_visible()
+    context.close()
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280])
@@ -225,7 +310,11 @@ def test_runs_of_long_names(page, tmp_path, width):
 def test_text_of_charts_is_not_too_small(page, report):
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(report)
-    sizes = page.evaluate("[...document.querySelectorAll('main svg text')].map(t => t.getBoundingClientRect().height)")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # draws all charts
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('.plot text')].map(t => parseFloat(getComputedStyle(t).fontSize))"
+    )
+    assert len(sizes) > 100
     assert min(sizes) >= 10
 
 
@@ -264,8 +353,11 @@ def test_a_served_page_refreshes_itself(page, tmp_path):
             assert page.locator("#runs-table-filter").input_value() == "runs"
             assert page.evaluate("window.same") is True  # not loaded anew
             page.get_by_role("button", name="runs/one").click()
+            page.locator("#dialog .legendtoggle").first.click()
+            expect(page.locator("#dialog .scatterlayer .trace")).to_have_count(4)
             (tmp_path / "runs/one/metrics.json").write_text("{")
             page.locator("#dialog", has_text="metrics.json cannot be read").wait_for()
+            assert page.locator("#dialog .scatterlayer .trace").count() == 4  # the series is still hidden
             page.goto("about:blank")
         finally:
             server.shutdown()

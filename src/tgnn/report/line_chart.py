@@ -1,46 +1,40 @@
-"""Line charts as SVG, with an optional second axis on the right."""
+"""Line charts, with an optional second axis on the right and markers for single points."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from typing import Any
 
-from markupsafe import Markup
-
-from tgnn.report.svg import (
-    DASHES,
+from tgnn.report.charts import (
     NUM_COLORS,
-    Scale,
-    bounds,
-    join,
-    line,
-    marker,
-    picture,
-    powers,
-    text,
-    thin,
-    tick_text,
-    ticks,
+    Chart,
+    error_bars,
+    hover_labels,
+    legend_height,
+    plain_text,
+    rounded,
+    value_range,
+    vertical_line,
 )
 
 POINTS = 400
 """Maximum number of points drawn per curve."""
-_LANE = 18.0
-"""Height of the strip below the axis for points without a y value."""
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "pentagon", "x")
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve.
+    """One curve of a line chart.
 
     Args:
         name: Name in the legend.
         xs: Ascending x values.
         ys: y values, ``None`` if missing.
         style: Index of color and marker.
-        dash: Index in :data:`tgnn.report.svg.DASHES`.
+        dash: Index of the dash pattern.
         right: Whether the curve uses the right axis.
         points: Whether to draw markers.
         low: Lower ends of the confidence intervals.
@@ -59,22 +53,24 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """Single marker.
+class Points:
+    """Markers of a line chart that share an entry of the legend.
 
     Args:
-        x: x value.
-        y: y value. ``None`` draws the marker below the axis.
-        style: Index of color and shape.
-        kind: Style class, such as ``"hollow"``.
-        tip: Tooltip.
+        name: Name in the legend.
+        xs: x values.
+        ys: y values. Markers with ``None`` are drawn in a strip below the chart.
+        tips: Label of each marker when the pointer is over it.
+        color: Variable of the style sheet.
+        symbol: Marker symbol of plotly.
     """
 
-    x: float
-    y: float | None
-    style: int
-    kind: str = ""
-    tip: str = ""
+    name: str
+    xs: Sequence[float]
+    ys: Sequence[float | None]
+    tips: Sequence[str]
+    color: str
+    symbol: str
 
 
 def line_chart(
@@ -83,15 +79,14 @@ def line_chart(
     x_name: str,
     y_name: str,
     right_name: str = "",
-    log2: bool = False,
+    log: bool = False,
     at: float | None = None,
-    most: int = POINTS,
-    width: float = 300,
-    height: float = 225,
+    max_points: int = POINTS,
+    height: int = 225,
     span: tuple[float, float] | None = None,
-    marks: Sequence[Mark] = (),
-    label: str = "",
-) -> Markup:
+    points: Sequence[Points] = (),
+    alternative: str = "",
+) -> Chart:
     """Draw a line chart.
 
     Args:
@@ -100,127 +95,117 @@ def line_chart(
         x_name: Label of the x axis.
         y_name: Label of the left axis.
         right_name: Label of the right axis, empty for none.
-        log2: Whether the x axis is logarithmic to base 2.
+        log: Whether the x axis is logarithmic.
         at: x value of a vertical line.
-        most: Maximum number of points drawn per curve.
-        width: Width in pixels.
-        height: Height in pixels.
+        max_points: Maximum number of points drawn per curve.
+        height: Height in pixels without the legend.
         span: Range of the left axis, to make panels comparable.
-        marks: Markers drawn over the curves.
-        label: Text alternative. By default it names the curves.
+        points: Markers drawn over the curves.
+        alternative: Text alternative. By default it names the curves with their first and last value.
     """
-    right, top, bottom = (38.0 if right_name else 12.0), 22.0, 38.0
-    xs = [*(x for curve in curves for x in curve.xs), *(mark.x for mark in marks)]
-    low, high = (min(xs), max(xs)) if xs else (0.0, 1.0)
-    if log2:
-        low, high = max(low, 1e-9) / 1.15, high * 1.15
-    floor = height - bottom - (_LANE if any(mark.y is None for mark in marks) else 0)
-    up = _axis([c for c in curves if not c.right], floor, top, more=[mark.y for mark in marks])
-    up = up if span is None else Scale(*span, floor, top)
-    left = max(42.0, 14 + 6.6 * max(len(tick_text(value)) for value in ticks(up.low, up.high)))
-    across = Scale(low, high, left, width - right, log2)
-    up_right = _axis([c for c in curves if c.right], floor, top, from_zero=True)
-    parts = [_left_axis(up, left, width - right, y_name)]
+    on_left = [curve for curve in curves if not curve.right]
+    values = [value for curve in on_left for part in (curve.ys, curve.low, curve.high) for value in part]
+    values += [value for group in points for value in group.ys]
+    every: list[Curve | Points] = [*curves, *points]
+    xs = [x for series in every for x in series.xs]
+    layout: dict[str, Any] = {
+        "hovermode": "closest" if points else "x unified",
+        "showlegend": True,
+        "xaxis": {"title": {"text": plain_text(x_name)}, **_x_ticks(xs, log)},
+        "yaxis": {"title": {"text": plain_text(y_name)}, "range": rounded(span or value_range(values))},
+    }
     if right_name:
-        parts.append(_right_axis(up_right, width - right, width, right_name))
-    whole = all(float(x).is_integer() for x in xs)
-    for value in powers(low, high, int(width / 60)) if log2 else ticks(low, high):
-        if whole and not float(value).is_integer():  # no fractional epochs
-            continue
-        parts.append(text(across(value), height - bottom + 16, tick_text(value), kind="tick"))
-        parts.append(line(across(value), height - bottom, across(value), height - bottom + 4, "axis"))
-    parts.append(text((left + width - right) / 2, height - 5, x_name, kind="name"))
-    if at is not None and low <= at <= high:
-        parts.append(line(across(at), top, across(at), height - bottom, "at", "2 2"))
-    parts += [_draw(curve, across, up_right if curve.right else up, most) for curve in curves]
-    parts += [
-        marker(across(mark.x), floor + _LANE / 2 if mark.y is None else up(mark.y), mark.style, mark.kind, mark.tip)
-        for mark in marks
-    ]
-    label = label or f"{title}: {', '.join(curve.name for curve in curves)} against {x_name}"
-    data = Markup(' data-x="{} {} {} {} {}" data-x-name="{}"').format(
-        across.low, across.high, across.start, across.end, int(log2), x_name
-    )
-    head = Markup("<figcaption>{}</figcaption>").format(title) if title else Markup("")
-    return Markup('<figure class="chart">{}{}</figure>').format(head, picture(width, height, label, *parts, data=data))
+        layout["yaxis2"] = {"title": {"text": right_name}, "overlaying": "y", "side": "right", "showgrid": False}
+        layout["yaxis2"] |= {"rangemode": "tozero", "tickmode": "auto", "nticks": 6}
+    if at is not None:
+        layout["shapes"] = [vertical_line(at, "dot")]
+    data = [_curve_trace(curve, max_points) for curve in curves]
+    for group in points:
+        data += _points_traces(group)
+    if any(trace.get("yaxis") == "y3" for trace in data):
+        layout["yaxis"]["domain"] = [0.16, 1]
+        layout["yaxis3"] = {"domain": [0, 0.1], "range": [-1, 1], "fixedrange": True, "showgrid": False}
+        layout["yaxis3"] |= {"tickvals": [0], "ticktext": ["no score"]}
+        layout["xaxis"]["anchor"] = "y3"
+    alternative = alternative or f"{title}: {', '.join(map(_describe, curves))}, against {x_name}".removeprefix(": ")
+    height += legend_height([series.name for series in every])
+    return Chart(title, alternative, data, layout, height)
 
 
-def legend(curves: Sequence[Curve], marks: Mapping[str, Mark] = MappingProxyType({})) -> Markup:
-    """Return the legend of curves and markers as HTML.
+def thin(xs: Sequence[float], ys: Sequence[float | None], most: int) -> tuple[list[float], list[float | None]]:
+    """Reduce the number of points of a curve. Each interval keeps its minimum and maximum.
 
-    Args:
-        curves: Curves. Duplicates are shown once.
-        marks: Markers by meaning.
+    Example:
+        >>> thin([0, 1, 2, 3, 4, 5], [0.0, 9.0, 0.0, 1.0, 2.0, 3.0], 4)
+        ([0, 1, 3, 5], [0.0, 9.0, 1.0, 3.0])
     """
-    seen: dict[tuple[str, int, int, bool], Curve] = {}
-    for curve in curves:
-        seen.setdefault((curve.name, curve.style, curve.dash, curve.right), curve)
-    items = [
-        Markup('<li><svg width="16" height="16" aria-hidden="true">{}</svg>{}</li>').format(
-            marker(8, 8, mark.style, mark.kind), name
-        )
-        for name, mark in marks.items()
-    ]
-    for curve in seen.values():
-        hollow = "hollow" if curve.right else ""
-        sign = line(1, 8, 29, 8, f"curve c{curve.style % NUM_COLORS}", DASHES[curve.dash % len(DASHES)])
-        dot = marker(15, 8, curve.style, hollow) if curve.points else Markup("")
-        items.append(
-            Markup('<li><svg width="30" height="16" aria-hidden="true">{}{}</svg>{}</li>').format(sign, dot, curve.name)
-        )
-    return Markup('<ul class="legend">{}</ul>').format(join(items))
+    if len(xs) <= most:
+        return list(xs), list(ys)
+    intervals = max(1, most // 2)
+    kept: set[int] = set()
+    for part in range(intervals):
+        indices = range(part * len(xs) // intervals, (part + 1) * len(xs) // intervals)
+        known = [(y, index) for index in indices if (y := ys[index]) is not None]
+        kept |= {min(known)[1], max(known)[1]} if known else {indices[0]}
+    order = sorted(kept)
+    return [xs[index] for index in order], [ys[index] for index in order]
 
 
-def _axis(
-    curves: Sequence[Curve], start: float, end: float, from_zero: bool = False, more: Sequence[float | None] = ()
-) -> Scale:
-    values = [*more, *(y for c in curves for part in (c.ys, c.low, c.high) for y in part)]
-    low, high = bounds(values)
-    return Scale(0.0 if from_zero else low, high, start, end)
+def _describe(curve: Curve) -> str:
+    known = [y for y in curve.ys if y is not None]
+    return f"{curve.name} from {known[0]:.4g} to {known[-1]:.4g}" if known else curve.name
 
 
-def _left_axis(up: Scale, left: float, right: float, name: str) -> Markup:
-    parts = []
-    for value in ticks(up.low, up.high):
-        parts.append(line(left, up(value), right, up(value), "grid"))
-        parts.append(text(left - 6, up(value) + 4, tick_text(value), "end", "tick"))
-    parts.append(line(left, up.start, right, up.start, "axis"))
-    return join([*parts, text(4, 12, name, "start", "name")])
+def _x_ticks(xs: Sequence[float], log: bool) -> dict[str, Any]:
+    if log:
+        sizes = sorted({x for x in xs if x > 0 and math.log2(x).is_integer()})
+        shown = sizes[::2] if len(sizes) > 6 else sizes  # every label fits without rotation
+        ticks = {"tickvals": shown, "ticktext": [f"{x:g}" for x in shown]} if len(sizes) == len(set(xs)) else {}
+        return {"type": "log", "tickformat": "~s", "nticks": 6, **ticks}
+    whole = {"dtick": 1} if xs and max(xs) - min(xs) < 9 else {"nticks": 6}
+    return {"type": "linear", "tickformat": ",d", "hoverformat": ",.0f", **whole}
 
 
-def _right_axis(up: Scale, right: float, width: float, name: str) -> Markup:
-    parts = [text(right + 6, up(value) + 4, tick_text(value), "start", "tick") for value in ticks(up.low, up.high)]
-    parts.append(line(right, up.start, right, up.end, "axis"))
-    return join([*parts, text(width - 4, 12, name, "end", "name")])
+def _curve_trace(curve: Curve, max_points: int) -> dict[str, Any]:
+    has_intervals = any(end is not None for end in curve.low)
+    xs, ys = (curve.xs, curve.ys) if has_intervals else thin(curve.xs, curve.ys, max_points)
+    color, symbol = f"var(--c{curve.style % NUM_COLORS})", _SYMBOLS[curve.style % len(_SYMBOLS)]
+    markers = curve.points or sum(y is not None for y in ys) == 1  # a line with one point is invisible
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "lines+markers" if markers else "lines",
+        "name": plain_text(curve.name),
+        "x": rounded(xs),
+        "y": rounded(ys),
+        "line": {"color": color, "dash": _DASHES[curve.dash % len(_DASHES)], "width": 2},
+    }
+    if markers:
+        trace["marker"] = {"color": color, "size": 7, "symbol": symbol + ("-open" if curve.right else "")}
+    if curve.right:
+        trace["yaxis"] = "y2"
+    if has_intervals:
+        trace["error_y"] = error_bars(curve.ys, curve.low, curve.high, color)
+    return trace
 
 
-def _draw(curve: Curve, across: Scale, up: Scale, most: int) -> Markup:
-    color = f"c{curve.style % NUM_COLORS}"
-    parts = []
-    for x, low, high in zip(curve.xs, curve.low, curve.high):
-        if low is not None and high is not None:
-            parts.append(line(across(x), up(low), across(x), up(high), f"whisker {color}"))
-    xs, ys = thin(curve.xs, curve.ys, most)
-    places, pen = [], "M"
-    for x, y in zip(xs, ys):
-        if y is None or not math.isfinite(y):
-            pen = "M"
-            continue
-        places.append(f"{pen}{across(x):.1f} {up(y):.1f}")
-        pen = "L"
-    if len(places) == 1:  # an SVG path with one point is invisible
-        x, y = next((x, y) for x, y in zip(xs, ys) if y is not None)
-        parts.append(marker(across(x), up(y), curve.style))
-    parts.append(
-        Markup('<path class="curve {}" stroke-dasharray="{}" d="{}" data-name="{}" data-y="{} {} {} {}"/>').format(
-            color, DASHES[curve.dash % len(DASHES)], "".join(places), curve.name, up.low, up.high, up.start, up.end
-        )
-    )
-    if curve.points:
-        hollow = "hollow" if curve.right else ""
-        parts += [
-            marker(across(x), up(y), curve.style, hollow, f"{curve.name}: {y:.4g} at {tick_text(x)}")
-            for x, y in zip(xs, ys)
-            if y is not None and math.isfinite(y)
-        ]
-    return join(parts)
+def _points_traces(group: Points) -> list[dict[str, Any]]:
+    """Return the trace of the markers with a y value and the trace of those without one."""
+    traces: list[dict[str, Any]] = []
+    for has_y in (True, False):
+        chosen = [index for index, y in enumerate(group.ys) if (y is not None) == has_y]
+        if chosen:
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": plain_text(group.name),
+                    "legendgroup": plain_text(group.name),
+                    "showlegend": not traces,
+                    "x": [group.xs[index] for index in chosen],
+                    "y": rounded([group.ys[index] if has_y else 0.0 for index in chosen]),
+                    "yaxis": "y" if has_y else "y3",
+                    "marker": {"color": group.color, "size": 8, "symbol": group.symbol},
+                    **hover_labels([group.tips[index] for index in chosen]),
+                }
+            )
+    return traces

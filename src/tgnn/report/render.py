@@ -1,4 +1,4 @@
-"""Render the report page: one HTML file with inlined style sheet, scripts and charts."""
+"""Render the report page: one HTML file with inlined style sheet, scripts and the data of the charts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any
 
 import jinja2
 from markupsafe import Markup
+from plotly.offline import get_plotlyjs
 
 from tgnn import __version__
+from tgnn.report.charts import TEMPLATE
 from tgnn.report.collect import ReportContents
 from tgnn.report.number_format import count
 
@@ -28,12 +30,14 @@ def render(contents: ReportContents, live: bool = False) -> str:
         live: Whether the page polls its server for updates.
     """
     style, theme, script = (_part(name) for name in ("style.css", "theme.js", "page.js"))
+    plotly = _plotly()
     policy = "; ".join(
         (
             "default-src 'none'",
+            # Plotly writes style attributes and adds a style element when it is loaded. Both need 'unsafe-inline'.
             "style-src 'unsafe-inline'",
-            f"script-src {_fingerprint(theme)} {_fingerprint(script)}",
-            "img-src data:",
+            f"script-src {_fingerprint(theme)} {_fingerprint(plotly)} {_fingerprint(script)}",
+            "img-src data: blob:",  # plotly draws the PNG of a chart from a blob
             "connect-src 'self'" if live else "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'none'",
@@ -46,9 +50,10 @@ def render(contents: ReportContents, live: bool = False) -> str:
         made=time.strftime("%Y-%m-%d %H:%M"),
         style=Markup(style),
         theme=Markup(theme),
+        plotly=Markup(plotly),
         script=Markup(script),
         policy=policy,
-        state=script_json({"live": live, "stamp": contents.stamp}),
+        state=script_json({"live": live, "stamp": contents.stamp, "template": TEMPLATE}),
     )
 
 
@@ -57,9 +62,9 @@ def script_json(value: Any) -> Markup:
 
     Example:
         >>> script_json({"name": "</script>"})
-        Markup('{"name": "\\u003c/script\\u003e"}')
+        Markup('{"name":"\\u003c/script\\u003e"}')
     """
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False)
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
@@ -70,6 +75,7 @@ def _template() -> jinja2.Template:
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["count"] = count
+    environment.filters["script_json"] = script_json
     return environment.get_template("page.html")
 
 
@@ -78,6 +84,13 @@ def _part(name: str) -> str:
     return (_PARTS / name).read_text(encoding="utf-8")
 
 
+@cache
+def _plotly() -> str:
+    """Return the source of plotly.js. It must not contain the end tag of its ``<script>`` element."""
+    return str(get_plotlyjs()).replace("</script", r"<\/script")
+
+
+@cache
 def _fingerprint(script: str) -> str:
     """Return the hash of a script for the content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -11,7 +11,7 @@ from tgnn.experiments.captions import result_layout, result_notes, result_title
 from tgnn.experiments.failure_messages import long_reasons
 from tgnn.experiments.results import CellResult, Result
 from tgnn.experiments.statistics import reference_row
-from tgnn.report.report_figure import ReportFigure
+from tgnn.report.charts import ReportFigure
 from tgnn.report.result_figures import FIGURES_BY_LAYOUT
 from tgnn.report.result_tables import efficiency_table, score_table, significance_table
 from tgnn.report.tables import ReportTable, TableCell

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tgnn.report.line_chart import Curve, legend, line_chart
+from tgnn.report.charts import ReportFigure
+from tgnn.report.line_chart import Curve, line_chart
 from tgnn.report.number_format import number
-from tgnn.report.report_figure import ReportFigure
 from tgnn.report.result_figures import mixing_curves
 from tgnn.report.runs import Run
-
-_WIDTH = 380.0
 
 
 @dataclass(frozen=True)
@@ -50,27 +48,26 @@ def curves_of(run: Run, points: int) -> list[ReportFigure]:
     figures = []
     losses = [_curve(run, name, style) for style, name in enumerate(("loss", "val_loss"))]
     scores = [_curve(run, f"val_{run.metric}", 2, 0)] if run.metric else []
-    panels = [
-        line_chart("", present, "epoch", name, at=best, most=points, width=_WIDTH)
+    charts = [
+        line_chart("", present, "epoch", name, at=best, max_points=points)
         for name, curves in (("loss", losses), (f"validation {run.metric}", scores))
         if (present := [curve for curve in curves if curve is not None])
     ]
-    drawn = [curve for curve in (*losses, *scores) if curve is not None]
-    if panels:
+    if charts:
         note = "" if best is None else "The dotted line marks the best epoch on the validation set."
-        figures.append(ReportFigure("Learning curves", panels, legend(drawn), note))
+        figures.append(ReportFigure("Learning curves", charts, note))
     mixing = mixing_curves({name: _values(run, name) for name in _names(run, "a_high", "a_low")})
     if mixing:
-        panel = line_chart("", mixing, "epoch", "branch weight", most=points, width=_WIDTH)
-        figures.append(ReportFigure("Branch weights", [panel], legend(mixing)))
+        chart = line_chart("", mixing, "epoch", "branch weight", max_points=points)
+        figures.append(ReportFigure("Branch weights", [chart]))
     health = [
         curve
         for style, name in enumerate(_names(run, "saturated/", "vanished/"))
         if (curve := _curve(run, name, style, int(name.startswith("vanished")))) is not None
     ]
     if health:
-        panel = line_chart("", health, "epoch", "fraction of products", most=points, width=_WIDTH)
-        figures.append(ReportFigure("Saturated and vanished products", [panel], legend(health)))
+        chart = line_chart("", health, "epoch", "fraction of products", max_points=points)
+        figures.append(ReportFigure("Saturated and vanished products", [chart]))
     return figures
 
 

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from tgnn.report.line_chart import Curve, Mark, legend, line_chart
+from collections.abc import Sequence
+
+from tgnn.report.charts import ReportFigure
+from tgnn.report.line_chart import Curve, Points, line_chart
 from tgnn.report.number_format import metric, number
-from tgnn.report.report_figure import ReportFigure
 from tgnn.tuning.results import StudyResult, Trial
 
-_BEST = 1
-_SIGNS = {"complete": (0, ""), "pruned": (0, "hollow"), "failed": (7, "bad")}
-"""Marker style and class of each state."""
+_MARKERS = {"complete": ("var(--c0)", "circle"), "pruned": ("var(--c0)", "circle-open"), "failed": ("var(--bad)", "x")}
+"""Color and symbol of each state."""
 
 
-def history_figure(study: StudyResult, width: float) -> ReportFigure | None:
+def history_figure(study: StudyResult) -> ReportFigure | None:
     """Draw the score of each trial, or return ``None`` if no trial has ended."""
-    ended = [trial for trial in study.trials if trial.state in _SIGNS]
+    ended = [trial for trial in study.trials if trial.state in _MARKERS]
     if not ended:
         return None
-    curve = _best_so_far(ended, study.higher_is_better)
-    marks = [Mark(trial.number, _height(trial), *_SIGNS[trial.state], _tip(trial)) for trial in ended]
-    name = f"validation {study.metric}"
     best = study.best
-    label = f"Validation {study.metric} of {len(ended)} trials"
-    label += f", best {metric(best.score)} in trial {best.number}" if best is not None else ""
-    panel = line_chart("", [curve], "trial", name, width=width, height=270, marks=marks, label=label)
+    alternative = f"Validation {study.metric} of {len(ended)} trials"
+    alternative += f", best {metric(best.score)} in trial {best.number}" if best is not None else ""
+    points = [
+        _points(state, [trial for trial in ended if trial.state == state]) for state in _MARKERS if study.count(state)
+    ]
+    curve = _best_so_far(ended, study.higher_is_better)
+    name = f"validation {study.metric}"
+    chart = line_chart("", [curve], "trial", name, height=275, points=points, alternative=alternative)
     note = "Pruned trials show the score at which they were pruned." if study.count("pruned") else ""
-    note += " Markers below the axis have no score." if any(mark.y is None for mark in marks) else ""
-    signs = {f"{state} ({count})": Mark(0, 0, *sign) for state, sign in _SIGNS.items() if (count := study.count(state))}
-    return ReportFigure("Search history", [panel], legend([curve], signs), note.strip())
+    return ReportFigure("Search history", [chart], note)
 
 
-def _best_so_far(ended: list[Trial], higher_is_better: bool) -> Curve:
+def _best_so_far(ended: Sequence[Trial], higher_is_better: bool) -> Curve:
     """Return the best score so far as a step curve."""
     sign = 1 if higher_is_better else -1
     xs: list[float] = []
@@ -45,14 +46,20 @@ def _best_so_far(ended: list[Trial], higher_is_better: bool) -> Curve:
         if score is not None and (not ys or sign * score > sign * ys[-1]):
             xs.append(trial.number)
             ys.append(score)
-    return Curve("best so far", xs, ys, _BEST)
+    return Curve("best so far", xs, ys, style=1)
 
 
-def _height(trial: Trial) -> float | None:
+def _points(state: str, trials: Sequence[Trial]) -> Points:
+    scores = [_score(trial) for trial in trials]
+    tips = [_tip(trial, score) for trial, score in zip(trials, scores)]
+    return Points(f"{state} ({len(trials)})", [trial.number for trial in trials], scores, tips, *_MARKERS[state])
+
+
+def _score(trial: Trial) -> float | None:
     return number({"complete": trial.score, "pruned": trial.last_score}.get(trial.state))
 
 
-def _tip(trial: Trial) -> str:
+def _tip(trial: Trial, score: float | None) -> str:
     tip = f"trial {trial.number}: {trial.state}"
-    tip += f" {metric(height)}" if (height := _height(trial)) is not None else ""
+    tip += f" {metric(score)}" if score is not None else ""
     return tip + (f", {trial.reason}" if trial.reason else "")

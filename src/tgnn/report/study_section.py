@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tgnn.report.bar_chart import fraction_chart
+from tgnn.report.charts import ReportFigure
 from tgnn.report.number_format import metric, number, rate
-from tgnn.report.report_figure import ReportFigure
 from tgnn.report.result_reader import validate_fields
 from tgnn.report.result_section import ReportSection, slug
+from tgnn.report.row_charts import Bar, bar_chart
 from tgnn.report.run_details import flatten
 from tgnn.report.study_history import history_figure
 from tgnn.report.tables import ReportTable, TableCell
 from tgnn.tuning.results import RECIPE_FILE, StudyResult, Trial, format_value, short_names
 
-_WIDTH = 400.0
 _TONES = {"complete": "finished", "pruned": "running", "failed": "failed", "running": "running"}
 
 
@@ -34,7 +33,7 @@ def make_study(study: StudyResult, recipe: str, number_: int) -> ReportSection:
     """Build the section of a study. ``number_`` makes its HTML id unique."""
     key = f"study-{number_}-{slug(study.name)}"
     best, shown = study.best, [trial for trial in study.trials if trial.state != "running"]
-    figures = (history_figure(study, _WIDTH), _importance(study))
+    figures = (history_figure(study), _importance(study))
     ranges = {name: ", ".join(map(format_value, values)) for name, values in study.space.items()}
     lists = [
         ("Search space", ranges),
@@ -84,7 +83,9 @@ def _importance(study: StudyResult) -> ReportFigure | None:
     if not importance:
         return None
     names = short_names(list(importance))
-    chart = fraction_chart("", {names[key]: value for key, value in importance.items()}, "importance", _WIDTH)
+    order = sorted(importance.items(), key=lambda pair: -pair[1])
+    bars = [Bar(names[key], 100 * v, f"{100 * v:.0f} %", f"{names[key]}: {100 * v:.1f} %") for key, v in order]
+    chart = bar_chart("", bars, "importance, %")
     return ReportFigure(
         "Importance of hyperparameters",
         [chart],

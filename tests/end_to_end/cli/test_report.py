@@ -69,4 +69,4 @@ def test_interrupting_the_server(tmp_path):
         assert "http://127.0.0.1:" in output
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-        assert (process.read("out"), process.read("err")) == ("", f"{output}stopped\n")
+        assert (process.read("out"), process.read("err")) == ("", f"{output}interrupted\n")

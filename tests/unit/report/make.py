@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import yaml
+from plotly.offline import get_plotlyjs
 
 from tgnn.experiments.results import CellResult, Result, RunResult
+from tgnn.report.collect import ReportReader
+from tgnn.report.render import render
 from tgnn.tuning.results import StudyResult, Trial
 
 NASTY = "<script>alert(1)</script>\"'&</title>"
 """A name that must stay text wherever it is shown."""
+
+
+def page_of(*paths: Path) -> str:
+    """Render the page of files and folders, without the source of plotly."""
+    page = render(ReportReader(paths).read())
+    assert page.count(get_plotlyjs()) == 1
+    return page.replace(get_plotlyjs(), "")
+
+
+def charts_of(page: str) -> list[dict[str, Any]]:
+    """Return the plotly figures of a page, each with its text alternative and the title above it."""
+    figure = re.compile(
+        r'<figure class="chart[^"]*" aria-label="([^"]*)">\s*(?:<figcaption>([^<]*)</figcaption>)?.*?'
+        r'<script type="application/json">([^<]*)</script>',
+        flags=re.S,
+    )
+    return [
+        {**json.loads(text), "alternative": html.unescape(alternative), "title": html.unescape(title)}
+        for alternative, title, text in figure.findall(page)
+    ]
 
 
 def outcomes(*tests: float, seconds: float = 2.0, epochs: int = 100) -> tuple[RunResult, ...]:

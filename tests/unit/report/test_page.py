@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
 import pytest
 from filelock import FileLock
 
-from tests.unit.report.make import NASTY, around, outcomes, table, write_run
+from tests.unit.report.make import NASTY, around, charts_of, outcomes, page_of, table, write_run
 from tgnn.experiments.results import CellResult, Result
-from tgnn.report.bar_chart import bar_chart
 from tgnn.report.collect import ReportReader
 from tgnn.report.discover import NoRunsFoundError, find_sources
-from tgnn.report.line_chart import Curve, line_chart
 from tgnn.report.number_format import MINUS
 from tgnn.report.render import render, script_json
 
 
-def page_of(*paths):
-    return render(ReportReader(paths).read())
-
-
 def text_of(page: str) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.partition("<main")[2]))
+    main = page.partition("<main")[2].partition("</main")[0]
+    return re.sub(r"\s+", " ", re.sub(r"<script.*?</script>|<[^>]+>", " ", main, flags=re.S))
 
 
 # ---- results ---------------------------------------------------------------------------------------------------
@@ -92,51 +88,13 @@ def test_significance_tests_of_an_ablation(tmp_path):
     assert "0.031 ▲" in text
 
 
-def figure_of(name, cells, tmp_path):
-    Result(name, cells).write(tmp_path / "x.json")
-    page = page_of(tmp_path)
-    return page, re.findall(r'<path class="curve[^>]*data-name="([^"]*)"', page)
-
-
-def test_curves_against_rank(tmp_path):
-    cells = [
-        CellResult(f"{model} {size}", column, "accuracy", runs=around(0.8, runs=3))
-        for column in ("cora", "pubmed")
-        for model in ("tgnn", "gcn")
-        for size in (8, 16, 32)
-    ]
-    page, curves = figure_of("figure-rank", cells, tmp_path)
-    assert page.count('<figure class="chart">') == 2
-    assert curves[:2] == ["tgnn, accuracy (left)", "tgnn, epochs per second (right)"]
-    assert len(curves) == 8
-
-
-def test_curves_of_mixing(tmp_path):
-    series = {"a_high/convs.0": [0.5, 0.6, float("nan")], "a_low/convs.0": [0.5, 0.4, 0.3]}
-    _, curves = figure_of("figure-mixing", [CellResult("tgnn", "cora", "accuracy", series=series)], tmp_path)
-    assert curves == list(series)
-
-
-def test_curves_of_interactions(tmp_path):
-    cells = [
-        CellResult(f"{pooling} {size}", f"order {order}", "accuracy", runs=around(0.9 - 0.01 * order, runs=3))
-        for size in (16, 64)
-        for pooling in ("cp", "sum")
-        for order in (1, 2, 3)
-    ]
-    page, curves = figure_of("figure-interactions", cells, tmp_path)
-    assert curves == ["cp", "sum"] * 5  # two sizes, and then three orders against parameters
-    for title in ("width 16", "width 64", "order 1", "order 3"):
-        assert f"<figcaption>{title}</figcaption>" in page
-    assert 'data-x-name="parameters"' in page
-
-
 def test_theorem_checks(tmp_path):
     cells = [
         CellResult("Theorem 1", "n = 5", "", note="error 3e-12"),
         CellResult("Theorem 2", "", "", failed="too big"),
     ]
-    page, _ = figure_of("theorems", cells, tmp_path)
+    Result("theorems", cells).write(tmp_path / "x.json")
+    page = page_of(tmp_path)
     assert ">holds</button>" in page
     first, second = re.findall(r'data-value="(yes|no)"[^>]*><span class="main">(.*?)</td>', page)
     assert first == ("yes", "✓ yes</span>")
@@ -175,9 +133,10 @@ def test_a_run_and_its_curves(tmp_path):
     page = page_of(tmp_path / "runs")
     for words in ("runs/one", "finished", "0.8500", "12,345", "aaa111", "bbb222", "ccc333", "model.rank"):
         assert words in page
-    curves = dict(re.findall(r'<path class="curve[^>]* d="([^"]*)" data-name="([^"]*)"', page))
-    assert set(curves.values()) == {"loss", "val_loss", "val_accuracy", "a_high/convs.0", "a_low/convs.0"}
-    assert all(len(re.findall("[ML]", path)) <= 400 for path in curves)
+    curves = {trace["name"]: trace for chart in charts_of(page) for trace in chart["data"]}
+    assert set(curves) == {"loss", "val_loss", "val_accuracy", "a_high/convs.0", "a_low/convs.0"}
+    assert all(len(curve["x"]) == len(curve["y"]) <= 400 for curve in curves.values())
+    assert curves["loss"]["y"][0] == 2  # a thinned curve keeps its extremes
 
 
 def test_a_run_that_was_stopped_is_not_running(tmp_path):
@@ -190,15 +149,6 @@ def test_a_run_that_was_stopped_is_not_running(tmp_path):
         assert reader.read().counts["running"] == 1
     last = reader.read()
     assert (last.counts["running"], last.counts["unfinished"]) == (0, 1)
-
-
-def test_epochs_count_from_one(tmp_path):
-    write_run(tmp_path / "run", epochs=30)
-    page = page_of(tmp_path)
-    assert set(re.findall(r'data-x="([\d.]+ [\d.]+) [^"]*" data-x-name="epoch"', page)) == {"1.0 30.0"}
-    ends = re.findall(r'data-x="\S+ \S+ \S+ (\S+) ', page)
-    (at,) = {float(x) for x in re.findall(r'<line x1="([\d.]+)"[^>]*class="at"', page)}
-    assert at == float(ends[0])  # the best epoch is the last
 
 
 def test_a_running_run(tmp_path):
@@ -222,19 +172,6 @@ def test_duplicate_titles_show_their_files(tmp_path):
         ("table-x", "b/x.json"),
         ("Numerical checks of the three theorems of the paper", ""),
     ]
-
-
-def test_tick_labels_fit():
-    flat = line_chart("", [Curve("c", [1, 2], [1e-5, 3e-5])], "epoch", "share")
-    ticks = re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="end" class="tick">([^<]*)<', flat)
-    assert ticks
-    assert all(float(x) - 6.6 * len(words) >= 0 for x, words in ticks)
-
-
-def test_bar_labels_fit():
-    bars = bar_chart("", {"gcn": 1.0, "tgnn": 336.82}, "gcn", "time")
-    ((x, words),) = re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="start" class="label">(337[^<]*)<', bars)
-    assert float(x) + 7 * len(words) <= 300
 
 
 def test_long_failure_messages_are_shown_once(tmp_path):
@@ -357,9 +294,12 @@ def test_names_are_escaped(tmp_path):
     write_run(tmp_path / "run", data=NASTY, model=NASTY)
     page = page_of(tmp_path)
     assert "<script>alert" not in page
-    assert page.count("<script") == 3  # the page's own
+    assert page.count("<script>") == 3  # the scripts of the page
     assert page.count("</title>") == 1 + page.count("<title>") - 1
     assert "&lt;script&gt;alert(1)" in page
+    texts = json.dumps([(chart["data"], chart["layout"]) for chart in charts_of(page)])
+    assert "&lt;script&gt;alert(1)" in texts
+    assert "<script" not in texts  # plotly interprets tags
 
 
 def test_json_cannot_close_its_script():
@@ -376,6 +316,18 @@ def test_the_page_is_self_contained(tmp_path):
     assert "http://" not in page
     assert "https://" not in page
     assert "@import" not in page
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1].replace("&#39;", "'")
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == rules["connect-src"] == "'none'"
+    assert re.fullmatch(r"('sha256-[\w+/=]+' ?){3}", rules["script-src"])
+
+
+def test_a_page_without_javascript(tmp_path):
+    table().write(tmp_path / "x.json")
+    page = page_of(tmp_path)
+    assert '<noscript><p class="lead">Charts and the details of runs need JavaScript. The tables do not.</p>' in page
+    for chart in charts_of(page):
+        assert f'<noscript><p class="note">{chart["alternative"]}</p></noscript>' in page
 
 
 # ---- reading again ---------------------------------------------------------------------------------------------

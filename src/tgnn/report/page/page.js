@@ -11,12 +11,16 @@
     $("theme").textContent = isDark() ? "Light" : "Dark";
     $("theme").setAttribute("aria-label", isDark() ? "Switch to light colors" : "Switch to dark colors");
   };
+  const changeTheme = () => {
+    showTheme();
+    drawn().forEach(draw);
+  };
   $("theme").addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
     try { localStorage.setItem("tgnn-theme", root.dataset.theme); } catch { /* storage may be blocked */ }
-    showTheme();
+    changeTheme();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changeTheme);
   showTheme();
 
   // ---- tables: sort by a column, filter rows by words
@@ -79,8 +83,11 @@
     const found = $(key);
     if (!found) return;
     $("dialog-title").textContent = title;
-    $("dialog-body").replaceChildren(found.content.cloneNode(true));
-    dialog.dataset.key = key;
+    const body = found.content.cloneNode(true);
+    const redraw = reuse($("dialog-body"), body);
+    $("dialog-body").replaceChildren(body);
+    redraw();
+    show($("dialog-body"));
   };
   const open = (key, title) => {
     fill(key, title);
@@ -88,38 +95,75 @@
     dialog.scrollTop = 0;
   };
   $("close").addEventListener("click", () => dialog.close());
+  dialog.addEventListener("close", () => {
+    drawn(dialog).forEach(Plotly.purge);
+    $("dialog-body").replaceChildren();
+  });
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
 
-  // ---- values of the curves at the pointer
-  const readout = $("readout");
-  const digits = (x) => (Math.abs(x) >= 1000 || Number.isInteger(x) ? String(Math.round(x)) : String(Number(x.toPrecision(4))));
-  const points = (path) => (path.places ??= path.getAttribute("d").slice(1).split(/[ML]/).filter(Boolean).map((pair) => pair.split(" ").map(Number)));
-  document.addEventListener("pointermove", (event) => {
-    const svg = event.target.closest?.("svg[data-x]");
-    readout.hidden = true;
-    if (!svg) return;
-    const [low, high, start, end, log2] = svg.dataset.x.split(" ").map(Number);
-    const box = svg.getBoundingClientRect();
-    const at = ((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width;
-    if (at < start - 6 || at > end + 6) return;
-    let nearest = null;
-    const lines = [];
-    for (const path of svg.querySelectorAll("path.curve")) {
-      const found = points(path).reduce((best, point) => (best === null || Math.abs(point[0] - at) <= Math.abs(best[0] - at) ? point : best), null);
-      if (!found) continue;
-      if (nearest === null || Math.abs(found[0] - at) < Math.abs(nearest - at)) nearest = found[0];
-      const [yLow, yHigh, yStart, yEnd] = path.dataset.y.split(" ").map(Number);
-      lines.push(`${path.dataset.name}  ${digits(yLow + ((found[1] - yStart) / (yEnd - yStart)) * (yHigh - yLow))}`);
+  // ---- charts: plotly draws them when they become visible, in the colors of the theme
+  const probe = document.body.appendChild(document.createElement("span"));
+  probe.hidden = true;
+  const withColors = (text, scheme) => {
+    const resolve = (name) => {
+      probe.style.colorScheme = scheme;
+      probe.style.color = name;
+      return getComputedStyle(probe).color;
+    };
+    return JSON.parse(text, (key, value) => (!key.endsWith("color") ? value : Array.isArray(value) ? value.map(resolve) : resolve(value)));
+  };
+  let printing = false;
+  const draw = (plot) => {
+    observer.unobserve(plot);
+    const scheme = isDark() && !printing ? "dark" : "light";
+    const width = !printing ? undefined : plot.closest(".wide") ? 640 : 320;
+    const text = plot.parentElement.querySelector("script").textContent;
+    const version = [scheme, width, text].join();
+    if (plot.version === version) return;
+    plot.version = version;
+    const figure = withColors(text, scheme);
+    figure.layout.template = withColors(JSON.stringify(state.template), scheme);
+    figure.layout.width = width;
+    plot.style.height = `${figure.layout.height}px`;
+    figure.layout.uirevision = true; // keeps zoom and hidden series when the chart is drawn again
+    Plotly.react(plot, figure.data, figure.layout, {
+      displaylogo: false,
+      modeBarButtons: [["toImage", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
+      responsive: true,
+      toImageButtonOptions: { filename: plot.dataset.file, scale: 2 },
+    });
+    // The figure has a text alternative. Single labels of its axes would not help a screen reader.
+    for (const svg of plot.querySelectorAll("svg.main-svg")) svg.setAttribute("aria-hidden", "true");
+  };
+  const observer = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (isIntersecting) draw(target);
     }
-    if (!lines.length) return;
-    const share = (nearest - start) / (end - start);
-    const x = log2 ? low * (high / low) ** share : low + share * (high - low);
-    readout.textContent = [`${svg.dataset.xName}  ${Math.round(x)}`, ...lines].join("\n");
-    (dialog.open ? dialog : document.body).append(readout);
-    readout.hidden = false;
-    readout.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - readout.offsetWidth - 4))}px`;
-    readout.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - readout.offsetHeight - 4))}px`;
-  });
+  }, { rootMargin: "400px" });
+  const drawn = (inside = document) => [...inside.querySelectorAll(".plot.js-plotly-plot")];
+  const show = (inside) => {
+    for (const plot of inside.querySelectorAll(".plot:not(.js-plotly-plot)")) {
+      plot.style.height = `${plot.dataset.height}px`;
+      observer.observe(plot);
+    }
+  };
+  // Charts that stay on the page keep their zoom and their hidden series when its contents are replaced.
+  const reuse = (before, after) => {
+    const kept = drawn(before).filter((plot) => {
+      const same = [...after.querySelectorAll(".plot")].find((other) => other.id === plot.id);
+      if (same) same.replaceWith(plot);
+      else Plotly.purge(plot);
+      return same;
+    });
+    return () => kept.forEach(draw);
+  };
+  const print = (starts) => {
+    printing = starts;
+    document.querySelectorAll("main .plot").forEach(draw);
+  };
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
+  show(document);
 
   // ---- live updates: replace the contents, keep sorting, filters, scrolling and focus
   const remember = () => ({
@@ -146,7 +190,10 @@
       if (answer.status !== 200) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       const kept = remember();
+      const redraw = reuse($("content"), fresh.getElementById("content"));
       for (const id of ["facts", "contents", "content"]) $(id).replaceWith(document.adoptNode(fresh.getElementById(id)));
+      redraw();
+      show($("content"));
       state.stamp = JSON.parse(fresh.getElementById("state").textContent).stamp;
       restore(kept);
       if (dialog.open) {
