@@ -18,7 +18,8 @@ import torch
 from torch_geometric.data import Data
 
 from tests import warm
-from tgnn.data.graph_dataset import pack, write_packed
+from tgnn.data.graph_dataset import pack
+from tgnn.data.readers.graph_npz import write_graphs
 from tgnn.training.checkpoint import read_tensors
 from tgnn.training.run_folder import RunFolder
 
@@ -56,7 +57,7 @@ def processes(
         yield started
 
 
-def write_graphs(path: Path) -> None:
+def write_example_graphs(path: Path) -> None:
     """52 graphs, of which 32 are to learn from: the last batch, of 2, is too small for three processes."""
     generator = torch.Generator().manual_seed(0)
     graphs = []
@@ -65,7 +66,7 @@ def write_graphs(path: Path) -> None:
         edges = torch.randint(nodes, (2, 3 * nodes), generator=generator)
         x = torch.randn(nodes, 3, generator=generator) + number % 2
         graphs.append(Data(x=x, edge_index=edges, y=torch.tensor([number % 2])))
-    write_packed(pack(graphs, split=torch.tensor([0] * 32 + [1] * 11 + [2] * 9)), path)
+    write_graphs(pack(graphs, split=torch.tensor([0] * 32 + [1] * 11 + [2] * 9)), path)
 
 
 def finish(started: list[warm.Process], code: int = 0) -> list[str]:
@@ -100,7 +101,7 @@ def metrics(folder: Path) -> dict:
 def test_any_number_of_processes_trains_as_one_and_resumes(way, tmp_path, monkeypatch):
     """One process is killed, two resume and are interrupted, three finish. The result is that of one process."""
     monkeypatch.chdir(tmp_path)
-    write_graphs(tmp_path / "graphs.npz")
+    write_example_graphs(tmp_path / "graphs.npz")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(whole, WAYS[way], 1)
     with processes([("train", *WAYS[way], *SAVE, "--out", str(parts))]) as (alone,):

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from tgnn.data.catalog import CATALOG
 from tgnn.data.catalog.entry import LoadedData
-from tgnn.data.graph_dataset import GraphDataset, write_packed
+from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import find_path, load
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.on_disk.from_tables import stream_tables
 from tgnn.data.readers.detect import detect_format
-from tgnn.data.readers.graph_npz import write_graph
+from tgnn.data.readers.graph_npz import write_graphs
 
 logger = logging.getLogger("tgnn")
 
@@ -70,10 +70,7 @@ def write(data: LoadedData, path: Path, *, leave_out: bool = False, overwrite: b
         overwrite: As for :func:`convert`.
     """
     if path.suffix == ".npz":
-        if isinstance(data, GraphDataset):
-            write_packed(data, path, data.info.differs)
-        else:
-            write_graph(data.to_memory() if isinstance(data, DiskGraph) else data, path, data.info.differs)
+        write_graphs(data.to_memory() if isinstance(data, DiskGraph) else data, path, data.info.differs)
     elif isinstance(data, DiskGraph):
         raise ValueError(f"{data.folder} is a graph on disk already; copy the folder instead")
     elif isinstance(data, GraphDataset):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+import copy
+
 import torch
 from torch import Tensor
 
@@ -65,13 +66,9 @@ def with_degrees(graphs: GraphDataset) -> GraphDataset:
     """
     if graphs.edge_index is None:
         raise ValueError("degrees cannot be computed, because the graphs have no edges")
-    arrays = graphs.arrays()
-    first_node = graphs.num_nodes.cumsum(0) - graphs.num_nodes
-    counts = torch.from_numpy(arrays["num_edges"].astype(np.int64))
-    ends = graphs.edge_index + first_node.repeat_interleave(counts)
-    targets = ends[1] if graphs.directed else ends.flatten()
-    degree = torch.bincount(targets, minlength=int(graphs.num_nodes.sum()))
-    return GraphDataset(arrays | {"x": degree.unsqueeze(1).numpy()})
+    dataset = copy.copy(graphs)
+    dataset.add("x", graphs.degrees(torch.arange(len(graphs))).unsqueeze(1))
+    return dataset
 
 
 def identity(n: int) -> Tensor:

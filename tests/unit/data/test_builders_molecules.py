@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from tgnn.data.build.molecules import featurize
-from tgnn.data.graph_dataset import GraphDataset, read_packed
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.graph_npz import read_graphs
 
 pytest.importorskip("rdkit")
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -88,7 +89,7 @@ def test_the_real_molhiv_graphs():
     assert [places[i] for i in featurize(chosen)[1]] == refused
     arrays, unreadable = featurize(chosen, valence=False)
     assert unreadable == []
-    theirs = read_packed(folder / "graphs.npz")
+    theirs = read_graphs(folder / "graphs.npz")
     for place, ours in zip(places, GraphDataset(arrays | {"y": np.zeros(len(places))})):
         for part in ("x", "edge_index", "edge_attr"):
             assert torch.equal(ours[part], theirs[place][part]), (place, part)

@@ -16,7 +16,8 @@ from tgnn.data.build import superpixels as superpixels_module
 from tgnn.data.build.images import read_cifar10, read_idx, read_mnist, read_rows
 from tgnn.data.build.superpixel_edges import superpixel_edges
 from tgnn.data.build.superpixels import CIFAR10, MNIST, SlicOptions, build_cifar10, build_mnist, superpixels
-from tgnn.data.graph_dataset import GraphDataset, read_packed
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.graph_npz import read_graphs
 
 pytest.importorskip("skimage")
 Image = pytest.importorskip("PIL.Image")
@@ -155,7 +156,7 @@ def test_the_real_superpixels_are_within_the_recipe(name, recipe):
     path = SHARED / name / "graphs.npz"
     if not path.exists():
         pytest.skip(f"no {name} beside the project")
-    graphs = read_packed(path)
+    graphs = read_graphs(path)
     assert int(graphs.num_nodes.max()) <= recipe.max_segments
     for graph in (graphs[0], graphs[len(graphs) // 2], graphs[-1]):
         assert 0 <= float(graph.pos.min()) < float(graph.pos.max()) < 1

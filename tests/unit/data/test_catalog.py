@@ -19,9 +19,9 @@ from tgnn.data.catalog.entry import DownloadSource
 from tgnn.data.convert import write
 from tgnn.data.dataset_info import content_hash, infer_dataset_info, statistics
 from tgnn.data.download.locate import DatasetUnavailableError
-from tgnn.data.graph_dataset import GraphDataset, read_packed
+from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import _check_statistics, list_datasets, load
-from tgnn.data.readers.graph_npz import read_graph
+from tgnn.data.readers.graph_npz import read_graph, read_graphs
 from tgnn.data.split_protocols import choose_split, protocols
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -325,7 +325,7 @@ def test_the_content_hash_distinguishes_data():
 def test_graphs_are_the_same_after_conversion(tmp_path):
     graphs = load("digits-graphs")
     write(graphs, tmp_path / "graphs.npz")
-    again = read_packed(tmp_path / "graphs.npz")
+    again = read_graphs(tmp_path / "graphs.npz")
     assert len(again) == len(graphs)
     for number in (0, 17, 1796):
         for name, value in graphs[number].to_dict().items():

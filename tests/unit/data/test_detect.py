@@ -14,7 +14,7 @@ import torch
 
 from tgnn.data.build.embedded import karate
 from tgnn.data.readers.detect import CONVERT, detect_format, read_path
-from tgnn.data.readers.graph_npz import write_graph
+from tgnn.data.readers.graph_npz import write_graphs
 from tgnn.data.validation.validate import validate
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -47,7 +47,7 @@ def made(folder: Path) -> dict[str, Path]:
     """Something of each kind."""
     np.savez(folder / "benchmark.npz", **BENCHMARK)
     np.savez(folder / "packed.npz", **PACKED)
-    write_graph(karate(), folder / "graph.npz")
+    write_graphs(karate(), folder / "graph.npz")
     graphs = {"graphs__csv": "id,label\n1,0.5\n", "nodes__csv": "id,graph,a\n1,1,3\n2,1,4\n", "edges__csv": EDGES}
     return {
         "table": write(folder / "table", nodes__csv="id,a\n1,5\n2,6\n", edges__csv=EDGES),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import pickle
 import shutil
@@ -13,14 +14,16 @@ import polars as pl
 import pytest
 import scipy.sparse
 import torch
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.datasets import Planetoid
+from torch_geometric.loader import DataLoader
+from torch_geometric.transforms import Constant
 
 from tgnn.data.build.embedded import digits, digits_graphs, karate
 from tgnn.data.dataset_info import content_hash, infer_dataset_info
-from tgnn.data.graph_dataset import GraphDataset, read_packed, write_packed
+from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.detect import read_path
-from tgnn.data.readers.named_graphs import NamedGraphs
+from tgnn.data.readers.graph_npz import read_graphs, write_graphs
 from tgnn.data.readers.planetoid import read_arrays, read_planetoid
 from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.validation.checks import check_graphs
@@ -43,7 +46,7 @@ ARRAYS = {
 
 def test_packed_graphs(tmp_path):
     np.savez_compressed(tmp_path / "graphs.npz", **ARRAYS)
-    graphs = read_packed(tmp_path / "graphs.npz")
+    graphs = read_graphs(tmp_path / "graphs.npz")
     assert len(graphs) == len(list(graphs)) == 3
     last = graphs[-1]
     assert last.num_nodes == 3
@@ -70,17 +73,13 @@ def test_packed_graphs(tmp_path):
         ({"num_nodes": np.array([2, -1, 3])}, "num_nodes must be a one-dimensional array of non-negative integers"),
         ({"y": np.array(["a", "b", "c"])}, "must contain numbers"),
         ({"y": np.array(1)}, "must contain numbers"),
-        ({"num_edges": None}, "need the array 'num_edges'"),
+        ({"num_edges": None}, "needs the array 'num_edges'"),
         ({"num_nodes": np.array([2.7, 0, 3])}, r"num_nodes must contain integers, got float64: \[2.7"),
         ({"edge_index": np.array([[0.4, 0, 2], [1, 1, 1]])}, "edge_index must contain integers"),
         ({"split": np.array([0, 1])}, "split must have 3 entries, got 2"),
         ({"split": np.array([0, 1, 1.5])}, "split must contain integers"),
         ({"pos_scale": np.array([1, 2])}, "pos_scale must be a single number"),
         ({"edge_weight": np.ones(2)}, "edge_weight must have 3 entries, got 2"),
-        ({"graph_id": np.array([1, 2])}, "graph_id must have 3 entries, got 2"),
-        ({"graph_id": np.array('["a", "b", 3]')}, "graph_id must contain strings"),
-        ({"encoding": np.array("[]")}, "encoding must be a dictionary, got \\[\\]"),
-        ({"smiles": np.array("C")}, "smiles is not JSON"),
     ],
 )
 def test_packed_graphs_that_do_not_fit_together(change, message):
@@ -88,14 +87,35 @@ def test_packed_graphs_that_do_not_fit_together(change, message):
         GraphDataset({name: array for name, array in (ARRAYS | change).items() if array is not None})
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"graph_id": np.array([1, 2])}, "graph_id must have 3 entries, got 2"),
+        ({"graph_id": np.array('["a", "b", 3]')}, "graph_id must contain strings"),
+        ({"encoding": np.array("[]")}, "encoding must be a dictionary, got \\[\\]"),
+        ({"smiles": np.array("C")}, "smiles is not JSON"),
+        ({"num_nodes": np.array(3)}, "num_nodes must be a one-dimensional array"),
+    ],
+)
+def test_invalid_files_of_graphs_are_named(tmp_path, change, message):
+    np.savez_compressed(tmp_path / "graphs.npz", **(ARRAYS | change))
+    with pytest.raises(ValueError, match=f"graphs.npz is not a file of many graphs: {message}"):
+        read_graphs(tmp_path / "graphs.npz")
+
+
+def test_graph_ids_that_do_not_fit():
+    with pytest.raises(ValueError, match="graph_id must have 3 entries, got 2"):
+        GraphDataset(ARRAYS, graph_id=torch.tensor([1, 2]))
+
+
 def test_packed_graphs_unpickle_nothing(tmp_path):
     np.savez(tmp_path / "graphs.npz", **(ARRAYS | {"y": np.array([{"a": 1}, 2, 3], dtype=object)}))
-    with pytest.raises(ValueError, match="is not a file of packed graphs"):
-        read_packed(tmp_path / "graphs.npz")
+    with pytest.raises(ValueError, match="is not a file of many graphs"):
+        read_graphs(tmp_path / "graphs.npz")
     (tmp_path / "other.npz").write_bytes(b"not a zip")
-    with pytest.raises(ValueError, match="is not a file of packed graphs"):
-        read_packed(tmp_path / "other.npz")
-    with pytest.raises(ValueError, match="need the array 'num_nodes'"):
+    with pytest.raises(ValueError, match="is not a file of many graphs"):
+        read_graphs(tmp_path / "other.npz")
+    with pytest.raises(ValueError, match="needs the array 'num_nodes'"):
         GraphDataset({"y": np.array([1])})
 
 
@@ -128,10 +148,117 @@ def test_a_batch_is_what_pyg_makes_of_the_same_graphs(directed):
     assert edges_of(ours) == edges_of(theirs)
 
 
-def test_lists_and_slices():
+# ---- a data set of PyG -----------------------------------------------------------------------------------------
+
+
+def named_graphs() -> GraphDataset:
+    dataset = GraphDataset(
+        ARRAYS | {"edge_weight": np.array([0.5, 0, 1])},
+        graph_id=keep_ids(pl.Series(["a", "b", "c"])),
+        encoding={"version": 1},
+        smiles=["CO", "", "C"],
+    )
+    dataset.test_folds = [[0], [1, 2]]
+    return dataset
+
+
+def assert_same_graph(one: Data, other: Data) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.to_dict().items():
+        assert torch.equal(torch.as_tensor(value), torch.as_tensor(other[name])), name
+
+
+def test_it_is_an_in_memory_dataset_of_pyg():
+    dataset = named_graphs()
+    assert isinstance(dataset, InMemoryDataset)
+    assert len(dataset) == dataset.len() == 3
+    assert (dataset.num_node_features, dataset.num_edge_features) == (1, 1)
+    assert GraphDataset(ARRAYS | {"y": np.array([0, 2, 1])}).num_classes == 3
+    for index in (np.int64(2), torch.tensor(2), -1):
+        assert_same_graph(dataset[index], dataset[2])
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        _ = dataset.colour
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        (slice(1, None), [1, 2]),
+        (slice(None, None, -2), [2, 0]),
+        (slice(None, 0.7), [0, 1]),
+        ([2, 0, 2], [2, 0, 2]),
+        (torch.tensor([-1, 0]), [2, 0]),
+        (torch.tensor([True, False, True]), [0, 2]),
+        (np.array([False, True, False]), [1]),
+        (torch.empty(0, dtype=torch.int64), []),
+    ],
+)
+def test_a_subset_is_a_data_set_with_its_own_attributes(index, expected):
+    dataset = named_graphs()
+    dataset.split = dataset.published_split()
+    subset = dataset[index]
+    assert isinstance(subset, GraphDataset)
+    assert len(subset) == len(expected)
+    for graph, position in zip(subset, expected):
+        assert_same_graph(graph, dataset[position])
+    assert subset.y.tolist() == dataset.y[expected].tolist()
+    assert subset.num_nodes.tolist() == dataset.num_nodes[expected].tolist()
+    assert subset.graph_id.tolist() == [dataset.graph_id[position] for position in expected]
+    assert subset.smiles == [dataset.smiles[position] for position in expected]
+    assert subset.encoding == dataset.encoding
+    assert len(subset.published_split().train) == expected.count(0)
+    assert subset.test_folds is None
+    assert not hasattr(subset, "split")
+    everything = list(range(len(expected)))
+    assert_same_graph(subset.batch(everything), dataset.batch(expected))
+
+
+def test_a_copy_shares_nothing():
+    dataset = named_graphs()
+    copied = dataset.copy()
+    assert content_hash(copied) == content_hash(dataset)
+    copied.x[0] = 7
+    copied.y = torch.zeros(3)
+    assert content_hash(dataset) == content_hash(named_graphs())
+
+
+def test_shuffle_returns_all_graphs():
+    shuffled, order = named_graphs().shuffle(return_perm=True)
+    assert shuffled.y.tolist() == named_graphs().y[order].tolist()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_loader_of_pyg(workers):
+    dataset = GraphDataset(ARRAYS)
+    (batch,) = DataLoader(dataset, batch_size=3, num_workers=workers)
+    assert batch.num_graphs == 3
+    assert_same_graph(batch.to_data_list()[2], dataset[2])
+    assert torch.equal(batch.x, dataset.batch([0, 1, 2]).x)
+
+
+def test_transforms_are_applied_on_access():
+    dataset = GraphDataset(ARRAYS, transform=Constant(3.0, cat=False))
+    assert dataset[0].x.tolist() == [[3.0], [3.0]]
+    assert dataset.batch([0, 2]).x.tolist() == [[3.0]] * 5
+    assert dataset[1:].batch([1]).x.tolist() == [[3.0]] * 3
+    assert dataset.get(0).x.tolist() == [[0], [1]]
+
+
+def test_an_added_attribute_is_sliced_and_not_written(tmp_path):
+    dataset = GraphDataset(ARRAYS)
+    other = copy.copy(dataset)
+    dataset.add("eigenvector", torch.arange(5.0))
+    assert dataset[2].eigenvector.tolist() == dataset.batch([2]).eigenvector.tolist() == [2.0, 3.0, 4.0]
+    assert "eigenvector" not in other[2]
+    with pytest.raises(ValueError, match="eigenvector must have 5 entries, got 3"):
+        dataset.add("eigenvector", torch.arange(3.0))
+    write_graphs(dataset, tmp_path / "graphs.npz")
+    assert content_hash(read_graphs(tmp_path / "graphs.npz")) == content_hash(other)
+
+
+def test_a_batch_of_a_list():
     graphs = GraphDataset({"num_nodes": [2, 1], "num_edges": [1, 0], "edge_index": [[0], [1]], "y": [0, 1]})
     assert graphs.batch([1, 0]).y.tolist() == [1, 0]
-    assert [graph.num_nodes for graph in graphs[0:2]] == [2, 1]
     assert graphs.batch([]).num_nodes == 0
 
 
@@ -181,10 +308,10 @@ def test_all_that_is_known_of_graphs_is_written(tmp_path, ids):
     graph_id = keep_ids(pl.Series(ids))
     encoding = {"version": 1, "target": {"task": "regression", "columns": ["y"]}, "nodes": [{"vocabulary": ["ü", "7"]}]}
     arrays = ARRAYS | {"edge_weight": np.array([0.5, 0, 1])}
-    graphs = NamedGraphs(arrays, graph_id, encoding, ["CO", "", "C"])
+    graphs = GraphDataset(arrays, graph_id=graph_id, encoding=encoding, smiles=["CO", "", "C"])
     graphs.test_folds = [[0], [1, 2]]
-    write_packed(graphs, tmp_path / "graphs.npz", "made here")
-    again = read_packed(tmp_path / "graphs.npz")
+    write_graphs(graphs, tmp_path / "graphs.npz", "made here")
+    again = read_graphs(tmp_path / "graphs.npz")
     assert again.graph_id.tolist() == ids
     assert (again.encoding, again.smiles, again.test_folds) == (encoding, graphs.smiles, graphs.test_folds)
     assert torch.equal(again.edge_weight, graphs.edge_weight)
@@ -195,18 +322,18 @@ def test_all_that_is_known_of_graphs_is_written(tmp_path, ids):
 @pytest.mark.parametrize("values", [[-1, 2**33 + 1], [-200, 100], [0, 2**40], [-5, -3], [255, 256]])
 def test_numbers_are_stored_small_and_stay_what_they_are(tmp_path, values):
     graphs = GraphDataset({"num_nodes": [2], "x": np.array([values]).T, "y": [0]})
-    write_packed(graphs, tmp_path / "graphs.npz")
-    assert read_packed(tmp_path / "graphs.npz").x.flatten().tolist() == values
+    write_graphs(graphs, tmp_path / "graphs.npz")
+    assert read_graphs(tmp_path / "graphs.npz").x.flatten().tolist() == values
 
 
 def test_codes_above_255_are_checked(tmp_path):
-    write_packed(GraphDataset(ARRAYS | {"edge_attr": np.array([[300], [1], [2]])}), tmp_path / "graphs.npz")
+    write_graphs(GraphDataset(ARRAYS | {"edge_attr": np.array([[300], [1], [2]])}), tmp_path / "graphs.npz")
     assert read_path(tmp_path / "graphs.npz")[1].ok
 
 
 def test_a_damaged_file_is_named_or_read_right(tmp_path):
     path = tmp_path / "graphs.npz"
-    write_packed(GraphDataset(ARRAYS), path)
+    write_graphs(GraphDataset(ARRAYS), path)
     whole, expected, told = path.read_bytes(), content_hash(GraphDataset(ARRAYS)), 0
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
@@ -297,7 +424,7 @@ def test_the_real_packed_graphs(folder, graphs):
     path = SHARED / folder / "graphs.npz"
     if not path.exists():
         pytest.skip(f"no {folder} beside the project")
-    read = read_packed(path)
+    read = read_graphs(path)
     assert len(read) == graphs
     assert read[graphs - 1].num_nodes > 0
 

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from tgnn.data.dataset_info import content_hash, infer_dataset_info
 from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.readers.detect import read_path
-from tgnn.data.readers.graph_npz import read_graph, write_graph
+from tgnn.data.readers.graph_npz import read_graph, write_graphs
 from tgnn.data.readers.string_ids import keep_ids
 
 
@@ -35,7 +35,7 @@ def example(sparse: bool) -> Data:
 @pytest.mark.parametrize("sparse", [True, False])
 def test_round_trip(tmp_path, sparse):
     data = example(sparse)
-    write_graph(data, tmp_path / "g.npz", "of the test")
+    write_graphs(data, tmp_path / "g.npz", "of the test")
     again = read_graph(tmp_path / "g.npz")
     assert again.x.layout == data.x.layout
     assert torch.equal(again.x.to_dense(), data.x.to_dense())
@@ -49,7 +49,7 @@ def test_masks_that_overlap(tmp_path):
     data = example(False)
     data.test_mask = data.train_mask
     with pytest.raises(ValueError, match="the three sets must be disjoint"):
-        write_graph(data, tmp_path / "g.npz")
+        write_graphs(data, tmp_path / "g.npz")
     with pytest.raises(ValueError, match="the three sets must be disjoint"):
         write_disk(data, tmp_path / "g", leave_out=True)
     assert not list(tmp_path.iterdir())
@@ -61,7 +61,7 @@ def test_all_that_is_known_of_a_graph_is_written(tmp_path, sparse, ids):
     data = example(sparse)
     data.edge_weight = torch.tensor([0.5, 1.0])
     data.node_id, data.encoding = keep_ids(pl.Series(ids)), {"version": 1, "target": None}
-    write_graph(data, tmp_path / "g.npz", "of the test")
+    write_graphs(data, tmp_path / "g.npz", "of the test")
     again, _ = read_path(tmp_path / "g.npz")
     assert again.node_id.tolist() == ids
     assert type(again.node_id) is type(data.node_id)
@@ -74,7 +74,7 @@ def test_all_that_is_known_of_a_graph_is_written(tmp_path, sparse, ids):
 
 def test_a_damaged_file_is_named_or_read_right(tmp_path):
     path = tmp_path / "g.npz"
-    write_graph(example(True), path)
+    write_graphs(example(True), path)
     whole, expected, told = path.read_bytes(), content_hash(example(True)), 0
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
@@ -86,7 +86,7 @@ def test_a_damaged_file_is_named_or_read_right(tmp_path):
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    write_graph(example(False), tmp_path / "g.npz")
+    write_graphs(example(False), tmp_path / "g.npz")
     before = (tmp_path / "g.npz").read_bytes()
 
     def full(*arguments, **keywords):
@@ -94,7 +94,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(np, "savez_compressed", full)
     with pytest.raises(OSError, match="No space left"):
-        write_graph(example(True), tmp_path / "g.npz")
+        write_graphs(example(True), tmp_path / "g.npz")
     assert (tmp_path / "g.npz").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["g.npz"]
 

@@ -11,8 +11,9 @@ import torch
 from torch_geometric.data import Data
 
 from tgnn.data.convert import convert, write
-from tgnn.data.graph_dataset import pack, write_packed
+from tgnn.data.graph_dataset import pack
 from tgnn.data.load import load
+from tgnn.data.readers.graph_npz import write_graphs
 from tgnn.training.distributed.world import World
 from tgnn.training.evaluate import evaluate
 from tgnn.training.predict import IncompatibleDataError, predict
@@ -44,7 +45,7 @@ def packed(path: Path, *parts: str) -> str:
         graph = Data(torch.ones(4, 2), torch.tensor([[0, 1, 2], [1, 2, 3]]), y=torch.tensor([number % 2]))
         graph.pos, graph.edge_weight = torch.rand(4, 2), torch.rand(3)
         graphs.append(Data(**{key: graph[key] for key in ("x", "edge_index", "y", *parts)}))
-    write_packed(pack(graphs, torch.arange(12) // 2 % 3), path)
+    write_graphs(pack(graphs, torch.arange(12) // 2 % 3), path)
     return str(path)
 
 

@@ -78,7 +78,7 @@ def digits_graphs(threshold: float = 1.0) -> GraphDataset:
 
     Example:
         >>> digits_graphs()[0]
-        Data(y=[1], num_nodes=35, x=[35, 3], edge_index=[2, 182])
+        Data(num_nodes=35, x=[35, 3], edge_index=[2, 182], y=[1])
     """
     images, labels = load_digits(return_X_y=True)
     images = images.reshape(-1, 8, 8)

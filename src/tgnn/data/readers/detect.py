@@ -9,11 +9,11 @@ from typing import Any
 from torch_geometric.data import Data
 
 from tgnn.data.dataset_info import statistics
-from tgnn.data.graph_dataset import GraphDataset, read_packed
+from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.on_disk.layout import FILE
 from tgnn.data.readers.gnn_benchmark import read_gnn_benchmark
-from tgnn.data.readers.graph_npz import read_graph
+from tgnn.data.readers.graph_npz import read_graph, read_graphs
 from tgnn.data.readers.npz import open_npz
 from tgnn.data.readers.tu import read_tu
 from tgnn.data.tables.multiple_graphs import read_graph_tables
@@ -120,7 +120,7 @@ def read_path(
         report.statistics = statistics(data)
         report.add(*check_graph(data))
         return data, report
-    graphs = read_packed(path) if data_format == "packed" else _read_tu(path, encoding, report)
+    graphs = read_graphs(path) if data_format == "packed" else _read_tu(path, encoding, report)
     report.statistics = statistics(graphs)
     report.add(*check_graphs(graphs))
     return graphs, report

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from tgnn.data.build.molecules import featurize
-from tgnn.data.readers.named_graphs import NamedGraphs, packed_statistics
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.graph_statistics import graph_statistics
 from tgnn.data.readers.smiles_columns import SmilesColumns, find_columns
 from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.split_protocols import labeled_mask
@@ -38,7 +39,7 @@ def read_smiles_csv(
     task: str | None = None,
     skip_unreadable: bool = False,
     encoding: Mapping[str, Any] | None = None,
-) -> tuple[NamedGraphs, ValidationReport]:
+) -> tuple[GraphDataset, ValidationReport]:
     r"""Read molecules as graphs with the atom and bond features of the Open Graph Benchmark.
 
     Args:
@@ -95,12 +96,13 @@ def read_smiles_csv(
             packed["split"] = split_codes(stored_split)[readable]
     names = pl.Series(np.arange(len(text))) if columns.ids is None else as_ids(table.frame[columns.ids])
     _check_ids(table, names, report)
-    report.statistics = packed_statistics(packed, target)
+    report.statistics = graph_statistics(packed, target)
     report.raise_for_errors()
     made = {"version": VERSION, "kind": "smiles", "columns": columns.to_dict(), "target": target}
     kept = [molecule for molecule, ok in zip(text, readable) if ok]
     graph_id = keep_ids(names.filter(pl.Series(readable)))
-    return NamedGraphs(packed, graph_id, made if encoding is None else dict(encoding), kept), report
+    used = made if encoding is None else dict(encoding)
+    return GraphDataset(packed, graph_id=graph_id, encoding=used, smiles=kept), report
 
 
 def _check_ids(table: TableData, ids: pl.Series, report: ValidationReport) -> None:

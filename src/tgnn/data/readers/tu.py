@@ -75,9 +75,7 @@ def read_tu(
         known = None if encoding is None else encoding.get("edges", [])
         new_encoding["edges"] = _label_encoding(numbers, "edge_labels") if known is None else known
         arrays["edge_attr"] = _one_hot(numbers, new_encoding["edges"], f"{name}_edge_labels.txt")[kept]
-    graphs = GraphDataset(arrays)
-    graphs.encoding = new_encoding
-    return graphs
+    return GraphDataset(arrays, encoding=new_encoding)
 
 
 def _read(folder: Path, name: str, part: str, rows: int | None = None, columns: int | None = None) -> np.ndarray:

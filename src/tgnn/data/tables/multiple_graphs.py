@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from tgnn.data.readers.named_graphs import NamedGraphs, packed_statistics
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.graph_statistics import graph_statistics
 from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.splits import split_codes
@@ -31,7 +32,7 @@ from tgnn.data.validation.value_checks import check_labels
 
 def read_graph_tables(
     folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
-) -> tuple[NamedGraphs, ValidationReport]:
+) -> tuple[GraphDataset, ValidationReport]:
     r"""Read a data set of many graphs from ``graphs.csv``, ``nodes.csv`` and ``edges.csv`` (or TSV or Parquet).
 
     Node ids must be unique within a graph. If the edge table has no column ``graph``, node ids must be unique in the
@@ -98,10 +99,10 @@ def read_graph_tables(
         arrays["x"] = x.numpy()[order]
     if split is not None:
         arrays["split"] = split
-    report.statistics = packed_statistics(arrays, target)
+    report.statistics = graph_statistics(arrays, target)
     report.raise_for_errors()
     made = reading.encoding(features, edge_features, target, parts) | {"sparse": False}
-    return NamedGraphs(arrays, keep_ids(ids), made), report
+    return GraphDataset(arrays, graph_id=keep_ids(ids), encoding=made), report
 
 
 def _read_target(
