@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
+from torch_geometric.utils import from_scipy_sparse_matrix
 
 from tgnn.data.readers.sparse import csr, torch_csr
 from tgnn.data.validation.report import Locations
@@ -88,9 +89,8 @@ def from_adjacency(adjacency: Any, num_nodes: int) -> tuple[Tensor, Tensor]:
     matrix = adjacency.tocsr(copy=True)
     matrix.eliminate_zeros()
     matrix.sort_indices()
-    source = np.repeat(np.arange(num_nodes), np.diff(matrix.indptr))
-    edge_index = torch.from_numpy(np.stack([source, matrix.indices]).astype(np.int64))
-    return edge_index, to_edge_weight(matrix.data, matrix.nnz)
+    edge_index, weight = from_scipy_sparse_matrix(matrix)
+    return edge_index, to_edge_weight(weight, matrix.nnz)
 
 
 def to_edge_weight(weight: Any, num_edges: int) -> Tensor:

@@ -163,7 +163,7 @@ def named_graphs() -> GraphDataset:
 
 
 def assert_same_graph(one: Data, other: Data) -> None:
-    assert one.keys() == other.keys()
+    assert set(one.keys()) == set(other.keys())
     for name, value in one.to_dict().items():
         assert torch.equal(torch.as_tensor(value), torch.as_tensor(other[name])), name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.model_selection import train_test_split
 
 from tgnn.estimators.holdout import draw_holdout
 
@@ -30,6 +31,16 @@ def test_small_sets():
     for wrong in (-0.1, 1.0, 3):
         with pytest.raises(ValueError, match="validation_fraction"):
             draw_holdout(np.zeros(9), wrong, 0)
+
+
+@pytest.mark.parametrize("strata", [np.array([0] * 30 + [1] * 20 + [2] * 9 + [3]), np.arange(70) % 10])
+def test_class_sizes_that_scikit_learn_rejects(strata):
+    """This is why the hold-out is not scikit-learn's."""
+    with pytest.raises(ValueError, match="too few|greater or equal to the number of classes"):
+        train_test_split(strata, test_size=0.1, stratify=strata, random_state=0)
+    held = draw_holdout(strata, 0.1, 0)
+    assert held.sum() == round(0.1 * len(strata))
+    assert set(strata[~held]) == set(strata)
 
 
 def test_the_seed_decides():

@@ -39,6 +39,11 @@ def featurize(
 ) -> tuple[dict[str, np.ndarray], list[int]]:
     """Convert molecules to packed graphs. A molecule that RDKit cannot parse becomes a graph without nodes.
 
+    ``torch_geometric.utils.from_smiles`` is not used, because its features are not those of the Open Graph Benchmark:
+    it numbers elements, hybridizations and bonds differently and sorts the edges. It also fails on values outside of
+    its lists, such as the charge +7, does not report molecules that cannot be parsed, and takes twice as long (2.2 s
+    instead of 1.1 s for 2,000 molecules).
+
     Args:
         smiles: SMILES of each molecule.
         tick: Callback that receives the number of molecules processed since its last call.

@@ -20,6 +20,15 @@ def read_tu(
 
     Node and edge labels are one-hot encoded. Self-loops and duplicate edges are removed.
 
+    The tensors are equal to those of ``torch_geometric.io.read_tu_data`` on the files of MUTAG, PROTEINS, IMDB-BINARY
+    and IMDB-MULTI. PyG's reader is not used for these reasons:
+
+    - It takes 0.5 to 1.4 s where this one takes 0.02 to 0.05 s (PROTEINS and IMDB), because it parses lines in Python.
+    - It accepts files whose nodes are not listed graph by graph and returns negative node indices. Its other errors
+      do not name the file.
+    - It cannot read graphs without edges and real-valued graph labels, and it adds up the labels of duplicate edges.
+    - It cannot encode the labels of new files as those of the training data.
+
     Args:
         folder: Folder of the files.
         name: Name of the data set, as in the file names.
@@ -61,20 +70,18 @@ def read_tu(
     parts = []
     if attributes and (folder / f"{name}_node_attributes.txt").exists():
         parts.append(_read(folder, name, "node_attributes", rows=len(graph)))
-    if (folder / f"{name}_node_labels.txt").exists():
-        labels = _read(folder, name, "node_labels", rows=len(graph))
-        numbers = _integers(labels, name, "node_labels")
-        known = None if encoding is None else encoding.get("nodes", [])
-        new_encoding["nodes"] = _label_encoding(numbers, "node_labels") if known is None else known
-        parts.append(_one_hot(numbers, new_encoding["nodes"], f"{name}_node_labels.txt"))
+    for part, key, rows in (("node_labels", "nodes", len(graph)), ("edge_labels", "edges", len(listed))):
+        if not (folder / f"{name}_{part}.txt").exists():
+            continue
+        numbers = _integers(_read(folder, name, part, rows=rows), name, part)
+        new_encoding[key] = _label_encoding(numbers, part) if encoding is None else encoding.get(key, [])
+        one_hot = _one_hot(numbers, new_encoding[key], f"{name}_{part}.txt")
+        if key == "nodes":
+            parts.append(one_hot)
+        else:
+            arrays["edge_attr"] = one_hot[kept]
     if parts:
         arrays["x"] = np.concatenate(parts, axis=1)
-    if (folder / f"{name}_edge_labels.txt").exists():
-        labels = _read(folder, name, "edge_labels", rows=len(listed))
-        numbers = _integers(labels, name, "edge_labels")
-        known = None if encoding is None else encoding.get("edges", [])
-        new_encoding["edges"] = _label_encoding(numbers, "edge_labels") if known is None else known
-        arrays["edge_attr"] = _one_hot(numbers, new_encoding["edges"], f"{name}_edge_labels.txt")[kept]
     return GraphDataset(arrays, encoding=new_encoding)
 
 
