@@ -52,6 +52,16 @@ class GraphDataset(InMemoryDataset):
     """Number of nodes of each graph, int64 ``[G]``."""
     num_edges: Tensor
     """Number of stored edges of each graph, int64 ``[G]``."""
+    x: Tensor | None
+    """Node features of all graphs, concatenated."""
+    pos: Tensor | None
+    """Node positions of all graphs, concatenated."""
+    edge_index: Any
+    """Stored edges of all graphs, concatenated, int64 ``[2, E]`` with node indices local to the graph. Or ``None``."""
+    edge_attr: Tensor | None
+    """Features of all stored edges, concatenated."""
+    edge_weight: Tensor | None
+    """Weights of all stored edges, concatenated."""
     directed: bool
     """If false, each stored edge stands for both directions."""
     graph_id: Tensor | StringIds | None
@@ -259,34 +269,11 @@ class GraphDataset(InMemoryDataset):
     def y(self, values: Tensor) -> None:
         self.add("y", values)
 
-    @property
-    def x(self) -> Tensor | None:
-        """Node features of all graphs, concatenated."""
-        return self._tensor("x")
-
-    @property
-    def pos(self) -> Tensor | None:
-        """Node positions of all graphs, concatenated."""
-        return self._tensor("pos")
-
-    @property
-    def edge_index(self) -> Any:
-        """Stored edges of all graphs, concatenated, with node indices local to the graph."""
-        return self._data.edge_index
-
-    @property
-    def edge_attr(self) -> Tensor | None:
-        """Features of all stored edges, concatenated."""
-        return self._tensor("edge_attr")
-
-    @property
-    def edge_weight(self) -> Tensor | None:
-        """Weights of all stored edges, concatenated."""
-        return self._tensor("edge_weight")
-
-    def _tensor(self, name: str) -> Tensor | None:
-        values: Tensor | None = self._data.get(name)
-        return values
+    def __getattr__(self, key: str) -> Any:
+        """Return a tensor of all graphs, as PyG does. It is ``None`` if the graphs do not have it."""
+        if key in (*_NODE, "edge_index", *_EDGE) and "_data" in self.__dict__:
+            return self._data.get(key)
+        return super().__getattr__(key)
 
     @property
     def total_edges(self) -> int:
