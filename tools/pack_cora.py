@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from tgnn.data.catalog.citation import PLANETOID_LAYOUTS
-from tgnn.data.readers.graph_npz import read_graph, write_graph
+from tgnn.data.readers.graph_npz import read_graph, write_graphs
 from tgnn.data.readers.npz import read_npz, shrink_dtype, write_npz
 
 TARGET = Path(__file__).parents[1] / "src/tgnn/data/catalog/cora.npz"
@@ -30,7 +30,7 @@ def pack(folder: Path, target: Path = TARGET) -> None:
         target: Path of the file to write.
     """
     data = PLANETOID_LAYOUTS["cora"].read(folder)
-    write_graph(data, target)
+    write_graphs(data, target)
     write_npz(target, {name: shrink_dtype(array) for name, array in read_npz(target, "a graph").items()})
     packed = read_graph(target)
     for name in ("edge_index", "y", "train_mask", "val_mask", "test_mask"):
