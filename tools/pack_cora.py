@@ -17,7 +17,6 @@ import torch
 
 from tgnn.data.catalog.citation import PLANETOID_LAYOUTS
 from tgnn.data.readers.graph_npz import read_graph, write_graphs
-from tgnn.data.readers.npz import read_npz, shrink_dtype, write_npz
 
 TARGET = Path(__file__).parents[1] / "src/tgnn/data/catalog/cora.npz"
 
@@ -31,7 +30,6 @@ def pack(folder: Path, target: Path = TARGET) -> None:
     """
     data = PLANETOID_LAYOUTS["cora"].read(folder)
     write_graphs(data, target)
-    write_npz(target, {name: shrink_dtype(array) for name, array in read_npz(target, "a graph").items()})
     packed = read_graph(target)
     for name in ("edge_index", "y", "train_mask", "val_mask", "test_mask"):
         assert torch.equal(packed[name], data[name]), name

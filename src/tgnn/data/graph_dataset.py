@@ -139,8 +139,11 @@ class GraphDataset(InMemoryDataset):
             raise ValueError(f"edge_index must have shape [2, E], got {list(edge_index.shape)}")
         _check_length("edge_index", edge_index[0], int(self._edge_ptr[-1]))
         limits = self.num_nodes.repeat_interleave(self.num_edges)
-        if bool((edge_index < 0).any()) or bool((edge_index >= limits).any()):
-            raise ValueError("edge_index contains a node index outside of its graph")
+        outside = (edge_index < 0) | (edge_index >= limits)
+        if bool(outside.any()):
+            end, edge = outside.nonzero()[0].tolist()
+            node, size = int(edge_index[end, edge]), int(limits[edge])
+            raise ValueError(f"edge_index contains node {node}, but its graph has {size} nodes")
 
     # ---- access as in PyG --------------------------------------------------------------------------------------
 

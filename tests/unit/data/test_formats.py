@@ -68,7 +68,7 @@ def test_packed_graphs(tmp_path):
     [
         ({"x": np.zeros((4, 1))}, "x must have 5 entries, got 4"),
         ({"y": np.zeros(2)}, "y must have 3 entries, got 2"),
-        ({"edge_index": np.array([[0, 0, 3], [1, 1, 1]])}, "node index outside of its graph"),
+        ({"edge_index": np.array([[0, 0, 3], [1, 1, 1]])}, "contains node 3, but its graph has 3 nodes"),
         ({"edge_index": np.zeros((3, 3))}, r"edge_index must have shape \[2, E\]"),
         ({"num_nodes": np.array([2, -1, 3])}, "num_nodes must be a one-dimensional array of non-negative integers"),
         ({"y": np.array(["a", "b", "c"])}, "must contain numbers"),
@@ -220,6 +220,13 @@ def test_a_copy_shares_nothing():
     copied.x[0] = 7
     copied.y = torch.zeros(3)
     assert content_hash(dataset) == content_hash(named_graphs())
+
+
+def test_it_can_be_pickled_and_summarized():
+    dataset = pickle.loads(pickle.dumps(named_graphs()))
+    assert content_hash(dataset) == content_hash(named_graphs())
+    assert dataset.get_summary().num_graphs == 3
+    assert dataset.to("cpu") is dataset
 
 
 def test_shuffle_returns_all_graphs():
