@@ -176,8 +176,8 @@ def test_it_is_an_in_memory_dataset_of_pyg():
     assert GraphDataset(ARRAYS | {"y": np.array([0, 2, 1])}).num_classes == 3
     for index in (np.int64(2), torch.tensor(2), -1):
         assert_same_graph(dataset[index], dataset[2])
-    with pytest.raises(AttributeError, match="no attribute 'colour'"):
-        _ = dataset.colour
+    with pytest.raises(AttributeError, match="no attribute 'color'"):
+        _ = dataset.color
 
 
 @pytest.mark.parametrize(
@@ -341,14 +341,14 @@ def test_codes_above_255_are_checked(tmp_path):
 def test_a_damaged_file_is_named_or_read_right(tmp_path):
     path = tmp_path / "graphs.npz"
     write_graphs(GraphDataset(ARRAYS), path)
-    whole, expected, told = path.read_bytes(), content_hash(GraphDataset(ARRAYS)), 0
+    whole, expected, rejected = path.read_bytes(), content_hash(GraphDataset(ARRAYS)), 0
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         with contextlib.suppress(ValueError):
             assert content_hash(read_path(path)[0]) == expected
             continue
-        told += 1
-    assert told > len(whole) / 3
+        rejected += 1
+    assert rejected > len(whole) / 3
 
 
 # ---- Planetoid -------------------------------------------------------------------------------------------------

@@ -75,14 +75,14 @@ def test_all_that_is_known_of_a_graph_is_written(tmp_path, sparse, ids):
 def test_a_damaged_file_is_named_or_read_right(tmp_path):
     path = tmp_path / "g.npz"
     write_graphs(example(True), path)
-    whole, expected, told = path.read_bytes(), content_hash(example(True)), 0
+    whole, expected, rejected = path.read_bytes(), content_hash(example(True)), 0
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         with contextlib.suppress(ValueError):
             assert content_hash(read_path(path)[0]) == expected
             continue
-        told += 1
-    assert told > len(whole) / 3
+        rejected += 1
+    assert rejected > len(whole) / 3
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
