@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tgnn.tuning.results import StudyResult, Trial
     from tgnn.tuning.search_plan import SearchPlan
 
-_DEFAULT_FINALS, _DEFAULT_TOGETHER = 5, 10
+_DEFAULT_FINALS = 5
 
 
 def tune(
@@ -87,14 +87,6 @@ def tune(
     study: Annotated[
         str | None, typer.Option(help="Name of the Optuna study. Default: data set and model, e.g. cora-tgnn.")
     ] = None,
-    together: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Number of trials in a round. Sampling and pruning use finished rounds only, so that the trials do "
-            "not depend on the number of workers. Use at least the number of workers.",
-        ),
-    ] = _DEFAULT_TOGETHER,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder. Default: runs/tune/STUDY.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the search space and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")] = False,
@@ -104,7 +96,7 @@ def tune(
     Trials are scored on the validation set. Test labels are never read.
     The default search space has the ranges of the paper and of the model (see `--dry-run`).
     Run the same command again to resume an interrupted search.
-    The same seed gives the same trials with any number of jobs.
+    The same seed gives the same trials with `--jobs 1`.
 
     Examples:
     `tgnn tune cora --trials 60 --jobs 2`
@@ -126,13 +118,14 @@ def tune(
     from tgnn.training.train import resolve_config
 
     config = resolve_config(name or data, model, recipe, {**changes, **fixed})
-    plan = _make_plan(config, search or [], fixed, trials, splits, seed, finals, together)
+    plan = _make_plan(config, search or [], fixed, trials, splits, seed, finals)
     if dry_run:
         _print_search_space(plan, json)
         return
     folder = folder or Path("runs") / "tune" / (study or plan.study_name)
-    command = _command(plan, recipe, study, search or [], fixed_options or [])
-    _run(plan, folder, jobs or os.cpu_count() or 1, storage, study, command, json)
+    jobs = min(jobs or os.cpu_count() or 1, trials)
+    command = _command(plan, jobs, recipe, study, search or [], fixed_options or [])
+    _run(plan, folder, jobs, storage, study, command, json)
 
 
 def _make_plan(
@@ -143,7 +136,6 @@ def _make_plan(
     splits: int | None,
     seed: int,
     finals: int,
-    together: int,
 ) -> SearchPlan:
     from tgnn.training.prepare import make_model, prepare_without_test
     from tgnn.tuning.search_plan import SearchPlan
@@ -177,7 +169,7 @@ def _make_plan(
         raise typer.BadParameter("the search space is empty", param_hint="--search")
     config = with_model_defaults(config, prepared.shape.level, space)
     num_splits = splits or default_num_splits(prepared)
-    plan = SearchPlan(config, space, trials, num_splits, seed, min(finals, trials), together)
+    plan = SearchPlan(config, space, trials, num_splits, seed, min(finals, trials))
     for key, values in plan.space.items():
         for value in values:
             plan.trial_config({**plan.initial_params, key: value})  # report invalid values before the first trial
@@ -231,7 +223,7 @@ def _run(
 
     try:
         with _show_progress(quiet=json or console.verbosity < 0) as on_progress:
-            result = run_study(plan, folder, min(jobs, plan.trials), storage, study, command, on_progress)
+            result = run_study(plan, folder, jobs, storage, study, command, on_progress)
     except Interrupted:
         err.print("stopped. Finished trials are saved. Run the same command again to resume.")
         raise typer.Exit(130) from None
@@ -258,9 +250,12 @@ def _run(
 
 
 def _command(
-    plan: SearchPlan, recipe: Path | None, study: str | None, search: list[str], fixed_options: list[str]
+    plan: SearchPlan, jobs: int, recipe: Path | None, study: str | None, search: list[str], fixed_options: list[str]
 ) -> str:
-    """Return the command that repeats the search, without options that are private to a machine."""
+    """Return the command that repeats the search, without options that are private to a machine.
+
+    Several jobs are left out, because only a search with one job can be repeated exactly.
+    """
     from tgnn.data.catalog import CATALOG
 
     name = plan.config.data.name
@@ -270,7 +265,7 @@ def _command(
     arguments += ["--trials", str(plan.trials), "--splits", str(plan.splits)]
     arguments += ["--finals", str(plan.finals)] if plan.finals != min(_DEFAULT_FINALS, plan.trials) else []
     arguments += ["--seed", str(plan.seed)] if plan.seed else []
-    arguments += ["--together", str(plan.together)] if plan.together != _DEFAULT_TOGETHER else []
+    arguments += ["--jobs", "1"] if jobs == 1 else []
     arguments += [argument for text in search for argument in ("--search", text)]
     arguments += [argument for text in shareable_options(fixed_options) for argument in ("--set", text)]
     return shlex.join(arguments)

@@ -1,12 +1,15 @@
-"""Objective of a trial: train on one split and return the validation score. Test labels are never read."""
+"""Objective of a trial: train on each split and return the mean validation score. Test labels are never read."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean
 
+import optuna
 import torch
+from optuna.exceptions import UpdateFinishedTrialError
 from torch import Tensor
 
 from tgnn.training.config import Config
@@ -15,6 +18,15 @@ from tgnn.training.loop import Epoch, fit
 from tgnn.training.metrics import Task, is_better_epoch
 from tgnn.training.prepare import find_device, make_model, prepare_without_test, set_num_threads
 from tgnn.training.prior_correction import compute_log_prior_ratio
+from tgnn.tuning.search_plan import SearchPlan
+from tgnn.tuning.shared_study import queue_again
+from tgnn.tuning.storage import DATABASE_ERRORS
+
+REASON, SCORES = "reason", "scores"
+"""User attributes of a trial: error message, and score on each split."""
+
+_REPORTS = 5
+"""Number of intermediate scores that a trial reports during its first split."""
 
 
 class TwoFoldScore:
@@ -115,3 +127,56 @@ def validation_score(config: Config, on_epoch: Callable[[int, float], None] = la
         model = make_model(config, prepared.shape).to(find_device(config.train.device))
         fit(model, prepared, config, on_epoch=after_epoch)
     return two_fold.score
+
+
+def evaluate_trial(
+    trial: optuna.Trial, plan: SearchPlan, splits: range, check: Callable[[], None] = lambda: None, prune: bool = True
+) -> float:
+    """Train with the hyperparameters of a trial and return the mean validation score over the splits.
+
+    A trial that cannot be trained is stored as pruned, with its error message. Optuna's sampler ignores failed trials,
+    but avoids the hyperparameters of pruned ones. A trial that is interrupted is queued again.
+
+    Args:
+        trial: The trial.
+        plan: The search.
+        splits: Indices of the splits.
+        check: Called after every epoch. An exception from it interrupts the trial.
+        prune: Whether to report intermediate scores, and to stop the trial if the pruner of the study says so.
+    """
+    scores: list[float] = []
+    try:
+        params = {key: trial.suggest_categorical(key, values) for key, values in plan.space.items()}
+        for split in splits:
+            config = plan.trial_config(params, split)
+            every = max(1, config.train.epochs // _REPORTS)
+
+            def on_epoch(epoch: int, score: float, every: int = every) -> None:
+                check()
+                if prune and not scores and (epoch + 1) % every == 0:  # later splits report at their end only
+                    _report(trial, score, epoch + 1)
+
+            score = validation_score(config, on_epoch)
+            if not math.isfinite(score):
+                raise ValueError("the validation metric is not finite")
+            scores.append(score)
+            if prune and split != splits[-1]:
+                _report(trial, fmean(scores), config.train.epochs * (split + 2))
+    except (KeyboardInterrupt, OSError):  # OSError: a problem of the machine, not of the hyperparameters
+        queue_again(trial)
+        raise
+    except (optuna.TrialPruned, UpdateFinishedTrialError, *DATABASE_ERRORS):
+        raise
+    except Exception as error:
+        trial.set_user_attr(REASON, str(error) or type(error).__name__)
+        raise optuna.TrialPruned from error
+    finally:
+        trial.set_user_attr(SCORES, scores)
+    return fmean(scores)
+
+
+def _report(trial: optuna.Trial, score: float, step: int) -> None:
+    if math.isfinite(score):
+        trial.report(score, step)
+        if trial.should_prune():
+            raise optuna.TrialPruned

@@ -28,7 +28,7 @@ class Trial:
         number: Number of the trial, from 0.
         state: ``"complete"``, ``"pruned"`` (stopped early, because the median of earlier trials was better),
             ``"failed"`` or ``"running"``.
-        params: Hyperparameters, as ``section.key``. Empty for a running trial.
+        params: Hyperparameters, as ``section.key``.
         score: Mean validation metric over the splits.
         scores: Validation metric on each split.
         seconds: Duration in seconds.

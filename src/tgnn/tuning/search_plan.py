@@ -16,6 +16,12 @@ FIRST_SEED = 1000
 _LIST_MARK = "="
 """Prefix of a list that is stored as JSON text: Optuna's categorical values cannot be lists."""
 
+_NOT_IN_RECIPE = {
+    "data": ("root", "offline"),
+    "train": ("seed", "threads", "workers", "device", "track", "save_every"),
+}
+"""Options that belong to the user or the machine, not to the hyperparameters."""
+
 
 @dataclass(frozen=True)
 class SearchPlan:
@@ -30,8 +36,6 @@ class SearchPlan:
         finals: Number of best trials to evaluate again at the end on ``2 * splits + 1`` new splits, together with
             trial 0. The best of this final evaluation is the result of the search. It corrects for the optimistic
             bias of the best of many scores. 0 skips the final evaluation.
-        together: Number of trials in a round. Sampling and pruning use the results of finished rounds only, so that
-            the trials do not depend on the number of workers.
 
     Attributes:
         initial_params: Hyperparameters of trial 0, as ``section.key``.
@@ -48,7 +52,6 @@ class SearchPlan:
     splits: int = 3
     seed: int = 0
     finals: int = 0
-    together: int = 10
     initial_params: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,6 +85,18 @@ class SearchPlan:
         sections["train"]["threads"] = self.config.train.threads or 1  # scores must not depend on the number of jobs
         return make_config(sections)
 
+    def recipe(self, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return all hyperparameters of a trial, defaults included, because a recipe may be merged over another one.
+
+        Args:
+            params: Hyperparameters of the trial, as ``section.key``.
+        """
+        sections = self.trial_config(params).model_dump(mode="json")
+        return {
+            section: {key: value for key, value in fields.items() if key not in _NOT_IN_RECIPE.get(section, ())}
+            for section, fields in sections.items()
+        }
+
     @property
     def final_splits(self) -> range:
         """Indices of the splits of the final evaluation."""
@@ -100,25 +115,19 @@ class SearchPlan:
             "prior_correction": self.config.train.prior_correction,
         }
         return {
-            **{key: getattr(self, key) for key in ("splits", "seed", "together")},
+            **{key: getattr(self, key) for key in ("splits", "seed")},
             **{f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()},
             **{f"search space of {key}": list(values) for key, values in self.space.items()},
             "validation score": "two-fold",
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON values, for another process."""
+        """Return the plan as JSON values."""
         return {
             "config": self.config.model_dump(mode="json"),
             "space": {key: list(values) for key, values in self.space.items()},
-            **{key: getattr(self, key) for key in ("trials", "splits", "seed", "finals", "together")},
+            **{key: getattr(self, key) for key in ("trials", "splits", "seed", "finals")},
         }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> SearchPlan:
-        """Rebuild a plan from :meth:`to_dict`."""
-        space = {key: tuple(values) for key, values in fields["space"].items()}
-        return cls(**{**fields, "config": make_config(fields["config"]), "space": space})
 
 
 def _encode_value(value: Any) -> Any:

@@ -1,23 +1,32 @@
-"""Storage of a study: a SQLite file, or a PostgreSQL database that several machines share."""
+"""Storage of a study: a SQLite file, or a PostgreSQL database that several machines share.
+
+Optuna's ``JournalStorage`` is not used, because it has no heartbeats: a trial of a killed worker would be lost.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import random
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
 import optuna
-from optuna.exceptions import StorageInternalError
+from optuna.exceptions import ExperimentalWarning, StorageInternalError
+from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy import URL, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from tgnn.tuning.claims import Claims
+HEARTBEAT_SECONDS, GRACE_SECONDS = 2, 15
+"""Seconds between two heartbeats of a trial, and without a heartbeat until the trial is retried."""
 
-Direction = Literal["maximize", "minimize"]
+MAX_RETRIES = 2
+"""A trial fails if more workers than this die while they run it, because it may be the cause."""
 
-_FINGERPRINT = "tgnn"
+DATABASE_ERRORS = (SQLAlchemyError, StorageInternalError)
+"""Exceptions of a database that cannot be reached or used."""
+
 _TIMEOUT = 30
 """Seconds to wait for a locked file or an unresponsive server."""
 
@@ -32,49 +41,13 @@ class StorageLostError(StudyError):
     exit_code = 1  # of the command line, because the usage was correct
 
 
-class SharedStudy:
-    """An Optuna study that several workers share. It is created if it does not exist.
+class HeartbeatStorage(RDBStorage):
+    """Optuna storage whose heartbeats continue after a temporary failure of the database."""
 
-    Args:
-        url: ``sqlite:///path`` or ``postgresql://...``.
-        name: Name of the study.
-        direction: ``"maximize"`` or ``"minimize"``.
-        fingerprint: Values that must be equal for all workers, by name.
-    """
-
-    def __init__(self, url: str, name: str, direction: Direction, fingerprint: Mapping[str, Any]) -> None:
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self.name, self._fingerprint = name, fingerprint
-        self._storage, self.claims = _open(url, name)
-        try:
-            with storage_errors(url, StudyError, "cannot be used"):
-                self.study = optuna.create_study(
-                    storage=self._storage, study_name=name, direction=direction, load_if_exists=True
-                )
-                self.check()
-        except StudyError:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Close all connections to the database."""
-        self._storage.remove_session()
-        self._storage.engine.dispose()
-
-    def check(self) -> None:
-        """Raise a ``StudyError`` if the study was started with another fingerprint."""
-        stored = self.study.user_attrs.get(_FINGERPRINT)
-        if stored is None:
-            if self.study.get_trials(deepcopy=False):
-                raise StudyError(f"study {self.name} was not created by tgnn: choose another name with --study")
-            self.study.set_user_attr(_FINGERPRINT, dict(self._fingerprint))
-            return
-        for key in (*self._fingerprint, *stored):
-            if (before := stored.get(key, "none")) != (now := self._fingerprint.get(key, "none")):
-                raise StudyError(
-                    f"study {self.name} was started with a different {key} ({before} before, {now} now): resume it "
-                    "with the same options, or start another study with --out or --study"
-                )
+    def record_heartbeat(self, trial_id: int) -> None:
+        """Record a heartbeat. A lasting failure is reported by the worker, not by its heartbeat thread."""
+        with contextlib.suppress(*DATABASE_ERRORS):
+            super().record_heartbeat(trial_id)
 
 
 @contextlib.contextmanager
@@ -84,13 +57,52 @@ def storage_errors(
     """Turn database errors in the block into a ``StudyError`` that does not contain the password."""
     try:
         yield
-    except (SQLAlchemyError, StorageInternalError) as error:
+    except DATABASE_ERRORS as error:
         advice = ". Run the same command again to resume." if error_type is StorageLostError else ""
         raise error_type(f"storage {_without_password(make_url(url))} {problem}: {_reason(error)}{advice}") from error
 
 
-def _open(url: str, name: str) -> tuple[optuna.storages.RDBStorage, Claims]:
-    """Open the database and create its tables."""
+def open_storage(url: str) -> HeartbeatStorage:
+    """Open a database, create its tables if needed, and turn on heartbeats and the retry of stale trials.
+
+    Args:
+        url: ``sqlite:///path`` or ``postgresql://...``.
+
+    Raises:
+        StudyError: If the URL is invalid or the database cannot be opened. The message does not contain the password.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.filterwarnings("ignore", category=ExperimentalWarning)  # Optuna calls its heartbeats experimental
+    parsed = _parse_url(url)
+    is_file = parsed.get_backend_name() == "sqlite"
+    # Optuna calls str.format on the URL, so braces are escaped.
+    full_url = parsed.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")
+    for attempt in range(6):
+        try:
+            storage = HeartbeatStorage(
+                full_url,
+                engine_kwargs=_file_options() if is_file else _server_options(),
+                heartbeat_interval=HEARTBEAT_SECONDS,
+                grace_period=GRACE_SECONDS,
+                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=MAX_RETRIES),
+            )
+            if is_file:  # SQLite has no row locks, so transactions take the write lock first
+                event.listen(storage.engine, "begin", _begin_immediate)
+            return storage
+        except ImportError as error:
+            driver = getattr(error.__cause__, "name", None) or error.name or "a driver"
+            raise ImportError(f"the storage needs {driver}: pip install 'tgnn[postgres]'") from error
+        except (*DATABASE_ERRORS, RuntimeError) as error:
+            reason = _reason(error)
+            # Another process may be creating the same tables.
+            is_race = "exists" in reason or "duplicate" in reason or "UNIQUE" in reason
+            if not is_race or attempt == 5:
+                raise StudyError(f"storage {_without_password(parsed)} cannot be opened: {reason}") from error
+            time.sleep(random.random())
+    raise AssertionError
+
+
+def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
         is_file = parsed.get_backend_name() == "sqlite"
@@ -99,8 +111,6 @@ def _open(url: str, name: str) -> tuple[optuna.storages.RDBStorage, Claims]:
         is_valid = is_valid and "@" not in (parsed.host or "")  # an unescaped @ of the password
         if parsed.drivername == "postgresql":  # the default driver depends on the version of SQLAlchemy
             parsed = parsed.set(drivername="postgresql+psycopg2")
-        # Optuna calls str.format on the URL, so braces are escaped.
-        full_url = parsed.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")
     except (ArgumentError, NoSuchModuleError, ValueError):  # their messages may contain the password
         is_valid = False
     if not is_valid:
@@ -108,25 +118,7 @@ def _open(url: str, name: str) -> tuple[optuna.storages.RDBStorage, Claims]:
             "invalid --storage: use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME, with %40 for an @ in the "
             "password"
         ) from None
-    for attempt in range(6):
-        try:
-            storage = optuna.storages.RDBStorage(
-                full_url, engine_kwargs=_file_options() if is_file else _server_options()
-            )
-            if is_file:  # SQLite has no row locks, so transactions take the write lock first
-                event.listen(storage.engine, "begin", _begin_immediate)
-            return storage, Claims(storage.engine, name)
-        except ImportError as error:
-            driver = getattr(error.__cause__, "name", None) or error.name or "a driver"
-            raise ImportError(f"the storage needs {driver}: pip install 'tgnn[postgres]'") from error
-        except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
-            reason = _reason(error)
-            # Another process may be creating the same tables.
-            is_race = "exists" in reason or "duplicate" in reason or "UNIQUE" in reason
-            if not is_race or attempt == 5:
-                raise StudyError(f"storage {_without_password(parsed)} cannot be opened: {reason}") from error
-            time.sleep(random.random())
-    raise AssertionError
+    return parsed
 
 
 def _file_options() -> dict[str, Any]:

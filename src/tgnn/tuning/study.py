@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import optuna
+from filelock import FileLock
+from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+from optuna.trial import FrozenTrial, TrialState
 
-from tgnn.training.interrupts import Interrupted
+from tgnn.training.interrupts import Interrupted, catch_interrupts
 from tgnn.training.loaders import check_batching
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.prepare import Prepared, find_device, prepare_without_test
 from tgnn.training.run_folder import current_environment
-from tgnn.tuning.results import STUDY_FILE, StudyFileError, StudyResult
+from tgnn.tuning.objective import REASON, SCORES
+from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE, StudyFileError, StudyResult, Trial
 from tgnn.tuning.search_plan import SearchPlan
-from tgnn.tuning.storage import SharedStudy, StorageLostError, StudyError, storage_errors
-from tgnn.tuning.summarize import param_importances, read_finals, read_trials, write_files
-from tgnn.tuning.worker_pool import StudyAddress, run_in_processes, run_in_this_process
+from tgnn.tuning.shared_study import SharedStudy
+from tgnn.tuning.storage import MAX_RETRIES, StudyError, storage_errors
+from tgnn.tuning.workers import StudyAddress, Worker, run_in_processes
 
 
 def tune(
@@ -61,8 +66,8 @@ def tune(
     address: StudyAddress = (url, name, "maximize" if empty_result.higher_is_better else "minimize", fingerprint)
     shared, result, written = SharedStudy(*address), empty_result, (0, 0)
     with storage_errors(url):
-        count = len(read_trials(shared))
-    if count > plan.trials:  # best.yaml and the final evaluation would ignore some of the trials
+        count = len(shared.trials())
+    if count > plan.trials:
         shared.close()
         raise StudyError(
             f"study {name} already has {count} trials, which --trials includes: use --trials {count} to see its "
@@ -72,32 +77,34 @@ def tune(
 
     def refresh() -> None:
         nonlocal result, written
-        trials = read_trials(shared)
-        finals, left = read_finals(shared, plan, empty_result.higher_is_better)
-        num_trials = max(plan.trials, len(trials))
-        result = replace(empty_result, trials=trials, num_trials=num_trials, finals=finals, finals_left=left)
-        finished = (result.count("complete", "pruned", "failed"), left)
+        result = read_result(shared, plan, empty_result)
+        finished = (result.count("complete", "pruned", "failed"), result.finals_left)
         if finished != written:  # importances are left out here, because they take too long
             write_files(result, plan, folder)
             written = finished
         on_progress(result)
 
+    def finish() -> None:
+        nonlocal result
+        refresh()
+        if result.trials:
+            result = replace(result, importance=_importances(shared.search))
+            write_files(result, plan, folder)
+
     try:
         with storage_errors(url):
             refresh()
-            if jobs == 1:
-                run_in_this_process(shared, plan, refresh)
-            else:
-                run_in_processes(address, plan, jobs, refresh)
-            refresh()
-    except Interrupted:
-        with contextlib.suppress(StorageLostError), storage_errors(url):
-            refresh()
-        raise
+            try:
+                if jobs == 1:
+                    with catch_interrupts() as stop:
+                        Worker(shared, plan, stop, refresh).run()
+                else:
+                    run_in_processes(address, plan, jobs, refresh)
+            except (Interrupted, OSError, StudyError):
+                finish()
+                raise
+            finish()
     finally:
-        if result.trials:
-            result = replace(result, importance=param_importances(result, plan))
-            write_files(result, plan, folder)
         shared.close()
     if result.best is None:
         reason = next((trial.reason for trial in result.trials if trial.reason), "all trials were pruned")
@@ -112,6 +119,64 @@ def _check_folder(folder: Path, name: str) -> None:
             raise StudyError(
                 f"{folder} holds study {other}: use another folder (--out), or --study {other} to resume that study"
             )
+
+
+def read_result(shared: SharedStudy, plan: SearchPlan, empty_result: StudyResult) -> StudyResult:
+    """Return the current state of the study."""
+    trials = [_to_trial(number, trial) for number, trial in shared.trials().items()]
+    started = [trial for trial in trials if trial.state != "waiting"]
+    finalists, finals = shared.finalists(plan), shared.final_trials()
+    finished = [number for number in finalists if number in finals and finals[number].state.is_finished()]
+    return replace(
+        empty_result,
+        trials=started,
+        num_trials=max(plan.trials, len(started)),
+        finals=[_to_trial(number, finals[number]) for number in finished],
+        finals_left=len(finalists) - len(finished),
+    )
+
+
+def _to_trial(number: int, trial: FrozenTrial) -> Trial:
+    is_complete, is_pruned = trial.state == TrialState.COMPLETE, trial.state == TrialState.PRUNED
+    reason = str(trial.user_attrs.get(REASON, ""))
+    if trial.state == TrialState.FAIL:
+        reason = f"its worker died {MAX_RETRIES + 1} times"
+    last_score = None if trial.last_step is None else trial.intermediate_values[trial.last_step]
+    return Trial(
+        number=number,
+        state="failed" if reason else trial.state.name.lower(),
+        params=dict(trial.params),
+        score=trial.value if is_complete else None,
+        scores=tuple(trial.user_attrs.get(SCORES, ())),
+        seconds=None if trial.duration is None else round(trial.duration.total_seconds(), 2),
+        reason=reason,
+        last_score=last_score if is_pruned and not reason else None,
+    )
+
+
+def _importances(study: optuna.Study) -> dict[str, float]:
+    """Return the importance of each hyperparameter (fANOVA), or nothing if all scores are equal."""
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    if len({trial.value for trial in complete}) < 2:
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importances = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
+    return {key: round(float(importance), 4) for key, importance in importances.items()}
+
+
+def write_files(result: StudyResult, plan: SearchPlan, folder: Path) -> None:
+    """Write ``study.json`` and, if a trial is complete, ``best.yaml``.
+
+    Args:
+        result: The state of the study.
+        plan: The search.
+        folder: Output folder. Several processes may write to it at the same time.
+    """
+    with FileLock(folder / ".lock"):
+        result.write(folder / STUDY_FILE)
+        if result.best is not None:
+            result.write_recipe(folder / RECIPE_FILE, plan.recipe(result.best.params))
 
 
 def _empty_result(plan: SearchPlan, name: str, prepared: Prepared, command: str) -> StudyResult:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import signal
 import sqlite3
@@ -23,8 +25,6 @@ QUICK = (
     "gcn",
     "--trials",
     "5",
-    "--together",
-    "3",
     "--splits",
     "1",
     "--jobs",
@@ -59,7 +59,7 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     score = f"{final['score']:.4f} in the final evaluation (best of {count} trials, mean over 3 new splits)"
     search = f"{best['score']:.4f} in the search (5 trials, mean over 1 split)"
     assert f"\n# Validation accuracy: {score}, {search}. Split protocol: stratified.\n" in text
-    command = "tgnn tune karate --model gcn --trials 5 --splits 1 --together 3 --search model.hidden_channels=4,8"
+    command = "tgnn tune karate --model gcn --trials 5 --splits 1 --jobs 1 --search model.hidden_channels=4,8"
     found_by = f"# Found by trial {best['number']} of study karate-gcn (seed 0)"
     assert text.startswith(f"{found_by}: {command} --set train.epochs=5\n")
 
@@ -87,7 +87,6 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
 def test_on_a_terminal_of_80_columns(tmp_path):
     """The live table fits into the terminal: columns that exceed its width are left out."""
     import fcntl
-    import os
     import pty
     import struct
     import subprocess
@@ -153,7 +152,7 @@ def test_a_failed_final_evaluation_is_reported(run, tmp_path, monkeypatch):
         return config.model.hidden_channels / 100
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tgnn.tuning.run_trials.validation_score", score)
+    monkeypatch.setattr("tgnn.tuning.objective.validation_score", score)
     code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=4,8")
     assert code == 0, err
     failed = json.loads(Path("runs/tune/karate-gcn/study.json").read_text())["finals"]
@@ -169,7 +168,7 @@ def test_a_recipe_goes_over_that_of_the_package(run, tmp_path):
     from tgnn.training.recipes import recipe_for
     from tgnn.tuning.results import StudyResult, Trial
     from tgnn.tuning.search_plan import SearchPlan
-    from tgnn.tuning.summarize import write_files
+    from tgnn.tuning.study import write_files
 
     packaged = recipe_for("cora", "tgnn")
     config = make_config({**packaged, "data": {**packaged.get("data", {}), "name": "cora"}})
@@ -357,14 +356,14 @@ def test_without_optuna(run, tmp_path, monkeypatch):
 
 
 def test_errors_of_trials_are_reported(run, tmp_path, monkeypatch):
-    from tgnn.tuning import run_trials
+    from tgnn.tuning import objective
 
     def score(config, on_epoch):
         if config.model.hidden_channels != 64:
             raise RuntimeError("hidden [b]eight[/b]")
         return 0.5
 
-    monkeypatch.setattr(run_trials, "validation_score", score)
+    monkeypatch.setattr(objective, "validation_score", score)
     code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=7,8,9", "--out", str(tmp_path))
     assert code == 0, err
     assert re.search(r"\[\d/5\] trial \d failed: hidden \[b\]eight\[/b\]", err)
@@ -381,15 +380,35 @@ def test_ctrl_c_stops_all_and_nothing_is_lost(run, tmp_path):
     assert "Traceback" not in err
     assert "Finished trials are saved. Run the same command again to resume." in err
     assert out == ""
-    with sqlite3.connect(tmp_path / "stopped/study.db") as database:
-        assert database.execute("select count(*) from tgnn_claims").fetchone() == (0,)
-    database.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "stopped/study.db")) as database:
+        states = {state for (state,) in database.execute("select state from trials")}
+    assert "RUNNING" not in states
+    assert "WAITING" in states  # the interrupted trials are queued again
     before = trials(tmp_path / "stopped")
     assert 0 < len(before) < 5
     assert run(*arguments, "--out", str(tmp_path / "stopped"))[0] == 0
     after = trials(tmp_path / "stopped")
     assert [trial["number"] for trial in after] == list(range(5))
     assert all(trial in after for trial in before)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the children of a process are read from /proc")
+def test_the_trial_of_a_killed_job_is_retried(tmp_path):
+    """One of two worker processes is killed. The other waits until its heartbeat is overdue and retries its trial."""
+    arguments = ["tune", "digits", *QUICK, "--jobs", "2", "--finals", "0", "--out", str(tmp_path)]
+    arguments += ["--set", "train.epochs=80", "--set", "train.patience=80"]
+    with warm.Process(warm.TGNN, *arguments) as process:
+        process.until(lambda: re.search(r"\] trial", process.read("err"), re.M) is not None)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        workers = [pid for pid in map(int, children) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)
+        code, err = process.wait(), process.read("err")
+    assert code == 0, err
+    assert "1 of 2 workers failed" in err
+    assert "Traceback" not in err
+    assert [trial["number"] for trial in trials(tmp_path)] == list(range(5))
+    assert {trial["state"] for trial in trials(tmp_path)} <= {"complete", "pruned"}
 
 
 def test_missing_features_are_reported_before_any_trial(run, tmp_path):

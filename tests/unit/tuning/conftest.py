@@ -5,8 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import Engine, event
 
 from tests.unit.tuning.postgres import Server, postgres
+from tgnn.tuning.results import StudyResult
+
+
+@pytest.fixture(autouse=True)
+def no_fsync() -> Iterator[None]:
+    """Do not wait for the disk after every transaction, so that tests are fast on slow disks."""
+
+    def switch_off(connection, record) -> None:
+        if type(connection).__module__.startswith("sqlite3"):
+            connection.execute("PRAGMA synchronous=OFF")
+
+    event.listen(Engine, "connect", switch_off)
+    yield
+    event.remove(Engine, "connect", switch_off)
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +36,9 @@ def url(request: pytest.FixtureRequest, tmp_path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'study.db'}"
     return str(request.getfixturevalue("server").url)
+
+
+@pytest.fixture
+def empty_result() -> StudyResult:
+    """A study without trials."""
+    return StudyResult("study", "karate", "gcn", "accuracy", True, "stratified", 1, (), 1, {}, {})

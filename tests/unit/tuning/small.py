@@ -18,7 +18,7 @@ SPACE = {
 
 def small_plan(data: str = "karate", epochs: int = 5, **more: Any) -> SearchPlan:
     config = resolve(data, "gcn", "node", changes={"train.epochs": epochs, "model.hidden_channels": 16})
-    options = {"space": SPACE, "trials": 10, "splits": 2, "together": 4} | more
+    options = {"space": SPACE, "trials": 10, "splits": 2} | more
     return SearchPlan(config, **options)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+import time
 
 import optuna
 import pytest
@@ -12,7 +13,8 @@ from tests.unit.tuning.postgres import PASSWORD
 from tests.unit.tuning.small import comparable, small_plan
 from tgnn.tuning import storage
 from tgnn.tuning.results import STUDY_FILE, StudyResult
-from tgnn.tuning.storage import SharedStudy, StorageLostError, StudyError
+from tgnn.tuning.shared_study import SharedStudy
+from tgnn.tuning.storage import StorageLostError, StudyError
 from tgnn.tuning.study import tune
 
 
@@ -103,12 +105,30 @@ def test_a_database_that_goes_away(server, tmp_path):
     assert [trial.number for trial in after.trials] == list(range(6))
 
 
+def test_a_database_that_goes_away_during_a_trial(server, tmp_path, monkeypatch):
+    """The error is one line, without a traceback of the heartbeat thread."""
+    monkeypatch.setattr(storage, "HEARTBEAT_SECONDS", 1)
+
+    def score(config, on_epoch):
+        server.stop()
+        time.sleep(1.5)
+        on_epoch(0, 0.5)
+        return 0.5
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tgnn.tuning.objective.validation_score", score)
+        with pytest.raises(StorageLostError, match="does not respond: .*Run the same command again"):
+            tune(small_plan(trials=2, epochs=1), tmp_path, storage=server.url, name="during")
+    server.start()
+    monkeypatch.setattr(storage, "GRACE_SECONDS", 2)
+    assert tune(small_plan(trials=2, epochs=1), tmp_path, storage=server.url, name="during").count("complete") == 2
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"seed": 1}, "seed"),
         ({"splits": 1}, "splits"),
-        ({"together": 5}, "together"),
         ({"epochs": 6}, r"train.epochs \(\d+ before, 6 now\)"),
         ({"space": {"optimizer.lr": (1.0,)}}, r"search space of .* \(.* before, .* now\)"),
         ({"data": "digits"}, "data"),

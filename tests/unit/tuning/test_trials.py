@@ -22,16 +22,16 @@ def scored(monkeypatch, value):
             on_epoch(epoch, result)
         return result
 
-    monkeypatch.setattr("tgnn.tuning.run_trials.validation_score", score)
+    monkeypatch.setattr("tgnn.tuning.objective.validation_score", score)
 
 
 def test_trials_below_the_median_are_pruned(monkeypatch, tmp_path):
     scored(monkeypatch, lambda config: config.optimizer.lr)
-    plan = small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=30, together=6)
+    plan = small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=30)
     result = tune(plan, tmp_path)
     pruned = [trial for trial in result.trials if trial.state == "pruned"]
     assert len(pruned) > 2
-    assert all(trial.number >= 6 and trial.score is None for trial in pruned)
+    assert all(trial.number >= 5 and trial.score is None for trial in pruned)
     assert result.best.score == max(trial.params["optimizer.lr"] for trial in result.trials)
     assert result.best not in pruned
     assert result.best.number == min(t.number for t in result.trials if t.score == result.best.score)
@@ -53,7 +53,7 @@ def test_the_files_are_written_after_every_trial(monkeypatch, tmp_path):
 
 def test_a_pruned_trial_keeps_its_last_score(monkeypatch, tmp_path):
     scored(monkeypatch, lambda config: config.optimizer.lr)
-    tune(small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=30, together=6), tmp_path)
+    tune(small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=30), tmp_path)
     for trial in StudyResult.read(tmp_path / STUDY_FILE).trials:
         assert trial.last_score == (trial.params["optimizer.lr"] if trial.state == "pruned" else None)
 
@@ -147,7 +147,7 @@ def lucky(config):
 
 def test_the_best_trials_are_evaluated_again_on_new_splits(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
-    plan = small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=20, together=20, splits=2, finals=3)
+    plan = small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=20, splits=2, finals=3)
     states = []
     result = tune(plan, tmp_path, on_progress=states.append)
     tried = sorted({trial.params["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
@@ -172,7 +172,7 @@ def test_the_best_trials_are_evaluated_again_on_new_splits(monkeypatch, tmp_path
 
 def test_fewer_distinct_trials_than_finals(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
-    plan = small_plan(space={"optimizer.lr": (0.01, 0.1)}, trials=10, together=20, splits=2, finals=5)
+    plan = small_plan(space={"optimizer.lr": (0.01, 0.1)}, trials=10, splits=2, finals=5)
     result = tune(plan, tmp_path)
     assert len(result.finals) == 2
     assert result.best.params["optimizer.lr"] == 0.01
@@ -187,7 +187,7 @@ def test_a_final_evaluation_that_fails(monkeypatch, tmp_path):
 
     scored(monkeypatch, score)
     space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
-    result = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=3), tmp_path)
+    result = tune(small_plan(space=space, trials=20, splits=2, finals=3), tmp_path)
     tried = sorted({trial.params["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
     assert 0.2 in tried[-3:]
     expected = [0.01, *(lr for lr in tried[-3:] if lr != 0.2)]  # trial 0 is included
@@ -208,7 +208,7 @@ def test_more_finals_than_before_evaluate_no_trial_twice(monkeypatch, tmp_path):
     scored(monkeypatch, score)
     space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
     for finals in (1, 3):
-        result = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=finals), tmp_path)
+        result = tune(small_plan(space=space, trials=20, splits=2, finals=finals), tmp_path)
         assert all(trial.score == -trial.params["optimizer.lr"] for trial in result.finals)
         assert result.best.params["optimizer.lr"] == 0.01
         assert len(result.finals) == finals + 1
@@ -227,9 +227,9 @@ def test_the_folder_of_another_study(monkeypatch, tmp_path):
 def test_a_resumed_study_selects_its_finals_anew(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
     space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
-    first = tune(small_plan(space=space, trials=4, together=20, splits=2, finals=2), tmp_path)
+    first = tune(small_plan(space=space, trials=4, splits=2, finals=2), tmp_path)
     assert len(first.finals) <= 3
-    second = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=2), tmp_path)
-    whole = tune(small_plan(space=space, trials=20, together=20, splits=2, finals=2), tmp_path / "at once")
+    second = tune(small_plan(space=space, trials=20, splits=2, finals=2), tmp_path)
+    whole = tune(small_plan(space=space, trials=20, splits=2, finals=2), tmp_path / "at once")
     assert [t.number for t in second.final_ranking] == [t.number for t in whole.final_ranking]
     assert len(second.trials) == 20
