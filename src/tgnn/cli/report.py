@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUNS...", help="Folders with runs, results and studies, searched at any depth."),
+        typer.Argument(metavar="PATH", help="Folders with runs, results and studies, searched at any depth."),
     ],
     file: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file to write. Default: report.html.")] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve the page on this machine and update it while runs are training.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --serve. Use 0 for any free port.")] = 8000,
-    json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON instead of text.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --serve. Use 0 for any free port.")] = 8000,
+    json: Annotated[bool, typer.Option("--json", help="Print the numbers of runs, results and studies as one JSON object.")] = False,
 ) -> None:
     """Create an HTML page of runs, results and hyperparameter searches.
 

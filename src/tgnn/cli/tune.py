@@ -30,13 +30,13 @@ def tune(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="Data set, a name from `tgnn data list`. Default: the data set of the recipe."
+            metavar="NAME", help="Name of a data set (see `tgnn data list`). Default: the data set of the recipe."
         ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Your own data: a folder of CSV or Parquet tables, an .npz file, ...")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Model, a name from `tgnn models`. Default: tgnn.")] = None,
+    model: Annotated[str | None, typer.Option(help="Name of a model (see `tgnn models`). Default: tgnn.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 60,
     splits: Annotated[
         int | None,
@@ -51,7 +51,7 @@ def tune(
         typer.Option(
             min=0,
             help="Number of best trials to evaluate again on new splits at the end, together with trial 0. "
-            "The best of this final evaluation becomes best.yaml.",
+            "The trial with the best final score is written to best.yaml.",
         ),
     ] = _DEFAULT_FINALS,
     jobs: Annotated[
@@ -74,9 +74,9 @@ def tune(
     ] = None,
     root: Annotated[
         Path | None,
-        typer.Option(envvar="TGNN_DATA", help="Folder with data files, searched before the cache and the network."),
+        typer.Option(envvar="TGNN_DATA", help="Folder searched for data files before the cache and the network."),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Never access the network.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not access the network.")] = False,
     storage: Annotated[
         str | None,
         typer.Option(
@@ -89,12 +89,12 @@ def tune(
     ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder. Default: runs/tune/STUDY.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the search space and exit.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Search hyperparameters with Optuna and write the best ones as a recipe for `tgnn train`.
 
     Trials are scored on the validation set. Test labels are never read.
-    The default search space has the ranges of the paper and of the model (see `--dry-run`).
+    The default search space combines the ranges of the paper with those of the model (see `--dry-run`).
     Run the same command again to resume an interrupted search.
     The same seed gives the same trials with `--jobs 1`.
 
