@@ -24,7 +24,9 @@ def report(
         bool, typer.Option("--serve", help="Serve the page on this machine and update it while runs are training.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --serve. Use 0 for any free port.")] = 8000,
-    json: Annotated[bool, typer.Option("--json", help="Print the numbers of runs, results and studies as one JSON object.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the numbers of runs, results and studies as one JSON object.")
+    ] = False,
 ) -> None:
     """Create an HTML page of runs, results and hyperparameter searches.
 
