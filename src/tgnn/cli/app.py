@@ -44,7 +44,7 @@ class _CommandGroup(TyperGroup):
 app = typer.Typer(
     name="tgnn",
     cls=_CommandGroup,
-    help="Graph neural networks with high-order pooling: train, tune, predict and reproduce the paper.",
+    help="Train, tune and evaluate graph neural networks with high-order pooling, and reproduce the paper.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

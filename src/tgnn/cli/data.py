@@ -11,20 +11,22 @@ from tgnn.cli.console import fail, out, print_json, print_table
 
 app = typer.Typer(help="List, download, validate and convert data sets.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="Name of a data set (see `tgnn data list`).")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set (see `tgnn data list`).")]
 NameOrPath = Annotated[str, typer.Argument(metavar="NAME|PATH", help="Name of a data set, or path of your own data.")]
 Root = Annotated[
-    Path | None, typer.Option(envvar="TGNN_DATA", help="Folder to search before the cache and the network.")
+    Path | None,
+    typer.Option(envvar="TGNN_DATA", help="Folder searched for data files before the cache and the network."),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Do not access the network.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+JsonArray = Annotated[bool, typer.Option("--json", help="Print the result as one JSON array.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 _FILES = (".csv", ".tsv", ".parquet", ".gz", ".json", ".yaml", ".pt", ".pkl", ".npy", ".h5", ".zip", ".txt")
 """Suffixes of file formats that cannot be written."""
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:
+def list_(json: JsonArray = False) -> None:
     """List the data sets of the catalog."""
     from tgnn.data.catalog import CATALOG
 
@@ -43,7 +45,7 @@ def list_(json: Json = False) -> None:
 
 @app.command()
 def info(name: Name, json: Json = False) -> None:
-    """Show what is known about a data set without loading it."""
+    """Show task, metric, statistics, license and sources of a data set without loading it."""
     from tgnn.data.load import get_entry
 
     entry = get_entry(name)
@@ -79,7 +81,7 @@ def _summary(entry: Any) -> dict[str, Any]:
 
 @app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of data sets (see `tgnn data list`).")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names of data sets (see `tgnn data list`).")],
     root: Root = None,
     offline: Offline = False,
     json: Json = False,
@@ -124,13 +126,16 @@ def _print_summary(name: str, data: Any) -> None:
 @app.command()
 def check(
     path: Annotated[
-        Path, typer.Argument(help="Folder of tables or TU files, graph on disk, .npz file, or CSV file of SMILES.")
+        Path,
+        typer.Argument(
+            metavar="PATH", help="Folder of tables or TU files, graph on disk, .npz file, or CSV file of SMILES."
+        ),
     ],
     json: Json = False,
 ) -> None:
     """Validate your own data: report its contents and every problem with file and row.
 
-    Exits with 1 if the data cannot be used.
+    The exit code is 1 if the data cannot be used.
     """
     from tgnn.data import validate
 
@@ -146,7 +151,9 @@ def check(
 @app.command()
 def convert(
     source: NameOrPath,
-    target: Annotated[Path, typer.Argument(help="A .npz file to write, or a folder for a graph on disk.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="A .npz file to write, or a folder for a graph on disk.")
+    ],
     root: Root = None,
     offline: Offline = False,
     leave_out: Annotated[
@@ -157,7 +164,7 @@ def convert(
 ) -> None:
     """Convert a data set to a .npz file, or to a graph on disk.
 
-    A graph on disk is a folder that is read without loading it into memory, so that it may be larger than memory.
+    A graph on disk is a folder of memory-mapped arrays and may be larger than memory.
     Tables of nodes and edges are converted block by block.
     """
     _check_target(target, force)
@@ -170,7 +177,7 @@ def convert(
 
 @app.command()
 def generate(
-    target: Annotated[Path, typer.Argument(help="Folder to write.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Folder to write.")],
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2_400_000,
     edges: Annotated[
         int, typer.Option(min=0, help="Approximate number of edges, counting both directions.")
@@ -180,8 +187,9 @@ def generate(
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Random seed.")] = 0,
     force: Force = False,
 ) -> None:
-    """Generate a large synthetic graph on disk, with hubs, communities and labels that are products over neighbors.
+    """Generate a large synthetic graph on disk.
 
+    The graph has hubs, communities, and labels that depend on products over neighborhoods.
     The default size is that of ogbn-products. The same options give the same graph.
     """
     if target.suffix == ".npz":
@@ -218,7 +226,7 @@ def splits(
     ] = 0,
     root: Root = None,
     offline: Offline = False,
-    json: Json = False,
+    json: JsonArray = False,
 ) -> None:
     """List the split protocols of a data set with their sizes and hashes."""
     from tgnn.data import load

@@ -24,7 +24,7 @@ _OPTIONAL_PACKAGES = {  # what the package is needed for, and the extra that ins
 }
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False) -> None:
+def doctor(json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False) -> None:
     """Check the installation and print how to install what is missing.
 
     The report lists versions, backends, compiler, CPU threads, GPUs, optional packages and the cache folder.
@@ -70,7 +70,7 @@ def collect_report() -> dict[str, dict[str, Any]]:
             "gpu": ", ".join(gpus) or "none",
         },
         "optional packages": {
-            name: _version(name) or f"not installed (needed to {purpose}): pip install 'tgnn[{extra}]'"
+            name: _version(name) or f"not installed (needed to {purpose}): pip install '.[{extra}]'"
             for name, (purpose, extra) in _OPTIONAL_PACKAGES.items()
         },
         "cache": {

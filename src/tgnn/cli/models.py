@@ -14,9 +14,10 @@ _REFERENCE = {"node": "cora", "graph": "zinc"}
 
 def models(
     name: Annotated[
-        str | None, typer.Argument(help="Name of a model, to show its hyperparameters and its search space.")
+        str | None,
+        typer.Argument(metavar="NAME", help="Name of a model, to show its hyperparameters and its search space."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one machine-readable object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """List all models that `tgnn train --model` accepts, or show the details of one model."""
     from tgnn.models import MODELS, get_model

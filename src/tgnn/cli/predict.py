@@ -15,9 +15,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON
 
 def predict(
     run: Run,
-    data: Annotated[str | None, typer.Option(help="New data. Default: the data of the run.")] = None,
-    target: Annotated[Path, typer.Option("--out", help="A .csv or .parquet file.")] = Path("predictions.csv"),
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    data: Annotated[str | None, typer.Option(help="Name or path of new data. Default: the data of the run.")] = None,
+    target: Annotated[Path, typer.Option("--out", help="The .csv or .parquet file to write.")] = Path(
+        "predictions.csv"
+    ),
+    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Json = False,
 ) -> None:
@@ -41,11 +43,11 @@ def predict(
 
 def evaluate(
     run: Run,
-    data: Annotated[str | None, typer.Option(help="Path of the run's data, if it was moved.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    data: Annotated[str | None, typer.Option(help="New path of the run's data set, if it was moved.")] = None,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     json: Json = False,
 ) -> None:
-    """Compute the test metric of a trained model again, from the files of the run."""
+    """Recompute the test metric of a trained model from its run folder."""
     from tgnn.training.run_folder import RunFolder
 
     result = RunFolder(run).evaluate(_name_or_path(data), device=device)

@@ -26,7 +26,7 @@ _LINE_INTERVAL = 15.0
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Table or figure to reproduce. Without a name, list all of them."),
+        typer.Argument(metavar="NAME", help="Table or figure to reproduce. Without a name, list all of them."),
     ] = None,
     models: Annotated[
         str | None, typer.Option(help="Run only these rows, by model or by row name, e.g. tgnn,gcn.")
@@ -35,28 +35,30 @@ def reproduce(
         str | None,
         typer.Option(help="Run only these columns. A data set that the table does not have is added as a column."),
     ] = None,
-    largest: Annotated[int | None, typer.Option(min=1, help="Run only rows up to this rank or hidden size.")] = None,
+    largest: Annotated[
+        int | None, typer.Option(min=1, help="Run only rows up to this rank or number of hidden channels.")
+    ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Number of runs per cell. Default: as in the paper.")] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Number of runs to train in parallel. Default: number of cores.")
     ] = None,
     root: Annotated[
         Path | None,
-        typer.Option(envvar="TGNN_DATA", help="Folder with data files, searched before the cache and the network."),
+        typer.Option(envvar="TGNN_DATA", help="Folder searched for data files before the cache and the network."),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not access the network.")] = False,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override an option of the recipe in every cell."),
     ] = None,
     folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/reproduce"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells without running them.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of text.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Reproduce a table or figure of the paper and compare it with the reported values.
 
-    Finished runs with the same configuration, data and split are reused. You can interrupt the command at any time and
-    run it again to continue.
+    Finished runs with the same configuration, data and split are reused.
+    You can interrupt the command at any time and run it again to continue.
 
     Examples: `tgnn reproduce theorems`,
     `tgnn reproduce table-1-citation --models tgnn,gcn --datasets cora --runs 3 --jobs 2`.

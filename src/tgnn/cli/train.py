@@ -26,22 +26,25 @@ def train(
     ctx: typer.Context,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Data set of `tgnn data list`. Default: the data set of the recipe."),
+        typer.Argument(
+            metavar="NAME", help="Name of a data set (see `tgnn data list`). Default: the data set of the recipe."
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Your own data instead of NAME: a folder of tables, a .npz file, ...")
     ] = None,
     root: Annotated[
-        Path | None, typer.Option(envvar="TGNN_DATA", help="Folder to search for files before cache and network.")
+        Path | None,
+        typer.Option(envvar="TGNN_DATA", help="Folder searched for data files before the cache and the network."),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not use the network.")] = False,
-    split: Annotated[str | None, typer.Option(help="Split protocol, see `tgnn data splits NAME`.")] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not access the network.")] = False,
+    split: Annotated[str | None, typer.Option(help="Split protocol (see `tgnn data splits NAME`).")] = None,
     model: Annotated[
-        str | None, typer.Option(help="Model of `tgnn models`. Default: tgnn.", rich_help_panel=_MODEL)
+        str | None, typer.Option(help="Name of a model (see `tgnn models`). Default: tgnn.", rich_help_panel=_MODEL)
     ] = None,
     rank: Annotated[
         int | None,
-        typer.Option(min=0, help="CP rank of the products. Use 0 for sums only.", rich_help_panel=_MODEL),
+        typer.Option(min=0, help="CP rank of the product branch. Use 0 to remove the branch.", rich_help_panel=_MODEL),
     ] = None,
     hidden: Annotated[
         int | None, typer.Option(help="Number of hidden channels of each layer.", rich_help_panel=_MODEL)
@@ -74,8 +77,15 @@ def train(
             rich_help_panel=_TRAIN,
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.", rich_help_panel=_TRAIN)] = None,
-    precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.", rich_help_panel=_TRAIN)] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mps.", rich_help_panel=_TRAIN)
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="Precision of training: float32, or autocast to bfloat16 or float16.", rich_help_panel=_TRAIN
+        ),
+    ] = None,
     track: Annotated[
         list[str] | None,
         typer.Option(help="Also log the run to tensorboard, mlflow or wandb.", rich_help_panel=_RUN),
@@ -103,7 +113,7 @@ def train(
         int | None,
         typer.Option(
             min=1,
-            help="Number of processes that share every batch of graphs or of sampled nodes.",
+            help="Number of processes for data-parallel training. Each batch is split across them.",
             rich_help_panel=_RUN,
         ),
     ] = None,

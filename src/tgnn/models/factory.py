@@ -40,7 +40,11 @@ def _check_inputs(model: Model, shape: DataShape) -> None:
         if required not in available:
             candidates = [other for other in MODELS.values() if other.builder(shape.level) is not None]
             names = [other.name for other in candidates if set(other.needs) <= available]
-            hint = f"Models that work without: {', '.join(names)}." if names else "Add them as columns of the data."
+            hint = (
+                f"Models that do not need {required}: {', '.join(names)}."
+                if names
+                else "Add them as columns of the data."
+            )
             raise ModelError(f"{model.name} needs {required}, but this data has none. {hint}")
     unused = [
         name

@@ -1,4 +1,4 @@
-"""GraphSAGE (Hamilton et al., 2017): mean of the neighbors beside a root weight."""
+"""GraphSAGE (Hamilton et al., 2017): mean of the neighbors, plus a root weight."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TransformFirstGraphSAGE(GraphSAGE):
 @register_model(
     "graphsage",
     "node",
-    summary="Mean of the neighbors beside a root weight",
+    summary="Mean of the neighbors, plus a root weight",
     paper="Hamilton et al. 2017, arXiv:1706.02216",
     search_space={"model.pooling": ("mean", "max")},
 )

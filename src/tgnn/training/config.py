@@ -67,9 +67,9 @@ class ModelOptimizerConfig(Section):
     name: Literal["adam", "adamw"] = Field(default="adam", description="Optimizer.")
     lr: float = Field(default=0.01, gt=0, description="Learning rate of the optimizer.")
     weight_decay: float = Field(default=5e-4, ge=0, description="Weight decay of the optimizer.")
-    cp_lr: float | None = Field(default=None, gt=0, description="Learning rate of the CP branch; by default lr.")
+    cp_lr: float | None = Field(default=None, gt=0, description="Learning rate of the product branch; by default lr.")
     cp_weight_decay: float | None = Field(
-        default=None, ge=0, description="Weight decay of the CP branch; by default weight_decay."
+        default=None, ge=0, description="Weight decay of the product branch; by default weight_decay."
     )
 
 

@@ -90,7 +90,7 @@ def _import_extra(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise ConfigError(
-            f"train.track is {extra!r}, which is not installed. Install it with pip install 'tgnn[{extra}]'."
+            f"train.track is {extra!r}, which is not installed. Install it with pip install '.[{extra}]'."
         ) from None
 
 

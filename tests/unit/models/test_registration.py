@@ -76,7 +76,7 @@ def test_all_models_of_the_paper_are_registered():
         (
             "gcn",
             DataShape("node", None, None, 2, nodes=4),
-            "gcn needs node features, but this data has none. Models that work without: node2vec.",
+            "gcn needs node features, but this data has none. Models that do not need node features: node2vec.",
         ),
         (
             "gin",

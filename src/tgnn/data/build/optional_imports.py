@@ -21,5 +21,5 @@ def import_optional(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{error.name} is not installed; run pip install tgnn[{extra}]", name=error.name
+            f"{error.name} is not installed; run pip install '.[{extra}]'", name=error.name
         ) from error

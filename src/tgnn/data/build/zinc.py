@@ -153,7 +153,7 @@ def _accessibility() -> Any:
     folder = Path(import_optional("rdkit.RDConfig", "molecules").RDContribDir) / "SA_Score"
     spec = importlib.util.spec_from_file_location("sascorer", folder / "sascorer.py")
     if spec is None or spec.loader is None or not (folder / "sascorer.py").exists():
-        raise ModuleNotFoundError(f"the installed RDKit has no {folder}; run pip install tgnn[molecules]")
+        raise ModuleNotFoundError(f"the installed RDKit has no {folder}; run pip install '.[molecules]'")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
