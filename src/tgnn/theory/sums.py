@@ -19,19 +19,20 @@ def cp_sum(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
 
     One feature with values :math:`x_1, \ldots, x_k` needs :math:`k` columns. Take
     :math:`g(\theta) = \prod_i (\cos\theta + x_i \sin\theta)`. Then :math:`g'(0) = x_1 + \cdots + x_k`. Since :math:`g`
-    is a trigonometric polynomial of degree :math:`k`, M. Riesz' formula gives that derivative from :math:`k` values:
+    is a trigonometric polynomial of degree :math:`k`, Marcel Riesz's formula gives this derivative from :math:`k`
+    values:
 
     .. math::
         x_1 + \cdots + x_k = \sum_{j=1}^{k} \frac{(-1)^{j-1}}{k \sin^2 \theta_j}
         \prod_{i=1}^{k} (\cos\theta_j + x_i \sin\theta_j), \qquad \theta_j = \frac{(2j - 1) \pi}{2k}
 
     In terms of tensors, this is a symmetric decomposition of :math:`x^{k-1} y`. A factor is a multiple of
-    :math:`s_j + x_i` with :math:`s_j = \cot\theta_j`. The nodes :math:`s_j` are distinct, and the weights solve the
-    Vandermonde system. The nodes sum to zero, which is necessary for a decomposition of rank :math:`k`.
+    :math:`s_j + x_i` with :math:`s_j = \cot\theta_j`. The interpolation points :math:`s_j` are distinct, and the
+    weights solve the Vandermonde system. The points sum to zero, which is necessary for a decomposition of rank :math:`k`.
 
     The absolute values of the weights sum to :math:`k`, so there is little cancellation. For :math:`x / \sqrt{k}` in
     place of :math:`x`, the product is at most :math:`\exp(\tfrac12 \mathrm{mean}\, x_i^2)` for every set. So the error
-    is below :math:`10 k u \cdot k^{3/2} \sqrt{e}` (:math:`u = 2^{-53}`) for entries of root mean square 1. Measured on
+    is below :math:`10 \sqrt{e}\, u\, k^{5/2}` (:math:`u = 2^{-53}`) for entries of root mean square 1. Measured on
     normal entries: 2e-14 for k = 12, 2e-13 for k = 40, 8e-11 for k = 1000, 1e-9 for k = 3000. At k = 3000 the bound
     is 1e-6; a larger :math:`k` raises a ``ValueError``.
 

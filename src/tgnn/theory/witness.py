@@ -36,10 +36,11 @@ def equal_sums_differ(layer: CPAggregation, k: int = 2, *, tolerance: float = 1e
     .. math::
         \{t v, t v\} \quad \text{and} \quad \{3 t v, -t v\}
 
-    With :math:`a = t\, w_r^\top v` and the bias :math:`b` the two products are :math:`(b + a)^2` and
-    :math:`(b + 3a)(b - a)`. They differ by :math:`4 a^2`, for every :math:`b`. For large :math:`t` they have opposite
-    signs in all columns. So tanh takes opposite values, each output changes its sign, and ReLU can remove only one of
-    the two. The search over :math:`t = 1, 2, 4, \ldots` therefore succeeds for all common activations.
+    With :math:`a = t\, w_r^\top v` and the bias :math:`b` the two products are :math:`(b + a)^2 b^{k-2}` and
+    :math:`(b + 3a)(b - a) b^{k-2}`. They differ by :math:`4 a^2 b^{k-2}`, which is not 0 for :math:`k = 2` or
+    :math:`b \ne 0`. For large :math:`t` they have opposite signs in all these columns. So tanh takes opposite values,
+    each output changes its sign, and ReLU can remove only one of the two. The search over
+    :math:`t = 1, 2, 4, \ldots` therefore succeeds for all common activations.
 
     Entries are small integers times powers of two, so the sums are equal to the last bit. The layer is evaluated in
     float64. A difference counts only if it is larger than a bound on the rounding errors.
