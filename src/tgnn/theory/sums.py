@@ -28,7 +28,8 @@ def cp_sum(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
 
     In terms of tensors, this is a symmetric decomposition of :math:`x^{k-1} y`. A factor is a multiple of
     :math:`s_j + x_i` with :math:`s_j = \cot\theta_j`. The interpolation points :math:`s_j` are distinct, and the
-    weights solve the Vandermonde system. The points sum to zero, which is necessary for a decomposition of rank :math:`k`.
+    weights solve the Vandermonde system. The points sum to zero, which is necessary for a decomposition of rank
+    :math:`k`.
 
     The absolute values of the weights sum to :math:`k`, so there is little cancellation. For :math:`x / \sqrt{k}` in
     place of :math:`x`, the product is at most :math:`\exp(\tfrac12 \mathrm{mean}\, x_i^2)` for every set. So the error
