@@ -187,11 +187,11 @@ class NodeClassifier(Classifier, NodeEstimator):
         graph: Graph that node indices refer to: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or a NetworkX graph.
             Clones share it, and it is never changed. ``None`` if whole graphs are passed to :meth:`fit`.
         model: Name of the model, see ``tgnn models``.
-        hidden: Width of the hidden layers. ``None`` uses the default recipe of the model, here and for the parameters
+        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
             below.
         layers: Number of layers.
-        rank: Rank of the CP decomposition. 0 uses sum pooling only.
-        dropout: Dropout probability of the hidden layers.
+        rank: CP rank of the product branch. 0 removes the branch.
+        dropout: Dropout probability of hidden channels.
         lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
         weight_decay: Weight decay of the optimizer.
         epochs: Maximum number of epochs.
@@ -238,11 +238,11 @@ class NodeRegressor(Regressor, NodeEstimator):
         graph: Graph that node indices refer to: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or a NetworkX graph.
             Clones share it, and it is never changed. ``None`` if whole graphs are passed to :meth:`fit`.
         model: Name of the model, see ``tgnn models``.
-        hidden: Width of the hidden layers. ``None`` uses the default recipe of the model, here and for the parameters
+        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
             below.
         layers: Number of layers.
-        rank: Rank of the CP decomposition. 0 uses sum pooling only.
-        dropout: Dropout probability of the hidden layers.
+        rank: CP rank of the product branch. 0 removes the branch.
+        dropout: Dropout probability of hidden channels.
         lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
         weight_decay: Weight decay of the optimizer.
         epochs: Maximum number of epochs.

@@ -23,7 +23,7 @@ def build_model(
     Args:
         name: Name of the model.
         shape: Sizes of the inputs and outputs.
-        hidden_channels: Width of the hidden layers.
+        hidden_channels: Number of hidden channels.
         num_layers: Number of layers.
         dropout: Dropout probability of hidden activations.
         arguments: Other hyperparameters of the model. Those left out have their defaults.

@@ -142,7 +142,7 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def check_edge_weight(weight: Tensor | None) -> None:
-    """Raise a ``ValueError`` if a weight is outside [0, 1], the range in which it moves a factor towards 1."""
+    """Raise a ``ValueError`` if a weight is outside [0, 1], the range in which it moves a factor toward 1."""
     if weight is not None and bool((wrong := (weight < 0) | (weight > 1)).any()):  # NaN passes, and gives NaN
         raise ValueError(
             f"edge_weight contains {float(weight[wrong][0])}, but must lie in [0, 1], where 0 removes the edge; "

@@ -30,7 +30,7 @@ def neighbor_product(
         f_{uv} = w_{uv} \, (z_u + y_{uv}) + (1 - w_{uv})
 
     with :math:`y = 0` and :math:`w = 1` by default. The neutral element of a product is 1. So a node without neighbors
-    has the product 1 (before the activation), and a weight below 1 moves a factor towards 1. Duplicate edges multiply
+    has the product 1 (before the activation), and a weight below 1 moves a factor toward 1. Duplicate edges multiply
     twice. Intermediate products do not overflow at any degree. The gradient of a zero factor is the product of the
     other factors; with two or more zeros it is 0. With ``activation="tanh"`` the result and all gradients are finite
     for every finite input. The operator needs :math:`O(N R)` memory: it never materializes the messages.

@@ -51,7 +51,7 @@ class ModelConfig(_Base):
     model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
 
     name: str = Field(default="tgnn", description="Name in `tgnn models`.")
-    hidden_channels: int = Field(default=32, ge=1, description="Width of hidden layers.")
+    hidden_channels: int = Field(default=32, ge=1, description="Number of hidden channels.")
     num_layers: int = Field(default=2, ge=1, description="Number of layers.")
     dropout: float = Field(default=0.5, ge=0, lt=1, description="Dropout probability of hidden features.")
 

@@ -44,7 +44,7 @@ class TGNNConv(MessagePassing):
 
     The CP factors :math:`W_1^\top [x_u; 1]` are computed once per node and multiplied by
     :func:`tgnn.ops.neighbor_product`. It never materializes the messages and does not overflow at any degree. An edge
-    weight or an explanation mask :math:`w` moves a factor towards 1, the neutral element of the product. With
+    weight or an explanation mask :math:`w` moves a factor toward 1, the neutral element of the product. With
     :math:`w = 0` the edge has no effect.
 
     Args:

@@ -29,7 +29,7 @@ class GraphTGNN(torch.nn.Module):
         r = \Big[ \sum_v h_v, \;\; \sigma' \Big( M \tanh \prod_v \Big(1 + \tfrac{1}{\sqrt{n}} (W^\top
         \begin{bmatrix} h_v \\ 1 \end{bmatrix} - 1) \Big) \Big) \Big]
 
-    This is Definition 1, with factors scaled towards 1 so that a product over all :math:`n` nodes of a graph neither
+    This is Definition 1, with factors scaled toward 1 so that a product over all :math:`n` nodes of a graph neither
     vanishes nor saturates.
 
     Args:
@@ -42,7 +42,7 @@ class GraphTGNN(torch.nn.Module):
         edge_dim: Number of numeric edge features, or a list with the number of categories of each categorical column.
             ``None`` means no edge features.
         readout: ``"sum+cp"`` as above, ``"mean+cp"``, ``"sum"``, ``"mean"`` or ``"cp"``.
-        scaled_readout: Whether the factors of the readout are scaled towards 1 as above. If ``False``, the readout is
+        scaled_readout: Whether the factors of the readout are scaled toward 1 as above. If ``False``, the readout is
             Definition 1 without scaling.
         dropout: Dropout probability between layers and in the head.
         norm: Normalization after each layer.
