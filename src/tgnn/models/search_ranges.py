@@ -1,7 +1,7 @@
 """Search spaces of ``tgnn tune``: the ranges of the paper, common to all models, and those of each model.
 
-Beyond the paper, the search over node models includes the number of hidden channels (32 in the paper), the number of layers,
-normalization between layers and jumping knowledge. The search over graph models includes jumping knowledge and
+Beyond the paper, the search over node models includes the number of hidden channels (32 in the paper), the number of
+layers, normalization between layers and jumping knowledge. The search over graph models includes jumping knowledge and
 normalization of the graph embedding, where the model supports them.
 
 A comparison is fair if all models are searched with the same number of trials over the same common ranges and splits.
