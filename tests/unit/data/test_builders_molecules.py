@@ -72,7 +72,7 @@ def test_a_number_is_no_molecule():
 
 def test_without_rdkit_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
-    with pytest.raises(ModuleNotFoundError, match=r"rdkit.* is not installed; run pip install tgnn\[molecules\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"rdkit.* is not installed; run pip install '.\[molecules\]'"):
         featurize(["C"])
 
 
