@@ -1,1 +1,1 @@
-"""The command line: one file a verb. Nothing heavy is imported until a verb needs it."""
+"""The command line: one file per command. Heavy modules are imported only when a command needs them."""
