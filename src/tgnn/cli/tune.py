@@ -218,7 +218,7 @@ def _run(
         from tgnn.tuning.results import RECIPE_FILE
         from tgnn.tuning.study import tune as run_study
     except ImportError as error:
-        raise ImportError(f"tgnn tune needs {error.name}: pip install 'tgnn[tune]'") from error
+        raise ImportError(f"tgnn tune needs {error.name}: pip install '.[tune]'") from error
     from tgnn.training.interrupts import Interrupted
 
     try:

@@ -91,7 +91,7 @@ def open_storage(url: str) -> HeartbeatStorage:
             return storage
         except ImportError as error:
             driver = getattr(error.__cause__, "name", None) or error.name or "a driver"
-            raise ImportError(f"the storage needs {driver}: pip install 'tgnn[postgres]'") from error
+            raise ImportError(f"the storage needs {driver}: pip install '.[postgres]'") from error
         except (*DATABASE_ERRORS, RuntimeError) as error:
             reason = _reason(error)
             # Another process may be creating the same tables.

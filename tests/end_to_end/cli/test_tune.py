@@ -351,7 +351,7 @@ def test_without_optuna(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     code, _, err = run("tune", "karate", *QUICK, "--out", str(tmp_path / "out"))
     assert code == 2
-    assert "error: tgnn tune needs optuna: pip install 'tgnn[tune]'" in err
+    assert "error: tgnn tune needs optuna: pip install '.[tune]'" in err
     assert run("tune", "karate", *QUICK, "--dry-run")[0] == 0
 
 
