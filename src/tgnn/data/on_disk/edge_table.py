@@ -8,26 +8,26 @@ import numpy as np
 import polars as pl
 
 from tgnn.data.on_disk.writer import GraphWriter
-from tgnn.data.tables.blocks import count_rows, read_blocks
 from tgnn.data.tables.edge_endpoints import NO_ENDPOINT, check_dangling_edges, check_header, check_missing_ids
 from tgnn.data.tables.edges import self_loops_to_drop
 from tgnn.data.tables.folder_reader import TableWithRoles
 from tgnn.data.tables.ids import Lookup, to_common_type
 from tgnn.data.tables.schema import Schema
+from tgnn.data.tables.table_file import BLOCK_CELLS
 from tgnn.data.validation.report import Locations, ValidationReport
 from tgnn.utils.progress import bar
 
 
-def collect_ids(edges: TableWithRoles, report: ValidationReport, block: int | None = None) -> pl.Series:
+def collect_ids(edges: TableWithRoles, report: ValidationReport, block_cells: int = BLOCK_CELLS) -> pl.Series:
     """Collect the sorted node ids of an edge table: integers if all of them are integers, else strings.
 
     Args:
         edges: The edge table; its rows are read here.
         report: Collects errors.
-        block: Size of a block, see :func:`~tgnn.data.tables.blocks.read_blocks`.
+        block_cells: Number of cells of a table that are read at once.
     """
     found, waiting = pl.Series("id", [], dtype=pl.Int64), list[pl.Series]()
-    for part in _parts(edges, report, block, "ids"):
+    for part in _parts(edges, report, block_cells, "ids"):
         sides = to_common_type(part.column("source"), part.column("target"))
         waiting += [side.rename("id").unique() for side in sides]
         if sum(map(len, waiting)) > len(found):  # rarely, so that merging costs little
@@ -42,7 +42,7 @@ def add_edges(
     ids: pl.Series,
     schema: Schema,
     report: ValidationReport,
-    block: int | None = None,
+    block_cells: int = BLOCK_CELLS,
 ) -> tuple[bool, int]:
     """Write all edges. Return whether some ids are strings, and the number of rows that were written.
 
@@ -53,12 +53,12 @@ def add_edges(
         ids: Node ids.
         schema: What to do with self-loops, directions and edges to unknown nodes.
         report: Collects errors and warnings.
-        block: Size of a block, see :func:`~tgnn.data.tables.blocks.read_blocks`.
+        block_cells: Number of cells of a table that are read at once.
     """
     as_strings: Lookup | None = None
     plain = Lookup(ids)
     has_strings, rows = ids.dtype == pl.String, 0
-    for part in _parts(edges, report, block, "edges"):
+    for part in _parts(edges, report, block_cells, "edges"):
         sides = to_common_type(part.column("source"), part.column("target"))
         has_strings = has_strings or sides[0].dtype == pl.String
         lookup = plain
@@ -96,7 +96,7 @@ def report_edge_rows(
         report: Collects warnings and notes.
     """
     here = Locations(edges.source.name)
-    if not count_rows(edges.source):
+    if not edges.source.count_rows():
         report.add(here.finding("warning", "no-rows", "the table has no rows"))
     duplicates = rows - num_edges
     if duplicates > 0:  # in an undirected graph, more duplicates may look like reverse edges
@@ -110,11 +110,11 @@ def report_edge_rows(
     report.add(here.finding("note", "undirected" if schema.undirected else "directed", text))
 
 
-def _parts(edges: TableWithRoles, report: ValidationReport, block: int | None, what: str) -> Iterator[TableWithRoles]:
+def _parts(edges: TableWithRoles, report: ValidationReport, block_cells: int, what: str) -> Iterator[TableWithRoles]:
     """Yield the edge table in blocks. Missing ids are errors."""
     columns = [edges.roles.by_role["source"], edges.roles.by_role["target"]]
-    with bar(f"{edges.source.name}: reading {what}", count_rows(edges.source)) as tick:
-        for table in read_blocks(edges.source, columns, columns, report, tick, block):
+    with bar(f"{edges.source.name}: reading {what}", edges.source.count_rows()) as tick:
+        for table in edges.source.read_blocks(columns, columns, report, tick, block_cells):
             table.check_scalar_columns(edges.roles.by_role, report)
             report.raise_for_errors()
             part = TableWithRoles(edges.source, edges.roles, table)

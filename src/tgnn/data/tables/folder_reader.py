@@ -16,7 +16,7 @@ from tgnn.data.tables.columns import ColumnRoles, find_roles
 from tgnn.data.tables.features import Features, apply, encode
 from tgnn.data.tables.schema import FILE, make_schema, read_schema
 from tgnn.data.tables.standardize import standardization_findings
-from tgnn.data.tables.table_file import SUFFIXES, TableData, TableFile, decompress, find, open_table_file
+from tgnn.data.tables.table_file import SUFFIXES, TableData, TableFile, find, open_table_file
 from tgnn.data.validation.report import Locations, ValidationReport, quoted
 from tgnn.data.validation.value_checks import check_edge_weights, check_feature_values
 
@@ -113,9 +113,7 @@ class FolderReader:
             raise FileNotFoundError(
                 f"{self.folder} has no table {stem} ({', '.join(f'{stem}{suffix}' for suffix in SUFFIXES)})."
             )
-        if scratch is not None and path.name.endswith(".gz"):
-            path = decompress(path, scratch, self.report)
-        source = open_table_file(path, self.report)
+        source = open_table_file(path, self.report, scratch)
         given = getattr(self.schema, stem)
         if self.known is not None:  # new data may have no labels
             absent = {
