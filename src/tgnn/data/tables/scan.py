@@ -105,7 +105,7 @@ def wrong_quotes(content: np.ndarray, separator: str, name: str) -> Finding:
     """
     ends = np.flatnonzero(content == _END)
     within_field = re.compile(rb'[^%b"\r\n]"[^%b"\r\n]' % (separator.encode(), separator.encode()))
-    positions = [match.start() for match in within_field.finditer(memoryview(content))]
+    positions = [match.start() for match in within_field.finditer(content.data)]
     wrong = np.unique(np.searchsorted(ends, positions))
     if not len(wrong):
         lines, counts = np.unique(np.searchsorted(ends, np.flatnonzero(content == _QUOTE)), return_counts=True)
