@@ -75,11 +75,10 @@ def stream_tables(
         if find(reading.folder, "nodes") is not None:
             source, roles = reading.locate("nodes", "nodes", True, Path(scratch))
             nodes = TableWithRoles(source, roles, _read_keys(source, roles, report))
-        known = (
-            _Nodes.of(nodes, reading)
-            if nodes is not None
-            else _Nodes(collect_ids(read_parts(edges, "ids", report, block_cells)))
-        )
+        if nodes is None:
+            known = _Nodes(collect_ids(read_parts(edges, "ids", report, block_cells)))
+        else:
+            known = _Nodes.of(nodes, reading)
         check_header(edges, known.ids, report)
         report.raise_for_errors()
         features = [] if nodes is None else find_features(nodes, reading.schema, report, block_cells)
