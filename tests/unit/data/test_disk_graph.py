@@ -210,7 +210,7 @@ def test_a_path_outside_of_the_folder_is_refused(folder):
     facts = json.loads((folder / "graph.json").read_text())
     facts["files"]["../secret.npy"] = {"bytes": 3, "sha256": ""}
     (folder / "graph.json").write_text(json.dumps(facts))
-    with pytest.raises(ValueError, match="lists the unknown file '.*secret.npy'"):
+    with pytest.raises(ValueError, match="the file '.*secret.npy' is unknown"):
         load(folder)
 
 
@@ -342,26 +342,27 @@ NOTHING = object()
 @pytest.mark.parametrize(
     ("names", "value", "message"),
     [
-        (("files", "x.npy", "sha256"), NOTHING, "the sha256 of x.npy is missing or invalid"),
-        (("files", "x.npy", "sha256"), 5, "the sha256 of x.npy is missing or invalid"),
-        (("files", "x.npy", "bytes"), "8", "the bytes of x.npy is missing or invalid"),
-        (("files", "x.npy"), [], "the bytes of x.npy is missing or invalid"),
-        (("files",), [], r"files is \[\]"),
+        (("files", "x.npy", "sha256"), NOTHING, "files.x.npy.sha256: Field required"),
+        (("files", "x.npy", "sha256"), 5, "files.x.npy.sha256: Input should be a valid string, got 5"),
+        (("files", "x.npy", "bytes"), "8", "files.x.npy.bytes: Input should be a valid integer, got '8'"),
+        (("files", "x.npy"), [], r"files.x.npy: .*, got \[\]"),
+        (("files",), [], r"files: Input should be a valid dictionary, got \[\]"),
         (("format",), "other", "does not describe a graph on disk"),
-        (("hash",), NOTHING, "hash is missing"),
-        (("hash",), 5, "hash is 5"),
-        (("nodes",), "many", "nodes is 'many'"),
-        (("nodes",), -1, "nodes is -1"),
-        (("edges",), 1.5, "edges is 1.5"),
-        (("encoding",), [1], r"encoding is \[1\]"),
-        (("info",), [1], r"info is \[1\]"),
-        (("info", "new"), 1, "unexpected keyword argument 'new'"),
-        (("info", "name"), NOTHING, "missing 1 required positional argument: 'name'"),
-        (("info", "name"), 3, "has name 3, but must have a string"),
-        (("info", "target"), "zzz", "has target 'zzz', but must have one of classes, labels, number"),
-        (("info", "metric"), ["mae"], r"has metric \['mae'\], but must have one of"),
-        (("info", "level"), "graph", "has level 'graph', but must have one of node"),
-        (("info", "outputs"), "x", "has outputs 'x', but must have an integer"),
+        (("hash",), NOTHING, "hash: Field required"),
+        (("hash",), 5, "hash: Input should be a valid string, got 5"),
+        (("nodes",), "many", "nodes: Input should be a valid integer, got 'many'"),
+        (("nodes",), -1, "nodes: Input should be greater than or equal to 0, got -1"),
+        (("edges",), 1.5, "edges: Input should be a valid integer, got 1.5"),
+        (("encoding",), [1], r"encoding: Input should be a valid dictionary, got \[1\]"),
+        (("info",), [1], r"info: .*, got \[1\]"),
+        (("files", "col.npy"), NOTHING, "files: Value error, col.npy is not listed"),
+        (("info", "new"), 1, "info.new: Extra inputs are not permitted, got 1"),
+        (("info", "name"), NOTHING, "info.name: Field required"),
+        (("info", "name"), 3, "info.name: Input should be a valid string, got 3"),
+        (("info", "target"), "zzz", "info.target: Input should be 'classes', 'labels' or 'number', got 'zzz'"),
+        (("info", "metric"), ["mae"], r"info.metric: Input should be .*, got \['mae'\]"),
+        (("info", "level"), "graph", "info.level: Input should be 'node', got 'graph'"),
+        (("info", "outputs"), "x", "info.outputs: Input should be a valid integer, got 'x'"),
         (("info", "outputs"), 2, r"y.npy has the class 3, but there are 2 classes \(0 to 1\)"),
     ],
 )
@@ -385,17 +386,53 @@ def test_an_invalid_manifest(folder, names, value, message):
         validate(folder)
 
 
-@pytest.mark.parametrize("ends", [[3, 2, 9], [3, 6, 8], [-1, 6, 9]])
-def test_ends_of_words_that_are_wrong(tmp_path, ends):
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pl.Series("id", ["ann", "bob"]), "has 2 ids, but must have 3"),
+        (pl.Series("id", [1, 2, 3]), r"has the columns \{'id': Int64\}, but must have strings in 'id'"),
+        (pl.Series("name", ["ann", "bob", "eve"]), r"has the columns \{'name': String\}"),
+        (b"PAR1" + 90 * b"x" + b"PAR1", "is not a valid Parquet file"),
+    ],
+)
+def test_string_ids_that_are_wrong(tmp_path, column, message):
     data = random_graph(3, 0)
     data.edge_index, data.node_id = torch.tensor([[0, 1], [1, 1]]), keep_ids(pl.Series(["ann", "bob", "eve"]))
     write_disk(data, tmp_path / "graph")
     assert validate(tmp_path / "graph").ok
-    write_manifest(tmp_path / "graph", node_id_end=np.array(ends))
-    with pytest.raises(ValueError, match=r"node_id_end.npy (decreases after|ranges from)") as caught:
+    path = tmp_path / "graph" / "node_id.parquet"
+    if isinstance(column, bytes):
+        path.write_bytes(column)
+    else:
+        pl.DataFrame([column]).write_parquet(path)
+    write_manifest(tmp_path / "graph")
+    with pytest.raises(ValueError, match=f"node_id.parquet {message}") as caught:
         _ = DiskGraph(tmp_path / "graph").node_id
     one_line(caught)
     assert "wrong-ids" in [f.code for f in validate(tmp_path / "graph").findings]
+
+
+def test_string_ids_are_read_in_pieces(tmp_path):
+    """A slice of a million ids reads only a part of the file."""
+    ids = [f"n{number}" for number in range(200_000)]
+    with GraphWriter(tmp_path / "graph", len(ids)) as writer:
+        writer.set_ids(pl.Series(ids))
+    found = DiskGraph(tmp_path / "graph").node_id
+    assert found[150_000:150_003].tolist() == ids[150_000:150_003]
+    assert found[::-70_000].tolist() == ids[::-70_000]
+    assert found[torch.tensor([199_999, 0, -1])].tolist() == [ids[-1], ids[0], ids[-1]]
+    assert list(found) == found.tolist() == ids
+
+
+def test_a_changed_byte_of_string_ids_is_found(tmp_path):
+    data = random_graph(3, 0)
+    data.edge_index, data.node_id = torch.tensor([[0, 1], [1, 1]]), keep_ids(pl.Series(["ann", "bob", "eve"]))
+    write_disk(data, tmp_path / "graph")
+    path = tmp_path / "graph" / "node_id.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
+    report = validate(tmp_path / "graph")
+    assert [(f.code, f.file) for f in report.findings if f.level == "error"] == [("damaged-file", "node_id.parquet")]
 
 
 @pytest.mark.parametrize("ids", [["ann", "bob", "ann"], [5, 7, 5]])

@@ -18,6 +18,7 @@ from tgnn.data.on_disk import DiskGraph
 from tgnn.data.on_disk.from_tables import stream_tables
 from tgnn.data.readers.detect import read_path
 from tgnn.data.tables.single_graph import read_table
+from tgnn.data.tables.table_file import BLOCK_CELLS
 from tgnn.data.validation.report import DataError
 
 NODES = "id,age,height,label,split\nann,31,1.5,red,train\nbob,27.5,1e2,blue,val\ncarol,45,-3,red,test\ndan,8,0,,\n"
@@ -97,15 +98,15 @@ def compare(folder: Path, out: Path, **options: object) -> DiskGraph:
     return graph
 
 
-@pytest.mark.parametrize("block", [None, 40])
+@pytest.mark.parametrize("block", [BLOCK_CELLS, 40])
 @pytest.mark.parametrize("case", CASES)
 def test_streamed_is_as_in_memory(tmp_path, case, block):
     write(tmp_path, **CASES[case])
-    compare(tmp_path, tmp_path / "graph", block=block)
+    compare(tmp_path, tmp_path / "graph", block_cells=block)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("block", [None, 16])
+@pytest.mark.parametrize("block", [BLOCK_CELLS, 16])
 def test_parquet_with_lists_and_packed_text(tmp_path, block):
     random = np.random.default_rng(0)
     nodes = pl.DataFrame(
@@ -122,7 +123,7 @@ def test_parquet_with_lists_and_packed_text(tmp_path, block):
     ends = random.integers(0, 100, (2, 500))
     lines = "".join(f"n{a},n{b}\n" for a, b in ends.T)
     (tmp_path / "edges.csv.gz").write_bytes(gzip.compress(f"source,target\n{lines}".encode()))
-    graph = compare(tmp_path, tmp_path / "graph", block=block)
+    graph = compare(tmp_path, tmp_path / "graph", block_cells=block)
     assert graph.x.shape == (100, 9)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv.gz", "graph", "nodes.parquet"]
 
@@ -174,7 +175,7 @@ def test_new_tables_can_be_read_with_the_encoding(tmp_path):
         ({"nodes_csv": "id,a\n1,2\n2,3\n", "edges_csv": "1,2\n1,2\n"}, "the first line is '1,2'"),
         (
             {"nodes_csv": 'id,a,label\n1,1.5,"a"b\n2,2,b\n', "edges_csv": "s,t\n1,2\n"},
-            "nodes.csv: unbalanced quotation mark",
+            "nodes.csv, line 2: unbalanced quotation mark",
         ),
         (
             {"edges_csv": EDGES, "schema_yaml": "duplicates: keep"},
@@ -182,11 +183,11 @@ def test_new_tables_can_be_read_with_the_encoding(tmp_path):
         ),
     ],
 )
-@pytest.mark.parametrize("block", [None, 8])
+@pytest.mark.parametrize("block", [BLOCK_CELLS, 8])
 def test_tables_that_cannot_be_streamed_are_an_error_and_leave_no_files(tmp_path, files, message, block):
     write(tmp_path, **({"nodes_csv": "id,a\nann,1\nbob,2\n"} | files))
     with pytest.raises(ValueError, match=message):
-        stream_tables(tmp_path, tmp_path / "graph", block=block)
+        stream_tables(tmp_path, tmp_path / "graph", block_cells=block)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".") or path.is_dir()]
 
 
@@ -200,7 +201,7 @@ def test_a_damaged_archive(tmp_path):
 def test_findings_of_many_blocks_are_one(tmp_path):
     loops = "".join(f"{7 * i},{7 * i}\n" for i in range(50))
     write(tmp_path, nodes_csv=NUMBERED, edges_csv=f"source,target\n{loops}")
-    report = stream_tables(tmp_path, tmp_path / "graph", block=40)
+    report = stream_tables(tmp_path, tmp_path / "graph", block_cells=40)
     (found,) = [finding for finding in report.findings if finding.code == "self-loop"]
     assert (found.count, found.locations[:3]) == (50, (2, 3, 4))
 
@@ -237,7 +238,7 @@ def test_a_graph_without_any_label_is_converted_to_be_asked_about(tmp_path, labe
 COUNTED = "".join(f"{i},{i + 5},{i % 3}\n" for i in range(12))
 
 
-@pytest.mark.parametrize("block", [None, 8])
+@pytest.mark.parametrize("block", [BLOCK_CELLS, 8])
 @pytest.mark.parametrize(
     ("files", "code"),
     [
@@ -250,13 +251,13 @@ COUNTED = "".join(f"{i},{i + 5},{i % 3}\n" for i in range(12))
 def test_warnings_are_those_of_the_reader_in_memory(tmp_path, files, code, block):
     write(tmp_path, **files)
     wanted = sorted(str(finding) for finding in read_table(tmp_path)[1].findings if finding.level == "warning")
-    report = stream_tables(tmp_path, tmp_path / "graph", block=block)
+    report = stream_tables(tmp_path, tmp_path / "graph", block_cells=block)
     found = [finding for finding in report.findings if finding.level == "warning"]
     assert sorted(map(str, found)) == wanted
     assert code in [finding.code for finding in found]
 
 
-@pytest.mark.parametrize("block", [None, 8])
+@pytest.mark.parametrize("block", [BLOCK_CELLS, 8])
 @pytest.mark.parametrize(
     ("edges", "directed", "said"),
     [
@@ -270,8 +271,23 @@ def test_warnings_are_those_of_the_reader_in_memory(tmp_path, files, code, block
 def test_rows_that_name_an_edge_again_are_counted(tmp_path, edges, directed, said, block):
     schema = "undirected: false" if directed else ""
     write(tmp_path, nodes_csv="id,a\n1,2\n2,3\n3,5\n", edges_csv=f"source,target\n{edges}", schema_yaml=schema)
-    report = stream_tables(tmp_path, tmp_path / "graph", block=block)
+    report = stream_tables(tmp_path, tmp_path / "graph", block_cells=block)
     assert [str(f) for f in report.findings if f.code == "duplicate-edge"] == ([] if said is None else [said])
     assert [f.code for f in report.findings if f.code.endswith("directed")] == [
         "directed" if directed else "undirected"
     ]
+
+
+@pytest.mark.parametrize("block", [BLOCK_CELLS, 300])
+@pytest.mark.parametrize("cell", ["NA", "x"])
+def test_a_string_after_thousands_of_numbers(tmp_path, cell, block):
+    """The column is numeric in the rows from which its type is detected."""
+    lines = [f"{i},{i % 7},{i % 3}.5\n" for i in range(3000)]
+    lines[2500] = f"2500,1,{cell}\n"
+    write(tmp_path, nodes_csv="id,a,b\n" + "".join(lines), edges_csv="s,t\n1,2\n", schema_yaml="fill: 0")
+    if cell == "NA":
+        compare(tmp_path, tmp_path / "graph", block_cells=block)
+        return
+    for read in (read_table, lambda folder: stream_tables(folder, folder / "graph", block_cells=block)):
+        with pytest.raises(DataError, match="nodes.csv, line 2502: column 'b' is numeric, but contains 'x'"):
+            read(tmp_path)

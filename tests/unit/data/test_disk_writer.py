@@ -20,7 +20,7 @@ from tgnn.data.dataset_info import DatasetInfo
 from tgnn.data.on_disk import DiskGraph, GraphWriter, layout
 from tgnn.data.on_disk.buckets import EdgeBuckets
 from tgnn.data.on_disk.from_memory import write_disk
-from tgnn.data.on_disk.string_ids import MappedStringIds, to_byte_arrays
+from tgnn.data.on_disk.string_ids import ParquetStringIds, write_string_ids
 from tgnn.utils.memory_map import as_tensor, create_memmap, open_memmap, shorten
 
 
@@ -357,8 +357,9 @@ def test_whatever_type_of_whole_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("place", [1, np.int64(1), np.uint8(1), torch.tensor(1), np.array(-2), -2])
-def test_a_word_by_any_number(place):
-    words = MappedStringIds(*to_byte_arrays(pl.Series(["ann", "bob", "eve"])))
+def test_a_word_by_any_number(tmp_path, place):
+    write_string_ids(pl.Series(["ann", "bob", "eve"]), tmp_path / "ids.parquet")
+    words = ParquetStringIds(tmp_path / "ids.parquet")
     assert words[place] == "bob"
     assert words[[]].tolist() == []
     assert words[torch.tensor([True, False, True])].tolist() == ["ann", "eve"]
@@ -371,7 +372,7 @@ def test_info_must_agree_with_the_labels(tmp_path):
     """Else the folder could be written and not opened."""
     for change, message in (
         ({"outputs": 2}, "y.npy has the class 3, but there are 2 classes .*, according to info"),
-        ({"target": "zzz"}, "info has target 'zzz'"),
+        ({"target": "zzz"}, "target\n  Input should be 'classes', 'labels' or 'number'"),
         ({"target": "number", "outputs": 3}, "y.npy has 1 targets per node, but there must be 3"),
     ):
         data = random_graph()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def test_graphs_on_disk_are_sampled_by_default(places, monkeypatch):
     assert train_settings.num_neighbors == (10, 10, 10)
     assert (train_settings.batch_size, train_settings.workers) == (1024, 2)
     assert (train_settings.epochs, train_settings.patience) == (200, 50)  # of one step each
-    monkeypatch.setattr(recipes, "read_manifest", lambda path: {"nodes": 1_000_000})
+    monkeypatch.setattr(recipes, "read_manifest", lambda path: SimpleNamespace(nodes=1_000_000))
     large = resolve(str(places / "disk"), "tgnn", "node").train
     assert (large.epochs, large.patience) == (20, 5)
     assert resolve(

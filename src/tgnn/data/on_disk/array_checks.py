@@ -5,55 +5,25 @@ Each function returns the rest of a sentence that starts with the file name, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 _AT_ONCE = 2**20
 
 
-def wrong_info(info: Mapping[str, Any]) -> str:
-    """Check the description of the data set in ``graph.json``.
-
-    Args:
-        info: The fields of :class:`~tgnn.data.dataset_info.DatasetInfo`.
-    """
-    from tgnn.data.dataset_info import DEFAULT_METRICS  # dataset_info imports this package
-
-    for name, allowed in (
-        ("level", ["node"]),
-        ("target", list(DEFAULT_METRICS)),
-        ("metric", list(DEFAULT_METRICS.values())),
-    ):
-        if info.get(name) not in allowed:
-            return f"has {name} {info.get(name)!r}, but must have one of {', '.join(allowed)}"
-    outputs = info.get("outputs")
-    if not isinstance(outputs, int) or isinstance(outputs, bool) or outputs < 0:
-        return f"has outputs {outputs!r}, but must have an integer of at least 0"
-    for name in ("name", "differs", "stored_split"):
-        if not isinstance(info.get(name, ""), str):
-            return f"has {name} {info[name]!r}, but must have a string"
-    return ""
-
-
-def wrong_pointers(pointers: np.ndarray, first: int | None, last: int) -> str:
-    """Check that an array of offsets has the right first and last value and never decreases.
+def wrong_pointers(pointers: np.ndarray, last: int) -> str:
+    """Check that an array of offsets ranges from 0 to the last offset and never decreases.
 
     Args:
         pointers: The offsets, int64.
-        first: The expected first value. ``None``: any value of at least 0.
         last: The expected last value.
 
     Example:
-        >>> wrong_pointers(np.array([0, 3, 2, 4]), 0, 4)
+        >>> wrong_pointers(np.array([0, 3, 2, 4]), 4)
         'decreases after row 1 (from 3 to 2), but must never decrease'
     """
-    if not len(pointers):
-        return "" if last == 0 else f"is empty, but must end with {last:,}"
     begin, end = int(pointers[0]), int(pointers[-1])
-    if end != last or (begin != first if first is not None else begin < 0):
-        return f"ranges from {begin:,} to {end:,}, but must range from {first or 0} to {last:,}"
+    if begin != 0 or end != last:
+        return f"ranges from {begin:,} to {end:,}, but must range from 0 to {last:,}"
     if len(rows := decreasing(pointers)):
         row = int(rows[0])
         return f"decreases after row {row:,} (from {pointers[row]:,} to {pointers[row + 1]:,}), but must never decrease"

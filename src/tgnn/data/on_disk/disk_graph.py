@@ -12,8 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.on_disk import array_checks, layout
-from tgnn.data.on_disk.string_ids import MappedStringIds
-from tgnn.data.readers.string_ids import StringIds
+from tgnn.data.on_disk.string_ids import ParquetStringIds
 from tgnn.data.splits import Split
 from tgnn.data.transforms import FEATURE_SCALINGS, scale_columns, scale_rows
 from tgnn.ops.graph import CompressedEdges
@@ -71,16 +70,11 @@ class DiskGraph:
 
         self.folder = Path(folder)
         self._manifest = layout.read_manifest(self.folder)
-        manifest = self._manifest
-        self.num_nodes: int = manifest["nodes"]
-        self.num_edges: int = manifest["edges"]
-        self.hash: str = manifest["hash"]
-        self.encoding: dict[str, Any] | None = manifest["encoding"]
-        try:
-            self.info = DatasetInfo(**manifest["info"], source=f"files in {folder}")
-        except TypeError as error:
-            raise self._damaged(layout.FILE, f"has an invalid description of the data set ({error})") from error
-        self._raise_for(layout.FILE, array_checks.wrong_info(manifest["info"]))
+        self.num_nodes = self._manifest.nodes
+        self.num_edges = self._manifest.edges
+        self.hash = self._manifest.hash
+        self.encoding = self._manifest.encoding
+        self.info = DatasetInfo(**self._manifest.info.model_dump(), source=f"files in {folder}")
         rowptr, col = self._array(layout.ROWPTR), self._array(layout.COL)
         assert rowptr is not None
         assert col is not None
@@ -99,7 +93,7 @@ class DiskGraph:
 
     def _check(self, rowptr: np.ndarray) -> None:
         """Validate edge offsets, labels and split, which would cause obscure errors later."""
-        self._raise_for(layout.ROWPTR, array_checks.wrong_pointers(rowptr, 0, self.num_edges))
+        self._raise_for(layout.ROWPTR, array_checks.wrong_pointers(rowptr, self.num_edges))
         if self.y is not None:
             self._raise_for(layout.Y, array_checks.wrong_labels(self.y.numpy(), self.info.target, self.info.outputs))
         if (part := self._array(layout.PART)) is not None:
@@ -161,13 +155,15 @@ class DiskGraph:
     # ---- other data ------------------------------------------------------------------------------------------------
 
     @property
-    def node_id(self) -> Tensor | StringIds | None:
+    def node_id(self) -> Tensor | ParquetStringIds | None:
         """Node ids of the user: memory-mapped integers, or strings that are read when they are accessed."""
-        ids, ends = self._array(layout.IDS), self._array(layout.ENDS)
-        if ids is None or ends is None:
+        if layout.STRING_IDS not in self._manifest.files:
+            ids = self._array(layout.IDS)
             return None if ids is None else as_tensor(ids)
-        self._raise_for(layout.ENDS, array_checks.wrong_pointers(ends, None, len(ids)))
-        return MappedStringIds(ids, ends)
+        ids_on_disk = ParquetStringIds(self.folder / layout.STRING_IDS)
+        if len(ids_on_disk) != self.num_nodes:
+            raise self._damaged(layout.STRING_IDS, f"has {len(ids_on_disk):,} ids, but must have {self.num_nodes:,}")
+        return ids_on_disk
 
     def stored_split(self) -> Split | None:
         """Return the split that is stored with the graph, if any."""
@@ -201,7 +197,7 @@ class DiskGraph:
         return data
 
     def __repr__(self) -> str:
-        width = self._manifest.get("features", 0)
+        width = self._manifest.features
         return f"{type(self).__name__}(nodes={self.num_nodes}, edges={self.num_edges}, features={width})"
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 
 from tgnn.data.on_disk.writer import GraphWriter
-from tgnn.data.tables.blocks import count_rows, read_blocks
 from tgnn.data.tables.encoders import FEW, Encoding, is_missing, is_row_counter, row_counter_message, width_of
 from tgnn.data.tables.features import SPARSE, WIDE, Features, apply
 from tgnn.data.tables.folder_reader import TableWithRoles
 from tgnn.data.tables.schema import ColumnType, Schema
 from tgnn.data.tables.standardize import Moments, standardization_findings
+from tgnn.data.tables.table_file import BLOCK_CELLS
 from tgnn.data.validation.report import Finding, ValidationReport, quoted
 from tgnn.data.validation.value_checks import check_feature_values, constant_features, large_features
 from tgnn.utils.progress import bar
@@ -70,7 +70,7 @@ class _ColumnStatistics:
 
 
 def find_features(
-    nodes: TableWithRoles, schema: Schema, report: ValidationReport, block: int | None = None
+    nodes: TableWithRoles, schema: Schema, report: ValidationReport, block_cells: int = BLOCK_CELLS
 ) -> list[Encoding]:
     """Scan all feature columns and return their encodings. Columns that are not numeric are an error.
 
@@ -78,14 +78,14 @@ def find_features(
         nodes: The node table.
         schema: Reading options.
         report: Collects errors and warnings.
-        block: Size of a block, see :func:`~tgnn.data.tables.blocks.read_blocks`.
+        block_cells: Number of cells of a table that are read at once.
     """
     kinds = {name: kind for name, kind in nodes.roles.features.items() if kind != "ignore"}
     columns = [_ColumnStatistics(name, kind) for name, kind in kinds.items()]
     if not columns:
         return []
-    with bar(f"{nodes.source.name}: scanning features", count_rows(nodes.source)) as tick:
-        for table in read_blocks(nodes.source, list(kinds), nodes.roles.text(), report, tick, block):
+    with bar(f"{nodes.source.name}: scanning features", nodes.source.count_rows()) as tick:
+        for table in nodes.source.read_blocks(list(kinds), nodes.roles.text(), report, tick, block_cells):
             for column in columns:
                 column.update(table.frame[column.name])
     empty = [column.name for column in columns if not column.width and column.kind is None and not column.odd]
@@ -133,7 +133,7 @@ def add_features(
     encodings: list[Encoding],
     schema: Schema,
     report: ValidationReport,
-    block: int | None = None,
+    block_cells: int = BLOCK_CELLS,
 ) -> bool:
     """Write the features and add fill values to the encodings. Return whether the feature matrix is sparse.
 
@@ -143,14 +143,14 @@ def add_features(
         encodings: Encodings returned by :func:`find_features`.
         schema: Reading options, with the fill value of missing numbers.
         report: Collects errors and warnings.
-        block: Size of a block, see :func:`~tgnn.data.tables.blocks.read_blocks`.
+        block_cells: Number of cells of a table that are read at once.
     """
     columns = [encoding["column"] for encoding in encodings]
     width, entries, rows = sum(encoding["width"] for encoding in encodings), 0, 0
     least, most = np.full(width, np.inf), np.full(width, -np.inf)
     features = Features(0)
-    with bar(f"{nodes.source.name}: writing features", count_rows(nodes.source)) as tick:
-        for table in read_blocks(nodes.source, columns, nodes.roles.text(), report, tick, block):
+    with bar(f"{nodes.source.name}: writing features", nodes.source.count_rows()) as tick:
+        for table in nodes.source.read_blocks(columns, nodes.roles.text(), report, tick, block_cells):
             features = apply(table, encodings, report, schema.fill, "nodes")
             report.raise_for_errors()
             matrix = features.matrix()

@@ -16,23 +16,16 @@ import numpy as np
 import polars as pl
 from torch import Tensor
 
-from tgnn.data.on_disk.edge_table import add_edges, collect_ids, report_edge_rows
+from tgnn.data.on_disk.edge_table import add_edges, read_parts, report_edge_rows
 from tgnn.data.on_disk.feature_table import add_features, find_features
 from tgnn.data.on_disk.writer import GraphWriter
-from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.splits import split_codes
-from tgnn.data.tables.blocks import count_rows, read_blocks
 from tgnn.data.tables.columns import ColumnRoles
-from tgnn.data.tables.edge_endpoints import NO_NODE_ID, check_duplicate_ids, check_header, check_missing_ids
+from tgnn.data.tables.edge_endpoints import EndpointLookup, check_header, collect_ids, node_ids
 from tgnn.data.tables.features import Features
 from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
-from tgnn.data.tables.ids import as_ids
-from tgnn.data.tables.labels import read_labels
-from tgnn.data.tables.split_column import read_split
-from tgnn.data.tables.table_file import TableData, TableFile, find
+from tgnn.data.tables.table_file import BLOCK_CELLS, TableData, TableFile, find
 from tgnn.data.validation.report import Finding, Locations, ValidationReport
-from tgnn.data.validation.value_checks import check_labels
-from tgnn.utils.progress import bar
 
 
 def stream_tables(
@@ -41,7 +34,7 @@ def stream_tables(
     *,
     leave_out: bool = False,
     overwrite: bool = False,
-    block: int | None = None,
+    block_cells: int = BLOCK_CELLS,
 ) -> ValidationReport:
     r"""Convert tables of nodes and edges (CSV, TSV, also gzipped, or Parquet) to a graph on disk.
 
@@ -53,7 +46,7 @@ def stream_tables(
         leave_out: Whether to drop edge weights and edge features, which a graph on disk cannot store. By default they
             are an error.
         overwrite: Whether to replace an existing graph.
-        block: Size of a block, see :func:`~tgnn.data.tables.blocks.read_blocks`.
+        block_cells: Number of cells of a table that are read at once.
 
     Returns:
         The report with statistics, warnings and notes.
@@ -81,36 +74,40 @@ def stream_tables(
         nodes = None
         if find(reading.folder, "nodes") is not None:
             source, roles = reading.locate("nodes", "nodes", True, Path(scratch))
-            nodes = TableWithRoles(source, roles, _read_keys(source, roles, report, block))
-        known = _Nodes.without_table(edges, report, block) if nodes is None else _Nodes.of(nodes, reading)
-        if nodes is not None:
-            check_header(edges, known.ids, report)
-            report.raise_for_errors()
-        features = [] if nodes is None else find_features(nodes, reading.schema, report, block)
+            nodes = TableWithRoles(source, roles, _read_keys(source, roles, report))
+        if nodes is None:
+            known = _Nodes(collect_ids(read_parts(edges, "ids", report, block_cells)))
+        else:
+            known = _Nodes.of(nodes, reading)
+        check_header(edges, known.ids, report)
+        report.raise_for_errors()
+        features = [] if nodes is None else find_features(nodes, reading.schema, report, block_cells)
         width = sum(encoding["width"] for encoding in features)
         encoding = _encoding(reading, features, known, edges, nodes)
         with GraphWriter(
             out,
             len(known.ids),
-            num_edges=(1 + reading.schema.undirected) * count_rows(edges.source),
+            num_edges=(1 + reading.schema.undirected) * edges.source.count_rows(),
             row_bytes=4 * width + 9,
             encoding=encoding,
             merge=True,
             overwrite=overwrite,
         ) as writer:
             if nodes is not None and features:
-                encoding["sparse"] = add_features(writer, nodes, features, reading.schema, report, block)
+                encoding["sparse"] = add_features(writer, nodes, features, reading.schema, report, block_cells)
             if not features:
                 report.add(Finding("warning", "no-features", "the nodes have no features"))
             writer.add_nodes(y=known.y, part=known.part)
-            has_strings, rows = add_edges(writer, edges, nodes, known.ids, reading.schema, report, block)
-            writer.set_ids(known.ids.cast(pl.String) if has_strings else known.ids)
+            lookup = EndpointLookup(known.ids, nodes, reading.schema, report)
+            parts = read_parts(edges, "edges", report, block_cells)
+            rows = add_edges(writer, parts, lookup, reading.schema, report)
+            writer.set_ids(lookup.ids)
             writer.sort_edges()
             report_edge_rows(edges, rows, writer.num_edges, reading.schema, report)
             outputs = 0 if known.y is None else len((known.target or {}).get("classes", [1]))
             report.statistics = {
                 "nodes": writer.num_nodes,
-                "edge rows": count_rows(edges.source),
+                "edge rows": edges.source.count_rows(),
                 "edges": writer.num_edges,
                 "features": width,
                 "outputs": outputs,
@@ -130,42 +127,21 @@ class _Nodes:
     target: dict[str, Any] | None = None
 
     @classmethod
-    def without_table(cls, edges: TableWithRoles, report: ValidationReport, block: int | None) -> _Nodes:
-        ids = collect_ids(edges, report, block)
-        check_header(edges, ids, report)
-        report.raise_for_errors()
-        return cls(ids)
-
-    @classmethod
     def of(cls, nodes: TableWithRoles, reading: FolderReader) -> _Nodes:
-        report, roles = reading.report, nodes.roles
-        nodes.table.check_scalar_columns(roles.by_role, report)
-        report.raise_for_errors()
-        known = cls(as_ids(nodes.column("id")))
-        check_missing_ids(nodes, [known.ids], NO_NODE_ID, report)
-        check_duplicate_ids(nodes, known.ids, "duplicate node id", report)
-        report.raise_for_errors()
-        has_label = None
-        if roles.labels:
-            known.y, known.target = read_labels(nodes.table, roles.labels, reading.schema, report)
-            report.add(*check_labels(known.y, nodes.places, known.target.get("classes")))
-            has_label = labeled_mask(known.y)
-        if "split" in roles.by_role:
-            split = read_split(nodes.table, roles.by_role["split"], has_label, report)
-            known.part = None if split is None else (split_codes(split) + 1).astype(np.uint8)
-        report.raise_for_errors()
-        return known
+        nodes.table.check_scalar_columns(nodes.roles.by_role, reading.report)
+        reading.report.raise_for_errors()
+        ids = node_ids(nodes, reading.report)
+        reading.report.raise_for_errors()
+        y, target, split = reading.targets(nodes)
+        reading.report.raise_for_errors()
+        return cls(ids, y, None if split is None else (split_codes(split) + 1).astype(np.uint8), target)
 
 
-def _read_keys(source: TableFile, roles: ColumnRoles, report: ValidationReport, block: int | None) -> TableData:
+def _read_keys(source: TableFile, roles: ColumnRoles, report: ValidationReport) -> TableData:
     """Read the id, label and split columns of all nodes."""
-    columns = [*roles.by_role.values(), *roles.labels]
-    with bar(f"{source.name}: reading ids and labels", count_rows(source)) as tick:
-        blocks = list(read_blocks(source, columns, roles.text(), report, tick, block))
-    if not blocks:
+    if not source.count_rows():
         report.fail(Finding("error", "no-rows", "the table has no rows", source.name))
-    frame = pl.concat([table.frame for table in blocks], how="vertical_relaxed", rechunk=True)
-    return TableData(source.name, frame, blocks[0].places)
+    return source.read(roles.text(), report, [*roles.by_role.values(), *roles.labels])
 
 
 def _open_edges(reading: FolderReader, scratch: Path, leave_out: bool) -> TableWithRoles:

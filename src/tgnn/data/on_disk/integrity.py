@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from torch import Tensor
 
 from tgnn.data.dataset_info import statistics
@@ -49,13 +48,13 @@ def check_disk(folder: Path | str) -> ValidationReport:
 
 def _check_files(graph: DiskGraph, report: ValidationReport) -> None:
     manifest = layout.read_manifest(graph.folder)
-    size = sum(file["bytes"] for file in manifest["files"].values())
+    size = sum(file.bytes for file in manifest.files.values())
     with bar(f"{graph.folder.name}: verifying checksums of {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
-        for name, file in manifest["files"].items():
-            if sha256_of(graph.folder / name, tick) != file["sha256"]:
+        for name, file in manifest.files.items():
+            if sha256_of(graph.folder / name, tick) != file.sha256:
                 text = "the SHA-256 differs from the stored one; copy the file again, or write the graph again"
                 report.add(Finding("error", "damaged-file", text, name))
-    if manifest["hash"] != layout.content_hash(manifest["files"]):
+    if manifest.hash != layout.content_hash(manifest.files):
         report.add(
             Finding(
                 "error",
@@ -78,7 +77,7 @@ def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
             )
         )
         return
-    if wrong := array_checks.wrong_pointers(ptr, 0, graph.num_edges):
+    if wrong := array_checks.wrong_pointers(ptr, graph.num_edges):
         report.add(Finding("error", "wrong-pointer", f"the array {wrong}", layout.ROWPTR))
         return
     with bar(f"{graph.folder.name}: checking {graph.num_edges:,} edges", graph.num_edges) as tick:
@@ -155,14 +154,9 @@ def _check_ids(graph: DiskGraph, report: ValidationReport) -> None:
         ids = graph.node_id
         if ids is None:
             return
-        if isinstance(ids, Tensor):
-            duplicate = duplicate_mask(ids.numpy())
-        else:
-            blocks = (ids[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(ids), _ROWS_AT_ONCE))
-            hashes = [pl.Series(block.tolist(), dtype=pl.String).hash().to_numpy() for block in blocks]
-            duplicate = duplicate_mask(np.concatenate(hashes)) if hashes else None
-    except ValueError as error:  # invalid offsets or invalid UTF-8
-        report.add(Finding("error", "wrong-ids", str(error), layout.IDS))
+        duplicate = duplicate_mask(ids.numpy() if isinstance(ids, Tensor) else ids.hashes())
+    except ValueError as error:
+        report.add(Finding("error", "wrong-ids", str(error)))
         return
     if duplicate is not None:
         text = "duplicate node id; predictions of these nodes cannot be distinguished"

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from tgnn.data.on_disk import array_checks, layout
 from tgnn.data.on_disk.buckets import EdgeBuckets
-from tgnn.data.on_disk.string_ids import to_byte_arrays
+from tgnn.data.on_disk.string_ids import write_string_ids
 from tgnn.data.readers.string_ids import StringIds
 from tgnn.ops.graph import CompressedEdges
 from tgnn.utils.memory_map import allocate, as_tensor, check_disk_space, open_memmap, shorten
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 MEMORY = 2**30
 """Memory for sorting edges, in bytes."""
-_STRINGS_AT_ONCE = 2**20
 
 
 class GraphWriter:
@@ -120,21 +119,17 @@ class GraphWriter:
         Args:
             ids: One id per node.
         """
-        strings = _as_series(ids)
-        if strings.dtype.is_integer():
-            self._append(layout.IDS, strings.to_numpy())
+        series = _as_series(ids)
+        if series.dtype.is_integer():
+            self._append(layout.IDS, series.to_numpy())
             return
-        letters = int(strings.str.len_bytes().cast(pl.Int64).sum())
-        before = 0
-        for begin in range(0, len(strings), _STRINGS_AT_ONCE):
-            text, ends = to_byte_arrays(strings[begin : begin + _STRINGS_AT_ONCE])
-            self._append(layout.IDS, text, letters)
-            self._append(layout.ENDS, ends + before)
-            before += len(text)
+        if len(series) != self.num_nodes:
+            raise ValueError(f"There are {len(series):,} ids, but the graph has {self.num_nodes:,} nodes.")
+        write_string_ids(series, self.part / layout.STRING_IDS)
 
-    def _append(self, name: str, values: np.ndarray, rows: int | None = None) -> None:
+    def _append(self, name: str, values: np.ndarray) -> None:
         if name not in self._columns:
-            self._columns[name] = _ArrayFile(self.part / name, values, self.num_nodes if rows is None else rows)
+            self._columns[name] = _ArrayFile(self.part / name, values, self.num_nodes)
         self._columns[name].append(values)
 
     # ---- edges ---------------------------------------------------------------------------------------------------
@@ -235,13 +230,11 @@ class GraphWriter:
         if info is None:
             data = Data(y=None if y is None else as_tensor(y), encoding=self.encoding)
             info = infer_dataset_info(data, self.folder.name, "")
-        fields = {key: value for key, value in asdict(info).items() if key != "source"}
-        if wrong := array_checks.wrong_info(fields):
-            raise ValueError(f"info {wrong}.")
+        record = layout.InfoRecord(**{key: value for key, value in asdict(info).items() if key != "source"})
         if y is not None and (wrong := array_checks.wrong_labels(y, info.target, info.outputs)):
             raise ValueError(f"{layout.Y} {wrong}, according to info.")
         manifest = {"nodes": self.num_nodes, "edges": self.num_edges, "features": 0 if x is None else x.shape[1]}
-        return manifest | {"info": fields, "encoding": None if self.encoding is None else dict(self.encoding)}
+        return manifest | {"info": record, "encoding": None if self.encoding is None else dict(self.encoding)}
 
 
 class _ArrayFile:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import polars as pl
 
 from tgnn.data.tables.folder_reader import TableWithRoles
-from tgnn.data.tables.ids import positions, to_common_type
+from tgnn.data.tables.ids import Lookup, as_ids, positions, to_common_type
 from tgnn.data.tables.schema import Schema
 from tgnn.data.validation.report import ValidationReport, quoted
 
@@ -25,22 +27,74 @@ def resolve_endpoints(
         schema: What to do with an edge to an unknown node.
         report: Collects errors and warnings.
     """
-    sides = [edges.column("source"), edges.column("target")]
-    check_missing_ids(edges, sides, NO_ENDPOINT, report)
-    if nodes is None:
-        sides = to_common_type(*sides)
-        ids = _concat(sides).drop_nulls().unique().sort()
-        check_header(edges, ids, report)
-        return ids, np.stack([positions(side, ids) for side in sides])
-    ids, *sides = to_common_type(nodes.column("id"), *sides)
+    check_missing_ids(edges, [edges.column("source"), edges.column("target")], NO_ENDPOINT, report)
+    ids = collect_ids([edges]) if nodes is None else node_ids(nodes, report)
+    check_header(edges, ids, report)
+    lookup = EndpointLookup(ids, nodes, schema, report)
+    ends = lookup.ends(edges)
+    return lookup.ids, ends
+
+
+def collect_ids(parts: Iterable[TableWithRoles]) -> pl.Series:
+    """Return the sorted node ids of an edge table: integers if all of them are integers, else strings.
+
+    Args:
+        parts: Blocks of the edge table.
+    """
+    found, waiting = pl.Series("id", [], dtype=pl.Int64), list[pl.Series]()
+    for part in parts:
+        sides = to_common_type(part.column("source"), part.column("target"))
+        waiting += [side.drop_nulls().unique() for side in sides]
+        if sum(map(len, waiting)) > len(found):  # rarely, so that merging costs little
+            found, waiting = _concat(_same_type([found, *waiting])).unique(), []
+    return _concat(_same_type([found, *waiting])).unique().sort()
+
+
+def node_ids(nodes: TableWithRoles, report: ValidationReport) -> pl.Series:
+    """Return the ids of a node table. Missing and duplicate ids are errors.
+
+    Args:
+        nodes: The node table.
+        report: Collects errors.
+    """
+    ids = as_ids(nodes.column("id"))
     check_missing_ids(nodes, [ids], NO_NODE_ID, report)
     check_duplicate_ids(nodes, ids, "duplicate node id", report)
-    check_header(nodes, _concat(sides), report)
-    check_header(edges, ids, report)
-    report.raise_for_errors()
-    ends = np.stack([positions(side, ids) for side in sides])
-    check_dangling_edges(edges, sides, ends, ids, nodes.table.name, schema, report)
-    return ids, ends
+    return ids
+
+
+class EndpointLookup:
+    """Index of the nodes of one graph, to look up the endpoints of an edge table block by block.
+
+    Args:
+        ids: Node ids.
+        nodes: The node table, if any.
+        schema: What to do with an edge to an unknown node.
+        report: Collects errors and warnings.
+    """
+
+    def __init__(self, ids: pl.Series, nodes: TableWithRoles | None, schema: Schema, report: ValidationReport) -> None:
+        self.ids = ids
+        """Node ids. They become strings if an endpoint is a string."""
+        self._lookup = Lookup(ids)
+        self._nodes, self._schema, self._report = nodes, schema, report
+
+    def ends(self, part: TableWithRoles) -> np.ndarray:
+        """Return the source and target index of each row (-1 if unknown). With a node table, unknown ids are reported.
+
+        Args:
+            part: A block of the edge table.
+        """
+        ids, *sides = _same_type([self.ids, *to_common_type(part.column("source"), part.column("target"))])
+        if ids.dtype != self.ids.dtype:
+            self.ids, self._lookup = ids, Lookup(ids)
+        if self._nodes is not None:
+            check_header(self._nodes, _concat(sides), self._report)
+            self._report.raise_for_errors()
+        ends = np.stack([self._lookup.positions(side) for side in sides])
+        if self._nodes is not None:
+            check_dangling_edges(part, sides, ends, ids, self._nodes.table.name, self._schema, self._report)
+        return ends
 
 
 def resolve_endpoints_of_graphs(
@@ -152,6 +206,13 @@ def check_header(part: TableWithRoles, ids: pl.Series, report: ValidationReport)
 
 def _without_leading_zeros(ids: pl.Series) -> list[str]:
     return ids.cast(pl.String).str.strip_chars_start("0").to_list()
+
+
+def _same_type(columns: list[pl.Series]) -> list[pl.Series]:
+    """Convert integers to strings if any column has strings. An integer id has only one spelling as a string."""
+    if any(column.dtype == pl.String for column in columns):
+        return [column.cast(pl.String) for column in columns]
+    return columns
 
 
 def _concat(columns: list[pl.Series]) -> pl.Series:

@@ -12,13 +12,17 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from tgnn.data.split_protocols import labeled_mask
+from tgnn.data.splits import Split
 from tgnn.data.tables.columns import ColumnRoles, find_roles
 from tgnn.data.tables.features import Features, apply, encode
+from tgnn.data.tables.labels import Target, read_labels
 from tgnn.data.tables.schema import FILE, make_schema, read_schema
+from tgnn.data.tables.split_column import read_split
 from tgnn.data.tables.standardize import standardization_findings
-from tgnn.data.tables.table_file import SUFFIXES, TableData, TableFile, decompress, find, open_table_file
+from tgnn.data.tables.table_file import SUFFIXES, TableData, TableFile, find, open_table_file
 from tgnn.data.validation.report import Locations, ValidationReport, quoted
-from tgnn.data.validation.value_checks import check_edge_weights, check_feature_values
+from tgnn.data.validation.value_checks import check_edge_weights, check_feature_values, check_labels
 
 STEMS = ("nodes", "edges", "graphs")
 VERSION = 1
@@ -113,9 +117,7 @@ class FolderReader:
             raise FileNotFoundError(
                 f"{self.folder} has no table {stem} ({', '.join(f'{stem}{suffix}' for suffix in SUFFIXES)})."
             )
-        if scratch is not None and path.name.endswith(".gz"):
-            path = decompress(path, scratch, self.report)
-        source = open_table_file(path, self.report)
+        source = open_table_file(path, self.report, scratch)
         given = getattr(self.schema, stem)
         if self.known is not None:  # new data may have no labels
             absent = {
@@ -154,6 +156,22 @@ class FolderReader:
             self.report.add(part.places.finding("note", "features", f"features: {features.describe()}"))
         self.report.add(*standardization_findings(features.max_abs(), part.places.file, self.schema.standardize))
         return features
+
+    def targets(self, part: TableWithRoles) -> tuple[Tensor | None, Target | None, Split | None]:
+        """Read the labels of a table, their description, and the user's own split. New data has no split.
+
+        Args:
+            part: The table of the labeled nodes or graphs.
+        """
+        y = target = split = None
+        if part.roles.labels:
+            known = None if self.known is None else self.known["target"]
+            y, target = read_labels(part.table, part.roles.labels, self.schema, self.report, known)
+            self.report.add(*check_labels(y, part.places, target.get("classes")))
+        if "split" in part.roles.by_role and self.known is None:
+            labeled = None if y is None else labeled_mask(y)
+            split = read_split(part.table, part.roles.by_role["split"], labeled, self.report)
+        return y, target, split
 
     def edge_details(self, part: TableWithRoles, rows: np.ndarray) -> tuple[dict[str, Tensor], Features]:
         """Return ``edge_weight`` and ``edge_attr`` of the edges that come from these rows."""

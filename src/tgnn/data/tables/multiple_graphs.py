@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_statistics import graph_statistics
 from tgnn.data.readers.string_ids import keep_ids
-from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.splits import split_codes
 from tgnn.data.tables.edge_endpoints import (
     check_duplicate_ids,
@@ -21,13 +19,10 @@ from tgnn.data.tables.edge_endpoints import (
     resolve_endpoints_of_graphs,
 )
 from tgnn.data.tables.edges import make_edges
-from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
+from tgnn.data.tables.folder_reader import FolderReader
 from tgnn.data.tables.ids import as_ids
-from tgnn.data.tables.labels import read_labels
-from tgnn.data.tables.split_column import read_split
 from tgnn.data.validation.checks import check_isolated_nodes
 from tgnn.data.validation.report import Locations, ValidationReport, quoted
-from tgnn.data.validation.value_checks import check_labels
 
 
 def read_graph_tables(
@@ -79,7 +74,7 @@ def read_graph_tables(
     report.add(*check_isolated_nodes(edge_index, len(order), in_order))
     details, edge_features = reading.edge_details(edges, rows)
     features = reading.features(nodes, "nodes")
-    y, target, split = _read_target(graphs, reading)
+    y, target, split = reading.targets(graphs)
 
     arrays: dict[str, object] = {"directed": True} | {name: values.numpy() for name, values in details.items()}
     if y is not None:
@@ -98,25 +93,8 @@ def read_graph_tables(
     if x is not None:
         arrays["x"] = x.numpy()[order]
     if split is not None:
-        arrays["split"] = split
+        arrays["split"] = split_codes(split)
     report.statistics = graph_statistics(arrays, target)
     report.raise_for_errors()
     made = reading.encoding(features, edge_features, target, parts) | {"sparse": False}
     return GraphDataset(arrays, graph_id=keep_ids(ids), encoding=made), report
-
-
-def _read_target(
-    graphs: TableWithRoles, reading: FolderReader
-) -> tuple[Tensor | None, dict[str, Any] | None, np.ndarray | None]:
-    """Return the labels, their description, and the set of each graph (-1 if it is in no set)."""
-    y = target = has_label = split = None
-    known = None if reading.known is None else reading.known["target"]
-    if graphs.roles.labels:
-        y, target = read_labels(graphs.table, graphs.roles.labels, reading.schema, reading.report, known)
-        reading.report.add(*check_labels(y, graphs.places, target.get("classes")))
-        has_label = labeled_mask(y)
-    if "split" in graphs.roles.by_role and reading.known is None:
-        found = read_split(graphs.table, graphs.roles.by_role["split"], has_label, reading.report)
-        if found is not None:
-            split = split_codes(found)
-    return y, target, split

@@ -10,17 +10,14 @@ import torch
 from torch_geometric.data import Data
 
 from tgnn.data.readers.string_ids import keep_ids
-from tgnn.data.split_protocols import labeled_mask
 from tgnn.data.splits import PARTS
 from tgnn.data.tables.edge_endpoints import resolve_endpoints
 from tgnn.data.tables.edges import make_edges
 from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
-from tgnn.data.tables.labels import read_labels, target_statistics
-from tgnn.data.tables.split_column import read_split
+from tgnn.data.tables.labels import target_statistics
 from tgnn.data.tables.table_file import find
 from tgnn.data.validation.checks import check_isolated_nodes
 from tgnn.data.validation.report import Locations, ValidationReport
-from tgnn.data.validation.value_checks import check_labels
 
 
 def read_table(
@@ -41,7 +38,7 @@ def read_table(
         - ``edge_index`` ``[2, E]``, ``edge_weight`` ``[E]``, ``edge_attr`` ``[E, D]``
         - ``y`` ``[N]`` or ``[N, T]``
         - ``train_mask``, ``val_mask``, ``test_mask`` ``[N]`` if the node table has a split column
-        - ``node_id`` ``[N]``: ids of the table, a tensor or :class:`~tgnn.data.readers.string_ids.WordIds`
+        - ``node_id`` ``[N]``: ids of the table, a tensor or :class:`~tgnn.data.readers.string_ids.StringIds`
         - ``encoding``: JSON values
 
     Example:
@@ -69,7 +66,9 @@ def read_table(
     features = target = None
     if nodes is not None:
         features = reading.features(nodes, "nodes")
-        target = _read_target(data, nodes, reading)
+        data.y, target, split = reading.targets(nodes)
+        if split is not None:
+            data.train_mask, data.val_mask, data.test_mask = split.masks()
     parts = {"edges": edges} | ({} if nodes is None else {"nodes": nodes})
     data.encoding = reading.encoding(features, edge_features, target, parts)
     data.x = None if features is None else features.matrix(data.encoding["sparse"])
@@ -80,21 +79,6 @@ def read_table(
     report.statistics = _statistics(data, edges)
     report.raise_for_errors()
     return data, report
-
-
-def _read_target(data: Data, nodes: TableWithRoles, reading: FolderReader) -> dict[str, Any] | None:
-    """Add ``y`` and the masks of the split to the data."""
-    target = has_label = None
-    known = None if reading.known is None else reading.known["target"]
-    if nodes.roles.labels:
-        data.y, target = read_labels(nodes.table, nodes.roles.labels, reading.schema, reading.report, known)
-        reading.report.add(*check_labels(data.y, nodes.places, target.get("classes")))
-        has_label = labeled_mask(data.y)
-    if "split" in nodes.roles.by_role and reading.known is None:
-        split = read_split(nodes.table, nodes.roles.by_role["split"], has_label, reading.report)
-        if split is not None:
-            data.train_mask, data.val_mask, data.test_mask = split.masks()
-    return target
 
 
 def _statistics(data: Data, edges: TableWithRoles) -> dict[str, Any]:
