@@ -1,4 +1,13 @@
-"""Worker processes that train one run after another. The parent process stops them; they ignore Ctrl-C."""
+"""Worker processes that train one run after another. The parent process stops them; they ignore Ctrl-C.
+
+``concurrent.futures.ProcessPoolExecutor`` cannot replace them, even with one executor per worker:
+
+- A killed worker breaks the executor without an exit code, so that the message could not name a lack of memory.
+- Before Python 3.14, no public method stops a running worker. Ctrl-C needs one that saves and one that kills.
+- A worker holds the writing end of its own queue. If the parent is killed, an idle worker waits forever where
+  ``prctl`` is missing. The pipe below has no second writer, so that it reports the end of the parent everywhere.
+- An exception that cannot be unpickled breaks the executor, so that :func:`_portable` would still be needed.
+"""
 
 from __future__ import annotations
 
