@@ -16,7 +16,7 @@ from tgnn.data.on_disk import DiskGraph
 from tgnn.ops.sampling import check_num_neighbors, sample_neighbors
 from tgnn.training.config import TrainConfig
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
-from tgnn.training.neighbor_source import InMemory, OnDisk, Source
+from tgnn.training.neighbor_source import NeighborSource
 from tgnn.training.prefetch import prefetched
 
 DEFAULT_GRAPH_BATCH = 128
@@ -83,8 +83,7 @@ def make_training_loader(
     if isinstance(data, GraphDataset):
         return _graph_batches(data, examples, config, device, world)
     if config.num_neighbors is not None:
-        source = OnDisk(data) if isinstance(data, DiskGraph) else InMemory(data)
-        return _sampled_batches(source, examples, config, device, world)
+        return _sampled_batches(NeighborSource(data), examples, config, device, world)
     return _full_batch(data, examples, device)
 
 
@@ -139,7 +138,7 @@ def _graph_batches(
 
 
 def _sampled_batches(
-    source: Source, examples: Tensor, config: TrainConfig, device: torch.device, world: World
+    source: NeighborSource, examples: Tensor, config: TrainConfig, device: torch.device, world: World
 ) -> TrainingLoader:
     """Sample neighbors by epoch and node, so that the parts of a batch on several ranks equal the whole batch."""
     num_neighbors = check_num_neighbors(config.num_neighbors, False, False)
@@ -154,12 +153,11 @@ def _sampled_batches(
             sample = sample_neighbors(source.in_edges, own, num_neighbors, by_node=True, seed=config.seed, epoch=epoch)
             assert sample.edge is not None
             data = Data(
-                x=source.rows(sample.node),
                 edge_index=torch.stack([sample.row, sample.col]),
                 n_id=sample.node,
                 num_sampled_nodes=sample.nodes_per_hop,
                 num_sampled_edges=sample.edges_per_hop,
-                **source.beside(sample.node, sample.edge),
+                **source.attributes(sample.node, sample.edge),
             )
             return TrainingBatch(data, torch.arange(len(own)), source.y[own], len(seeds), weight, is_placeholder)
 

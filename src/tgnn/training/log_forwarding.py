@@ -6,22 +6,30 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator
-from logging.handlers import QueueHandler
+from logging.handlers import QueueHandler, QueueListener
 from multiprocessing.context import SpawnContext
 from typing import Any
+
+
+class _LogListener(QueueListener):
+    """Pass every record to the logger of its name, so that levels, filters and handlers of this process apply."""
+
+    def handle(self, record: logging.LogRecord) -> None:
+        logging.getLogger(record.name).handle(record)
 
 
 @contextlib.contextmanager
 def receive_logs(context: SpawnContext) -> Iterator[Any]:
     """Yield a queue for :func:`send_logs_to`, and handle the records that arrive in it."""
     queue: Any = context.Queue()
-    thread = threading.Thread(target=_handle_records, args=(queue,), daemon=True)
-    thread.start()
+    listener = _LogListener(queue)
+    listener.start()
     try:
         yield queue
     finally:
-        queue.put(None)
-        thread.join(timeout=2)  # a killed process may have left the queue locked
+        stopping = threading.Thread(target=listener.stop, daemon=True)
+        stopping.start()
+        stopping.join(timeout=2)  # a killed process may have left the queue locked
         queue.cancel_join_thread()
 
 
@@ -35,11 +43,6 @@ def send_logs_to(queue: Any) -> None:
     logger.handlers, logger.propagate = [QueueHandler(queue)], False
     logger.setLevel(logging.INFO)
     queue.cancel_join_thread()  # do not wait for the queue when this process ends
-
-
-def _handle_records(queue: Any) -> None:
-    while (record := queue.get()) is not None:
-        logging.getLogger(record.name).handle(record)
 
 
 @contextlib.contextmanager

@@ -44,6 +44,12 @@ class LearningRateSchedule:
     The schedule multiplies the learning rate of every parameter group by the same factor. Its state is three numbers,
     which a checkpoint stores as JSON.
 
+    The schedulers of ``torch.optim.lr_scheduler`` do not make this class shorter. ``SequentialLR`` of ``LinearLR`` and
+    ``CosineAnnealingLR`` computes each learning rate from the previous one: with 7 epochs of warm-up, 48 of 60 epochs
+    differ by rounding. It does not accept ``ReduceLROnPlateau``. ``LambdaLR`` gives the same bits, in 34 lines of code
+    instead of 33. It needs a second optimizer, whose learning rate is the factor of ``ReduceLROnPlateau``, and it warns
+    when the gradient scaler of float16 skips the first step.
+
     Args:
         optimizer: The optimizer whose learning rates are set.
         config: Schedule and warm-up.

@@ -97,13 +97,13 @@ def _result(worker: Worker, stop: threading.Event) -> dict[str, Any]:
 def _end(idle: Sequence[Worker], busy: Sequence[Worker], kill: bool) -> None:
     """Stop all workers after a checkpoint, and wait for them. Another Ctrl-C kills them."""
     for worker in idle:
-        worker.dismiss()
+        worker.answers.close()
     try:
         for worker in busy:
-            worker.kill() if kill else worker.terminate()
+            worker.process.kill() if kill else worker.process.terminate()
         for worker in (*idle, *busy):
-            worker.wait()
+            worker.process.join()
     except KeyboardInterrupt:
         for worker in (*idle, *busy):
-            worker.kill()
+            worker.process.kill()
         raise

@@ -1,4 +1,13 @@
-"""Worker processes that train one run after another. The parent process stops them; they ignore Ctrl-C."""
+"""Worker processes that train one run after another. The parent process stops them; they ignore Ctrl-C.
+
+``concurrent.futures.ProcessPoolExecutor`` cannot replace them, even with one executor per worker:
+
+- A killed worker breaks the executor without an exit code, so that the message could not name a lack of memory.
+- Before Python 3.14, no public method stops a running worker. Ctrl-C needs one that saves and one that kills.
+- A worker holds the writing end of its own queue. If the parent is killed, an idle worker waits forever where
+  ``prctl`` is missing. The pipe below has no second writer, so that it reports the end of the parent everywhere.
+- An exception that cannot be unpickled breaks the executor, so that :func:`_portable` would still be needed.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +38,9 @@ class RemoteTraceback(Exception):
 class Worker:
     """Handle of a worker process in its parent.
 
+    Closing :attr:`answers` ends an idle process. ``process.terminate()`` makes a training process save a checkpoint and
+    end. ``process.kill()`` loses the epochs since its last checkpoint.
+
     Args:
         spawn: Context that starts the process.
         log_queue: From :func:`~tgnn.training.log_forwarding.receive_logs`.
@@ -38,9 +50,9 @@ class Worker:
     def __init__(self, spawn: SpawnContext, log_queue: Any, threads: int) -> None:
         self.ended = False
         self.answers, theirs = spawn.Pipe()
-        self._process = spawn.Process(target=_work, args=(theirs, log_queue, threads))
+        self.process = spawn.Process(target=_work, args=(theirs, log_queue, threads))
         with delay_interrupts():
-            self._process.start()
+            self.process.start()
         theirs.close()  # so that the pipe reports the end of the process
 
     def start_run(self, config: Config, folder: Path, resume: bool) -> None:
@@ -54,28 +66,12 @@ class Worker:
             answer, remote_traceback = self.answers.recv()
         except (EOFError, OSError):
             self.ended = True
-            self._process.join()
-            raise WorkerKilledError(_describe_exit(self._process.exitcode)) from None
+            self.process.join()
+            raise WorkerKilledError(_describe_exit(self.process.exitcode)) from None
         if isinstance(answer, Exception):
             raise answer from RemoteTraceback(f"\n{remote_traceback}")
         metrics: dict[str, Any] = answer
         return metrics
-
-    def dismiss(self) -> None:
-        """Close the pipe, which ends an idle process."""
-        self.answers.close()
-
-    def terminate(self) -> None:
-        """Ask the process to save a checkpoint and stop."""
-        self._process.terminate()
-
-    def kill(self) -> None:
-        """Kill the process. Epochs since its last checkpoint are lost."""
-        self._process.kill()
-
-    def wait(self) -> None:
-        """Wait until the process has ended."""
-        self._process.join()
 
 
 def _describe_exit(code: int | None) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import logging
+import time
 from itertools import chain
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 import torch
@@ -161,6 +164,30 @@ def test_schedules():
     assert cosine[-1] < 0.05
 
 
+def make_schedule(name: str, warmup: int) -> tuple[torch.optim.Optimizer, LearningRateSchedule]:
+    config = OptimizerConfig(lr=0.013, cp_lr=0.007, schedule=name, warmup=warmup)
+    optimizer = make_optimizer(small_model(), config)
+    return optimizer, LearningRateSchedule(optimizer, config, 30)
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize("warmup", [0, 7])
+@pytest.mark.parametrize("name", ["constant", "cosine", "plateau"])
+def test_learning_rates_have_the_recorded_bits(name, warmup, resumed):
+    recorded = json.loads(Path(__file__).with_name("learning_rates.json").read_text())[f"{name}-{warmup}"]
+    optimizer, schedule = make_schedule(name, warmup)
+    found = []
+    for epoch in range(30):
+        schedule.set_learning_rate(epoch)
+        found.append([group["lr"] for group in optimizer.param_groups])
+        schedule.observe_validation_loss(1 / (epoch + 1) if epoch < 5 else 0.25 + epoch % 3)
+        if resumed:  # continue every epoch from a checkpoint
+            state = json.loads(json.dumps(schedule.state_dict()))
+            optimizer, schedule = make_schedule(name, warmup)
+            schedule.load_state_dict(state)
+    assert found == recorded
+
+
 def test_plateau_halves_the_learning_rate_and_restores_its_state():
     settings = OptimizerConfig(lr=1.0, schedule="plateau")
     optimizer = make_optimizer(small_model(), settings)
@@ -292,6 +319,15 @@ def test_log_records_of_other_processes_are_handled():
     with receive_logs(get_context("spawn")) as queue:
         queue.put(logging.makeLogRecord({"name": "tgnn.records", "levelno": logging.WARNING, "msg": "odd"}))
     assert [record.getMessage() for record in records] == ["odd"]
+
+
+def test_a_locked_log_queue_does_not_block():
+    """A process that is killed while it writes a record keeps the lock of the queue."""
+    started = time.monotonic()
+    with receive_logs(get_context("spawn")) as queue:
+        queue._wlock.acquire()
+    assert time.monotonic() - started < 10
+    queue._wlock.release()
 
 
 # ---- models by name --------------------------------------------------------------------------------------------
