@@ -39,7 +39,7 @@ def list_(json: JsonArray = False) -> None:
     for column in table.columns[:4]:
         column.no_wrap = True
     for entry in CATALOG.values():
-        table.add_row(entry.name, entry.task, entry.metric, entry.split, entry.title)
+        table.add_row(entry.name, entry.task, entry.metric, entry.default_split, entry.title)
     print_table(table)
 
 
@@ -70,7 +70,7 @@ def _summary(entry: Any) -> dict[str, Any]:
         "title": entry.title,
         "task": entry.task,
         "metric": entry.metric,
-        "split": entry.split,
+        "split": entry.default_split,
         "statistics": dict(entry.statistics),
         "license": entry.license,
         "citation": entry.citation,

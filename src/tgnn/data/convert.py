@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from tgnn.data.catalog import CATALOG
-from tgnn.data.catalog.entry import LoadedData
+from tgnn.data.dataset_info import LoadedData
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import find_path, load
 from tgnn.data.on_disk.disk_graph import DiskGraph

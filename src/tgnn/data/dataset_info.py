@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from torch_geometric.data import Data
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.readers.graph_npz import TENSORS
+
+LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
+"""What :func:`tgnn.data.load` returns: one graph in memory, a data set of graphs, or a graph on disk."""
 
 
 class TaskType(Enum):
@@ -115,7 +118,7 @@ class DatasetInfo:
         return asdict(self)
 
 
-def infer_dataset_info(data: Data | GraphDataset | DiskGraph, name: str, source: str) -> DatasetInfo:
+def infer_dataset_info(data: LoadedData, name: str, source: str) -> DatasetInfo:
     """Infer the task of a user's data from its schema or, without one, from its targets.
 
     Without a schema, integers are classes, floats are numbers to predict, and several columns of 0 and 1 are labels. A
@@ -148,7 +151,7 @@ def infer_dataset_info(data: Data | GraphDataset | DiskGraph, name: str, source:
     return DatasetInfo(name, level, task_type.value, task_type.default_metric, outputs, source, origin)
 
 
-def statistics(data: Data | GraphDataset | DiskGraph) -> dict[str, int]:
+def statistics(data: LoadedData) -> dict[str, int]:
     """Count graphs, nodes, edges (columns of ``edge_index``), features and outputs."""
     if isinstance(data, GraphDataset):
         counts = {"graphs": len(data), "nodes": int(data.num_nodes.sum()), "edges": data.total_edges}
@@ -159,7 +162,7 @@ def statistics(data: Data | GraphDataset | DiskGraph) -> dict[str, int]:
     return counts | {"outputs": infer_dataset_info(data, "", "").outputs}
 
 
-def content_hash(data: Data | GraphDataset | DiskGraph) -> str:
+def content_hash(data: LoadedData) -> str:
     """Hash edges, features and targets to 16 hexadecimal digits, independently of the file format.
 
     The hash of a graph on disk is computed from its files when it is written. It is therefore not the hash of the same

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from tgnn.data.catalog import CATALOG
-from tgnn.data.catalog.entry import CatalogEntry, LoadedData
-from tgnn.data.dataset_info import DatasetInfo, infer_dataset_info, statistics
+from tgnn.data.catalog.entry import CatalogEntry
+from tgnn.data.dataset_info import DatasetInfo, LoadedData, infer_dataset_info, statistics
 from tgnn.data.download.locate import LocatedData, find_in_root, obtain
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.detect import detect_format, read_path
@@ -63,7 +63,7 @@ def load(
     name = os.fspath(name_or_path)
     data = _load_from_catalog(CATALOG[name], root, offline) if name in CATALOG else _load_from_path(name)
     if data.y is not None and bool(labeled_mask(data.y).any()):
-        default = CATALOG[name].split if name in CATALOG else _default_protocol(data)
+        default = CATALOG[name].default_split if name in CATALOG else _default_protocol(data)
         data.split = choose_split(data, split or default, seed)
     return data
 

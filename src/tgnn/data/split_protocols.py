@@ -20,18 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from tgnn.data import splits
+from tgnn.data.dataset_info import LoadedData
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.splits import Split
-
-LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
 
 STORED = ("public", "published", "official", "scaffold", "column")
 """Protocols whose split is stored with the data or determined by it. They do not depend on the seed."""

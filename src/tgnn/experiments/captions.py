@@ -65,7 +65,7 @@ def _split_note(cells: Sequence[CellResult]) -> str:
     names_by_split: dict[str, dict[str, None]] = {}
     for cell in cells:
         name, split = (_option(cell.config, "data", key) for key in ("name", "split"))
-        split = split or (CATALOG[name].split if name in CATALOG else "")
+        split = split or (CATALOG[name].default_split if name in CATALOG else "")
         if split:
             names_by_split.setdefault(split, {})[name] = None
     splits = ", ".join(f"{split} ({', '.join(names)})" for split, names in names_by_split.items())

@@ -180,7 +180,7 @@ class _Hashes:
             self._data.clear()  # keep one data set in memory, because it may be large
             options = config.data
             data = load(options.name, options.root, options.offline, split=options.split)
-            protocol = options.split or get_entry(options.name).split  # data.split may be one fold of it
+            protocol = options.split or get_entry(options.name).default_split  # data.split may be one fold of it
             self._data[key] = (data, content_hash(transform_features(data, options)), protocol)
         data, data_hash, protocol = self._data[key]
         return data_hash, choose_split(data, protocol, config.train.seed).hash

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.catalog.entry import LoadedData
+from tgnn.data.dataset_info import LoadedData
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk import DiskGraph
 from tgnn.ops.sampling import check_num_neighbors, sample_neighbors

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from tgnn.data.catalog import CATALOG
-from tgnn.data.catalog.entry import LoadedData
-from tgnn.data.dataset_info import DatasetInfo
+from tgnn.data.dataset_info import DatasetInfo, LoadedData
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import find_path, load
 from tgnn.data.on_disk import DiskGraph

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.catalog.entry import LoadedData
-from tgnn.data.dataset_info import content_hash
+from tgnn.data.dataset_info import LoadedData, content_hash
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import load
 from tgnn.data.on_disk import DiskGraph

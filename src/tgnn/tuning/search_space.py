@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tgnn.data.catalog.entry import LoadedData
+from tgnn.data.dataset_info import LoadedData
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.split_protocols import STORED

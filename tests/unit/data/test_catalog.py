@@ -67,7 +67,7 @@ def test_an_entry_says_everything(name):
     assert entry.target in ("classes", "labels", "number")
     assert entry.metric in ("accuracy", "roc-auc", "mae")
     assert {"features", "outputs"} <= set(entry.statistics)
-    assert all((entry.title, entry.license, entry.citation, entry.official, entry.split))
+    assert all((entry.title, entry.license, entry.citation, entry.official, entry.default_split))
     assert entry.embedded or entry.sources
     for source in entry.sources:
         assert source.layout in entry.layouts

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch_geometric.datasets import GNNBenchmarkDataset
 
-from tgnn.data.readers.benchmarking_gnns import read_benchmarking_gnns
 from tgnn.data.readers.ogb import read_ogb_graphs, read_ogb_node
+from tgnn.data.readers.superpixel_pt import read_benchmarking_gnns
 
 
 def write(path, table) -> None:

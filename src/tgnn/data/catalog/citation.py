@@ -90,7 +90,7 @@ def _entry(
         level="node",
         target="classes",
         metric="accuracy",
-        split="per-class-quota",
+        default_split="per-class-quota",
         stored_split="public",
         statistics={"nodes": nodes, "edges": edges, "features": features, "outputs": classes},
         license="MIT (Planetoid's files); none stated for the citation data",

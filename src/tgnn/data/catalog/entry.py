@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
-from torch_geometric.data import Data
-
-from tgnn.data.dataset_info import task_name
-from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.on_disk.disk_graph import DiskGraph
-
-LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
+from tgnn.data.dataset_info import LoadedData, task_name
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,7 @@ class CatalogEntry:
         target: Stored value of the :class:`~tgnn.data.dataset_info.TaskType`: ``"classes"``, ``"labels"`` or
             ``"number"``.
         metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``. OGB data sets use the metric of OGB's evaluator.
-        split: Default split protocol (see :mod:`tgnn.data.split_protocols`).
+        default_split: Default split protocol (see :mod:`tgnn.data.split_protocols`).
         statistics: Expected statistics, checked after loading: ``graphs``, ``nodes``, ``edges`` (columns of
             ``edge_index``), ``features`` and ``outputs``.
         license: License, as stated by the publisher.
@@ -89,7 +82,7 @@ class CatalogEntry:
     level: str
     target: str
     metric: str
-    split: str
+    default_split: str
     statistics: Mapping[str, int]
     license: str
     citation: str

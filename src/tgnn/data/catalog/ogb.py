@@ -28,7 +28,7 @@ def _entry(
         level="node",
         target=target,
         metric="accuracy" if target == "classes" else "roc-auc",
-        split="official",
+        default_split="official",
         stored_split="official",
         statistics=statistics,
         license=license,

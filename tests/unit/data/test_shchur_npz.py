@@ -11,7 +11,7 @@ import scipy.sparse
 import torch
 from torch_geometric.datasets import Amazon
 
-from tgnn.data.readers.gnn_benchmark import read_gnn_benchmark
+from tgnn.data.readers.shchur_npz import read_gnn_benchmark
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
