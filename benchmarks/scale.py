@@ -29,6 +29,7 @@ NODES, EDGES, FEATURES, CLASSES = 2_400_000, 124_000_000, 100, 47
 SIZES = (0.01, 0.1, 1.0)
 RANKS = (8, 32)
 EPOCHS = 3
+TIMES = "\N{MULTIPLICATION SIGN}"
 PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
@@ -154,16 +155,16 @@ def describe_costs(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> 
     return [
         "A cost model fitted to these measurements:",
         "",
-        f"- Exact inference takes {1e9 * edge:.0f} ns per edge, plus {1e9 * edge_rank:.1f} ns × rank × "
+        f"- Exact inference takes {1e9 * edge:.0f} ns per edge, plus {1e9 * edge_rank:.1f} ns {TIMES} rank {TIMES} "
         f"log10(nodes / {smallest:,}) per edge. The features of the smallest graph ({smallest:,} nodes) fit into the "
         "processor's cache.",
-        f"- A training epoch takes {1e6 * node:.2f} µs plus {1e9 * node_rank:.0f} ns × rank per sampled node. A "
+        f"- A training epoch takes {1e6 * node:.2f} µs plus {1e9 * node_rank:.0f} ns {TIMES} rank per sampled node. A "
         f"training node samples {least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where the "
         "neighborhoods of a batch overlap less.",
         f"- The largest relative error of the cost model is {100 * off['inference']:.0f}% for inference and "
         f"{100 * off['training']:.0f}% for training.",
         f"- A graph on disk needs 4 bytes per edge and {17 + 4 * FEATURES} bytes per node with {FEATURES} features. "
-        f"Inference needs temporary files of 4 × (rank + {64 + 64 + CLASSES}) bytes per node.",
+        f"Inference needs temporary files of 4 {TIMES} (rank + {64 + 64 + CLASSES}) bytes per node.",
     ]
 
 
