@@ -59,8 +59,9 @@ def readme_table(results: Sequence[Result]) -> str:
         parts += [
             "Scores are mean ± standard deviation on the test set. Hyperparameters and the best epoch are selected "
             "on the validation set. The [research "
-            "log](docs/research_log.md#selections-made-after-a-test-score-was-known) lists where this selection was repeated after "
-            "a first test score was known. On citation networks, prior correction with the class priors of the validation set is "
+            "log](docs/research_log.md#selections-made-after-a-test-score-was-known) lists where this selection was "
+            "repeated after a first test score was known. On citation networks, prior correction with the class "
+            "priors of the validation set is "
             f"applied to all models{_scores_without_prior_correction(results)}. "
             "See [how our protocol differs from the "
             "paper's](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
