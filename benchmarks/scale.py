@@ -29,6 +29,7 @@ NODES, EDGES, FEATURES, CLASSES = 2_400_000, 124_000_000, 100, 47
 SIZES = (0.01, 0.1, 1.0)
 RANKS = (8, 32)
 EPOCHS = 3
+TIMES = "\N{MULTIPLICATION SIGN}"
 PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
@@ -117,15 +118,16 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         lines.append(
             f"| {row['nodes']:,} | {row['edges']:,} | {row['rank']} | {row['seeds'] / row['training']:,.0f} "
-            f"| {row['training']:.1f} s | {100 * row['waiting']:.1f} % | {row['inference']:.1f} s "
+            f"| {row['training']:.1f} s | {100 * row['waiting']:.1f}% | {row['inference']:.1f} s "
             f"| {row['peak_gib']:.2f} GiB |"
         )
     return lines
 
 
-def predictions(model: dict[str, np.ndarray], rank: int = 32) -> list[str]:
-    """A billion edges, with the degrees, features and shares of the graph that was measured; no two seeds of a batch
-    share a neighbor.
+def extrapolation(model: dict[str, np.ndarray], rank: int = 32) -> list[str]:
+    """Describe the extrapolation of the cost model to a billion edges.
+
+    Degrees, features and training fraction are those of the measured graphs. Seed nodes of a batch share no neighbor.
     """
     factor = 1e9 / EDGES
     nodes, seeds = NODES * factor, 0.08 * NODES * factor
@@ -134,7 +136,7 @@ def predictions(model: dict[str, np.ndarray], rank: int = 32) -> list[str]:
     large = {"nodes": nodes, "edges": 1e9, "rank": rank, "sampled": seeds * (1 + 10 + 100)}
     infer, learn = (float(model[what] @ costs(what, large)) for what in ("inference", "training"))
     lines = [
-        f"Prediction of this model for one billion edges and {nodes / 1e6:.0f} million nodes at rank {rank}: "
+        f"Extrapolation of the cost model to one billion edges and {nodes / 1e6:.0f} million nodes at rank {rank}: "
         f"the graph needs {disk / 1e9:.0f} GB on disk, and inference needs {scratch / 1e9:.0f} GB of temporary files.",
         "",
         "| machines with 2 cores | training epoch | exact inference |",
@@ -148,19 +150,21 @@ def describe_costs(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> 
     """Describe the cost model and its largest errors."""
     off = {what: max(abs(model[what] @ costs(what, row) / row[what] - 1) for row in rows) for what in model}
     (edge, edge_rank), (node, node_rank) = model["inference"], model["training"]
+    smallest = round(NODES * SIZES[0])
     least, most = (row["sampled"] / row["seeds"] for row in (rows[0], rows[-1]))
     return [
         "A cost model fitted to these measurements:",
         "",
-        f"- Exact inference takes {1e9 * edge:.0f} ns per edge, plus {1e9 * edge_rank:.1f} ns * rank per edge for "
-        "every factor of 10 in nodes above the smallest graph, whose features fit into the processor's cache.",
-        f"- A training epoch takes {1e6 * node:.2f} µs plus {1e9 * node_rank:.0f} ns * rank per sampled node. A "
+        f"- Exact inference takes {1e9 * edge:.0f} ns per edge, plus {1e9 * edge_rank:.1f} ns {TIMES} rank {TIMES} "
+        f"log10(nodes / {smallest:,}) per edge. The features of the smallest graph ({smallest:,} nodes) fit into the "
+        "processor's cache.",
+        f"- A training epoch takes {1e6 * node:.2f} µs plus {1e9 * node_rank:.0f} ns {TIMES} rank per sampled node. A "
         f"training node samples {least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where the "
         "neighborhoods of a batch overlap less.",
-        f"- The largest relative error of the model is {100 * off['inference']:.0f} % for inference and "
-        f"{100 * off['training']:.0f} % for training.",
+        f"- The largest relative error of the cost model is {100 * off['inference']:.0f}% for inference and "
+        f"{100 * off['training']:.0f}% for training.",
         f"- A graph on disk needs 4 bytes per edge and {17 + 4 * FEATURES} bytes per node with {FEATURES} features. "
-        f"Inference needs temporary files of 4 * (rank + {64 + 64 + CLASSES}) bytes per node.",
+        f"Inference needs temporary files of 4 {TIMES} (rank + {64 + 64 + CLASSES}) bytes per node.",
     ]
 
 
@@ -174,7 +178,7 @@ def write(rows: list[dict[str, Any]]) -> None:
         "",
         *describe_costs(model, rows),
         "",
-        *predictions(model),
+        *extrapolation(model),
         END,
     ]
     page = PAGE.read_text(encoding="utf-8")

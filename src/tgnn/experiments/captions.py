@@ -73,7 +73,7 @@ def _split_note(cells: Sequence[CellResult]) -> str:
 
 
 def _outdated_note(result: Result, experiment: Experiment) -> str:
-    """Count the cells that were run with other hyperparameters than the current recipes have."""
+    """Count the cells whose hyperparameters differ from the current recipes."""
     current = {(cell.row, cell.column): cell.config for cell in experiment.cells(Selection())}
     outdated = [
         cell
@@ -82,11 +82,8 @@ def _outdated_note(result: Result, experiment: Experiment) -> str:
     ]
     if not outdated:
         return ""
-    count = "all" if len(outdated) == len(result.cells) else f"{len(outdated)} of {len(result.cells)}"
-    return (
-        f"Hyperparameters: those of {count} cells differ from the current recipes. The result file stores the "
-        f"configuration of each cell."
-    )
+    count = "All" if len(outdated) == len(result.cells) else f"{len(outdated)} of {len(result.cells)}"
+    return f"{count} cells were run with earlier recipes. The result file stores their configurations."
 
 
 def _is_outdated(cell: CellResult, current: Config) -> bool:

@@ -19,12 +19,10 @@ from tgnn.experiments.statistics import (
     training_costs,
 )
 
-_OUR_FORMAT = (
-    "Ours: mean ± standard deviation on the test set (runs; 95 % bootstrap confidence interval from 5 runs on)."
-)
-_PAPER_FORMAT = (
-    "Paper: reported value, difference of our mean from it. An asterisk marks a statistically significant difference "
-    "(Welch's t-test, p < .05)."
+_CELL_FORMAT = (
+    "Each cell: our mean ± standard deviation on the test set (number of runs; 95% bootstrap confidence interval if "
+    "there are at least 5 runs); the paper's value, and our difference from it. An asterisk marks a statistically "
+    "significant difference (Welch's t-test, p < .05)."
 )
 
 
@@ -62,7 +60,7 @@ def _table_lines(result: Result, layout: str) -> list[str]:
     if all(cell.paper is None for cell in result.cells):
         return _table_without_paper(result, layout)
     rows = [[row, *(_cell_text(result.cell(row, column)) for column in result.columns)] for row in result.rows]
-    return [*_table(["", *result.columns], rows), "", f"{_OUR_FORMAT} {_PAPER_FORMAT}"]
+    return [*_table(["", *result.columns], rows), "", _CELL_FORMAT]
 
 
 def _table_without_paper(result: Result, layout: str) -> list[str]:
@@ -126,8 +124,9 @@ def _efficiency_table(result: Result) -> list[str]:
     column = "neighbors" if len(result.columns) > 1 else "data"
     head = ["model", column, "parameters", "seconds", "epochs", "epochs/s", "accuracy"]
     rows = [[cell.row, cell.column, *_cost_texts(result, cell), _cell_text(cell)] for cell in result.cells]
-    brackets = "In brackets: value of the paper, measured on its own machine."
-    return [*_table(head, rows), "", f"{_OUR_FORMAT} {_PAPER_FORMAT} {brackets}"]
+    brackets = "In brackets: the paper's value, measured on the authors' machine."
+    accuracy_format = _CELL_FORMAT.replace("Each cell:", "Accuracy:")
+    return [*_table(head, rows), "", f"{accuracy_format} {brackets}"]
 
 
 def _cost_texts(result: Result, cell: CellResult) -> list[str]:
@@ -156,14 +155,14 @@ def _significance_lines(result: Result, layout: str) -> list[str]:
             lines.append(f"- {_escape(column)}: {_comparison(p_values, str(base))}")
     if lines:
         lines.append(
-            "- The p-values are those of Wilcoxon's signed-rank test over the same splits, Holm-corrected per column."
+            "- The p-values are those of Wilcoxon's signed-rank test, paired by split and Holm-corrected per column."
         )
     ranks = average_ranks(result) if layout == "table" else None
     if ranks is not None:
         texts = ", ".join(f"{_escape(row)} {rank:.2f}" for row, rank in ranks.ranks.items())
         lines.append(
             f"- Average ranks: {texts}. Differences below {ranks.critical_difference:.2f} are not statistically "
-            f"significant (Nemenyi test, 5 % level)."
+            f"significant (Nemenyi test, 5% level)."
         )
     return ["", *lines] if lines else []
 

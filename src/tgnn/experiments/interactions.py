@@ -42,7 +42,7 @@ NOTES = (
     "Each set has 8 members, m of which are marked. The label is the sign of the product of the marked values. The "
     "training set has 8,000 sets, the validation set 2,000 and the test set 4,000. The epoch is selected on the "
     "validation set. An accuracy of 0.5 is chance level.",
-    "Rows are a pooling function and the width of its network. Columns are the order m of the interaction.",
+    "Rows are a pooling function and its number of hidden channels. Columns are the order m of the interaction.",
 )
 
 
@@ -73,7 +73,7 @@ class SetNetwork(torch.nn.Module):
 
     Args:
         pooling: Name in ``POOLINGS``.
-        width: Hidden size of both MLPs. ``"cp"`` has this rank and no MLP before the pooling.
+        width: Number of hidden channels of both MLPs. ``"cp"`` has this rank and no MLP before the pooling.
     """
 
     def __init__(self, pooling: str, width: int) -> None:

@@ -19,13 +19,13 @@ _README_TABLES = ("table-1-citation", "table-1-ogb", "table-2-graph", "table-zin
 _METRIC_NAMES = {"mae": "MAE (lower is better)", "roc-auc": "ROC-AUC"}
 _HEAD = """# Results
 
-This page shows the measured results of every experiment, next to the values that the paper reports. `make results`
-generates it from the files in `results/`. Each section ends with the commands that reproduce it. `tgnn report results`
-shows the same results as an interactive page with confidence intervals, curves and tests.
+This page shows the results of every experiment that was run, next to the values that the paper reports. Table 1, right
+(OGB), was not run because the files were not available. `make results` generates this page from the files in
+`results/`. Each section ends with the commands that produced it. `tgnn report results` shows the same results as an
+interactive page with confidence intervals, curves and tests.
 
-Training times are those of the machine named below each table, and can only be compared within a table. Our protocol
-differs from that of the paper in some points:
-[the differences and their effects](reproduce.md#where-our-protocol-differs-from-the-papers).
+Training times were measured on the machine named below each table. They can only be compared within a table. See also
+[how our protocol differs from the paper's](reproduce.md#where-our-protocol-differs-from-the-papers).
 """
 
 
@@ -49,21 +49,22 @@ def _machine_line(result: Result) -> str:
 
 
 def readme_table(results: Sequence[Result]) -> str:
-    """Format the results block of the README: tGNN, GCN and the best other model on every data set."""
+    """Format the results block of the README: tGNN, GCN (or GIN) and the best other baseline on every data set."""
     rows = [row for result in results if result.name in _README_TABLES for row in _rows(result)]
     parts = []
     if rows:
-        head = ["data set", "test metric", "runs", "tGNN", "95 % bootstrap interval", "tGNN in the paper"]
-        head += ["GCN (or GIN)", "best other model"]
+        head = ["data set", "test metric", "runs", "tGNN", "95% bootstrap interval", "tGNN in the paper"]
+        head += ["GCN (or GIN)", "best baseline other than GCN/GIN"]
         parts += ["\n".join([_line(head), _line(["---"] * len(head)), *rows])]
         parts += [
-            "Scores are mean ± standard deviation on the test set. Hyperparameters and epochs are selected on the "
-            "validation set. The [research log](docs/research_log.md) lists where this selection was repeated after a "
-            "first test score was known. On citation networks, prior correction with the class priors of the "
-            "validation set is "
+            "Scores are mean ± standard deviation on the test set. Hyperparameters and the best epoch are selected "
+            "on the validation set. The [research "
+            "log](docs/research_log.md#selections-made-after-a-test-score-was-known) lists where this selection was "
+            "repeated after a first test score was known. On citation networks, prior correction with the class "
+            "priors of the validation set is "
             f"applied to all models{_scores_without_prior_correction(results)}. "
-            "[Differences from the protocol of the "
-            "paper](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
+            "See [how our protocol differs from the "
+            "paper's](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
         ]
     else:
         parts += ["No results have been measured yet. Run `tgnn reproduce table-1-citation` to measure the first ones."]

@@ -30,7 +30,7 @@ class ScoreSummary:
     Args:
         mean: Mean of the test metric.
         std: Standard deviation of the test metric, 0 for a single run.
-        low: Lower end of the 95 % bootstrap confidence interval of the mean. ``None`` for fewer than five runs.
+        low: Lower end of the 95% bootstrap confidence interval of the mean. ``None`` for fewer than five runs.
         high: Upper end of the interval.
         runs: Number of runs.
     """
@@ -68,7 +68,7 @@ def summarize_scores(values: Sequence[float]) -> ScoreSummary | None:
 
 
 def bootstrap_interval(scores: np.ndarray) -> tuple[float, float]:
-    """Compute the 95 % confidence interval of the mean by the percentile bootstrap.
+    """Compute the 95% confidence interval of the mean by the percentile bootstrap.
 
     The scores are resampled with replacement 9,999 times with a fixed random seed. The ends are the 2.5 % and 97.5 %
     percentiles of the means.

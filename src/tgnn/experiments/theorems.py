@@ -58,7 +58,7 @@ def _theorem_1(features: int, k: int) -> Check:
     terms, sets, truth = random_polynomial(features, k)
     layer = cp_from_polynomial(terms, in_channels=features, k=k)
     error = float((_on_sets(layer, sets) - truth).abs().max() / truth.abs().max())
-    equality = f"a random symmetric multilinear polynomial of {k} vectors in R^{features} equals a CP layer"
+    equality = f"a random permutation-invariant multilinear polynomial of {k} vectors in R^{features} equals a CP layer"
     return error < 1e-6, f"{equality} of rank {layer.rank} (relative error {error:.0e})"
 
 

@@ -38,7 +38,7 @@ def test_splits_and_outdated_hyperparameters():
     assert result_notes(result)[-1].startswith("Splits: per-class-quota (cora).")
     config["optimizer"]["lr"] *= 2
     outdated = Result("table-1-citation", [cell("gcn", "cora", [0.5], config=config)])
-    assert "those of all cells differ from the current recipes" in result_notes(outdated)[-1]
+    assert "All cells were run with earlier recipes" in result_notes(outdated)[-1]
 
 
 def test_notes_on_data_have_the_wording_of_the_catalog():

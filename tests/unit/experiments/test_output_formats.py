@@ -144,10 +144,10 @@ def test_result_pages(result):
     assert f"| cora | accuracy | 6 | {ours} | 0.881 | 0.812 ± 0.026 |  |" in table
     assert "pubmed" not in table  # tgnn has no mean there
     assert "docs/results.md):\n\n- Numerical checks of the three theorems of the paper" in table
-    assert "applied to all models. [Diff" in table
+    assert "applied to all models. See [how" in table
     cells = [cell("tgnn without prior correction", "cora", [0.5, 0.7]), cell("gcn", "cora", [0.9])]
     uncorrected = Result("table-prior-correction", cells)
-    assert "all models (without it, with the same hyperparameters: tGNN 0.600 on cora). [Diff" in (
+    assert "all models (without it, with the same hyperparameters: tGNN 0.600 on cora). See [how" in (
         readme_table([result, uncorrected])
     )
     text = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", table)
