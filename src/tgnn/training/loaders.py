@@ -14,8 +14,8 @@ this module, no threads                               94       64
 ``NeighborLoader``, no processes                     104       58
 =============================================  =========  =======
 
-Its processes are less than half as fast, and without them it cannot prepare batches in advance. Called in our threads it
-is as fast, but it does not shorten the code: a graph on disk needs a ``FeatureStore`` and a ``GraphStore`` with nine
+Its processes are less than half as fast, and without them it cannot prepare batches in advance. Called in our threads
+it is as fast, but it does not shorten the code: a graph on disk needs a ``FeatureStore`` and a ``GraphStore`` with nine
 methods. They take 53 lines, instead of 45 in :mod:`tgnn.training.neighbor_source` and about 5 in this module.
 """
 
