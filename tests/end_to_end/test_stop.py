@@ -40,15 +40,29 @@ def stop(process: warm.Process, number: int, ready: Callable[[], bool]) -> None:
     assert code == 130
 
 
+def two_runs_train(folder: Path) -> bool:
+    return sum(len(RunFolder(path.parent).history()) > 2 for path in folder.rglob("history.jsonl")) == 2
+
+
+def is_worker(pid: str) -> bool:
+    """Whether a process exists and is a worker. The command line of a process that has ended is empty."""
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def find_workers(process: warm.Process) -> list[str]:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [pid for pid in children if is_worker(pid)]
+
+
 @pytest.mark.parametrize(
     ("way", "number"), [("reproduce", signal.SIGINT), ("reproduce", signal.SIGTERM), ("train", signal.SIGINT)]
 )
 def test_all_runs_save_a_checkpoint(way, number, tmp_path):
-    def both_train() -> bool:
-        return sum(len(RunFolder(path.parent).history()) > 2 for path in tmp_path.rglob("history.jsonl")) == 2
-
     with start(way, tmp_path) as process:
-        stop(process, number, both_train)
+        stop(process, number, lambda: two_runs_train(tmp_path))
     started = [path.parent for path in tmp_path.rglob("history.jsonl")]
     assert len(started) == 2
     for folder in started:
@@ -75,13 +89,25 @@ def test_ctrl_c_during_the_import_of_the_workers(wait, tmp_path):
     seen: list[float] = []
 
     def workers() -> bool:
-        text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-        found = [pid for pid in text.split() if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        seen.extend([time.monotonic()] if found else [])
+        seen.extend([time.monotonic()] if find_workers(process) else [])
         return bool(seen) and time.monotonic() - seen[0] >= wait
 
     with start("reproduce", tmp_path) as process:
         stop(process, signal.SIGINT, workers)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="uses PR_SET_PDEATHSIG, which only Linux has")
+def test_workers_save_and_end_when_their_parent_is_killed(tmp_path):
+    with start("train", tmp_path) as process:
+        process.until(lambda: two_runs_train(tmp_path))
+        workers = find_workers(process)
+        assert len(workers) == 2
+        os.kill(process.pid, signal.SIGKILL)
+        until = time.monotonic() + 60
+        while any(is_worker(pid) for pid in workers) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert not any(is_worker(pid) for pid in workers)
+    assert len(list(tmp_path.rglob("checkpoint.safetensors"))) == 2
 
 
 def test_a_forwarded_signal_counts_once():

@@ -1,4 +1,23 @@
-"""Batches for training and inference: the whole graph, sampled neighborhoods, or batches of graphs."""
+"""Batches for training and inference: the whole graph, sampled neighborhoods, or batches of graphs.
+
+Sampled neighborhoods do not come from PyG's ``NeighborLoader``, although it gives the same bits with
+:class:`tgnn.data.sampler.NeighborSampler`. Batches per second of both, without a model, on a graph of 200,000 nodes and
+10 million edges with 100 features (1,024 seeds, 10 + 10 neighbors; medians of 21 epochs on 2 busy cores):
+
+=============================================  =========  =======
+batches are made by                            in memory  on disk
+=============================================  =========  =======
+this module, 2 threads                                75       54
+``NeighborLoader``, 2 persistent processes            35       25
+``NeighborLoader``, called in our 2 threads           77       54
+this module, no threads                               94       64
+``NeighborLoader``, no processes                     104       58
+=============================================  =========  =======
+
+Its processes are less than half as fast, and without them it cannot prepare batches in advance. Called in our threads
+it is as fast, but it does not shorten the code: a graph on disk needs a ``FeatureStore`` and a ``GraphStore`` with nine
+methods. They take 53 lines, instead of 45 in :mod:`tgnn.training.neighbor_source` and about 5 in this module.
+"""
 
 from __future__ import annotations
 
