@@ -183,7 +183,7 @@ def _summary_rows(metrics: dict[str, Any]) -> list[tuple[str, str]]:
     low, high = metrics["interval"]
     return [
         (f"test {metrics['metric']}", f"{metrics['mean']:.4f} ± {metrics['std']:.4f} over {metrics['runs']} runs"),
-        ("", f"95 % confidence interval {low:.4f} to {high:.4f} (Student's t)"),
+        ("", f"95% confidence interval {low:.4f} to {high:.4f} (Student's t)"),
     ]
 
 

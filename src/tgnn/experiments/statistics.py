@@ -70,7 +70,7 @@ def summarize_scores(values: Sequence[float]) -> ScoreSummary | None:
 def bootstrap_interval(scores: np.ndarray) -> tuple[float, float]:
     """Compute the 95% confidence interval of the mean by the percentile bootstrap.
 
-    The scores are resampled with replacement 9,999 times with a fixed random seed. The ends are the 2.5 % and 97.5 %
+    The scores are resampled with replacement 9,999 times with a fixed random seed. The ends are the 2.5% and 97.5%
     percentiles of the means.
     """
     bootstrap = scipy.stats.bootstrap(
@@ -191,7 +191,7 @@ class AverageRanks:
 
     Args:
         ranks: Average rank by row, best first.
-        critical_difference: Two ranks differ significantly if they are at least this far apart (Nemenyi, 5 % level).
+        critical_difference: Two ranks differ significantly if they are at least this far apart (Nemenyi, 5% level).
         columns: Columns that the ranks are averaged over.
     """
 

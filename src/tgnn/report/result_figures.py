@@ -37,7 +37,7 @@ def paper_figure(result: Result) -> ReportFigure | None:
         name = next((cell.metric for cell in cells if cell.metric), "")
         charts.append(dot_plot(title, series, name, f"{title}: {alternative}"))
     note = (
-        "Ours: mean and 95 % bootstrap confidence interval. Paper: value ± standard deviation. ≠ marks a significant "
+        "Ours: mean and 95% bootstrap confidence interval. Paper: value ± standard deviation. ≠ marks a significant "
         "difference from the paper (p < .05)."
     )
     return ReportFigure("Our scores and those of the paper", charts, note) if charts else None
@@ -75,7 +75,7 @@ def rank_figure(result: Result) -> ReportFigure | None:
     left_out = [row for row in result.rows if row not in average.ranks]
     note = (
         f"Average rank over {', '.join(average.columns)}; 1 is best. A bar joins rows without a significant difference "
-        f"(Nemenyi test, 5 % level)."
+        f"(Nemenyi test, 5% level)."
     )
     if left_out:
         note += f" Rows without a score in every column are left out: {', '.join(left_out)}."
@@ -109,7 +109,7 @@ def _speed_chart(title: str, times: dict[str, float]) -> Chart:
 
 
 def size_figure(result: Result) -> ReportFigure | None:
-    """Draw score and speed against rank or hidden size, one chart per column."""
+    """Draw score and speed against rank or hidden channels, one chart per column."""
     charts = []
     models = list(dict.fromkeys(_model_and_size(row)[0] for row in result.rows))
     for column in result.columns:
@@ -123,7 +123,7 @@ def size_figure(result: Result) -> ReportFigure | None:
                 curves.append(_score_curve(model, points, style))
                 curves.append(Curve(f"{model}, epochs/s", sizes, speeds, style, 1, right=True, points=True))
         if curves:
-            charts.append(line_chart(column, curves, "rank or hidden size", metric_name, "epochs/s", log=True))
+            charts.append(line_chart(column, curves, "rank or hidden channels", metric_name, "epochs/s", log=True))
     return ReportFigure("Score and speed against size", charts) if charts else None
 
 

@@ -55,9 +55,7 @@ def score_table(result: Result, key: str) -> ReportTable:
         rows.append(cells)
     headers = ["", *(_header(result, column) for column in result.columns)]
     has_paper = any(cell.paper is not None for cell in result.cells)
-    note = (
-        "Mean ± standard deviation on the test set. Below: runs and 95 % bootstrap confidence interval from 5 runs on"
-    )
+    note = "Mean ± standard deviation on the test set. Below: runs, 95% bootstrap confidence interval (at least 5 runs)"
     note += (
         f", value of the paper and difference of our mean from it. ★ best of the column. {_PAPER_COMPARISON}"
         if has_paper
@@ -139,8 +137,8 @@ def efficiency_table(result: Result, key: str) -> ReportTable:
         rows.append([*names, *_cost_cells(result, cell), score_cell(cell, cell.row in best[cell.column])])
     first = 2 if has_columns else 1
     note = "Means over runs. Seconds are the training time until early stopping; the paper used another machine. ★ best"
-    note += f" {'for this number of neighbors' if has_columns else 'of all rows'}. Below the score: runs and 95 % "
-    note += f"bootstrap confidence interval from 5 runs on. {_PAPER_COMPARISON}"
+    note += f" {'for this number of neighbors' if has_columns else 'of all rows'}. Below the score: runs and 95% "
+    note += f"bootstrap confidence interval if there are at least 5 runs. {_PAPER_COMPARISON}"
     return ReportTable(key, headers, rows, note, frozenset(range(first, len(headers))))
 
 

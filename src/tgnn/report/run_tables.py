@@ -45,7 +45,7 @@ def repeated_runs_table(groups: Sequence[tuple[str, int | None, str, Sequence[Ru
     Args:
         groups: Name of the folder, number of planned runs, reason if its plan is damaged, and the runs.
     """
-    headers = ["folder", "data", "model", "metric", "mean ± std", "95 % confidence interval", "paper", "runs"]
+    headers = ["folder", "data", "model", "metric", "mean ± std", "95% confidence interval", "paper", "runs"]
     rows = []
     for name, planned, reason, runs in groups:
         done = [run for run in runs if run.test is not None and run.state == "finished"]
