@@ -30,7 +30,7 @@ def report(
 ) -> None:
     """Create an HTML page of runs, results and hyperparameter searches.
 
-    The page shows tables with the values of the paper, figures and learning curves. It needs no network.
+    The page shows figures, learning curves, and tables that include the values of the paper. It needs no network.
 
     Examples: `tgnn report runs`, `tgnn report runs results -o report.html`, `tgnn report runs --serve`.
     """

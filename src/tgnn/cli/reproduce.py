@@ -26,7 +26,7 @@ _LINE_INTERVAL = 15.0
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Table or figure to reproduce. Without a name, list all of them."),
+        typer.Argument(metavar="NAME", help="Table, figure or check to run. Without a name, list all of them."),
     ] = None,
     models: Annotated[
         str | None, typer.Option(help="Run only these rows, by model or by row name, e.g. tgnn,gcn.")

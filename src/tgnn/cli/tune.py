@@ -34,7 +34,7 @@ def tune(
         ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Your own data: a folder of CSV or Parquet tables, an .npz file, ...")
+        Path | None, typer.Option(help="Your own data: a folder of CSV or Parquet tables, a .npz file, ...")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Name of a model (see `tgnn models`). Default: tgnn.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 60,
@@ -50,7 +50,7 @@ def tune(
         int,
         typer.Option(
             min=0,
-            help="Number of best trials to evaluate again on new splits at the end, together with trial 0. "
+            help="Number of best trials to evaluate again on new splits and seeds at the end, together with trial 0. "
             "The trial with the best final score is written to best.yaml.",
         ),
     ] = _DEFAULT_FINALS,

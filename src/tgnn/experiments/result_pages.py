@@ -57,9 +57,10 @@ def readme_table(results: Sequence[Result]) -> str:
         head += ["GCN (or GIN)", "best baseline other than GCN/GIN"]
         parts += ["\n".join([_line(head), _line(["---"] * len(head)), *rows])]
         parts += [
-            "Scores are mean ± standard deviation on the test set. Hyperparameters and the best epoch are selected "
-            "on the validation set. The [research "
-            "log](docs/research_log.md#selections-made-after-a-test-score-was-known) lists where this selection was "
+            "Scores are mean ± standard deviation on the test set. The best epoch is selected on the validation set. "
+            "Hyperparameters are tuned on the validation set, taken from published configurations, or set by hand, as "
+            "the notes in [docs/results.md](docs/results.md) say. The [research "
+            "log](docs/research_log.md#selections-made-after-a-test-score-was-known) lists where a selection was "
             "repeated after a first test score was known. On citation networks, prior correction with the class "
             "priors of the validation set is "
             f"applied to all models{_scores_without_prior_correction(results)}. "
