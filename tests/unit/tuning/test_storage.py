@@ -54,7 +54,7 @@ def test_a_wrong_password(server):
 
 def test_a_driver_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg2", None)
-    with pytest.raises(ImportError, match=r"the storage needs psycopg2: pip install 'tgnn\[postgres\]'"):
+    with pytest.raises(ImportError, match=r"the storage needs psycopg2: pip install '.\[postgres\]'"):
         SharedStudy("postgresql://me@127.0.0.1:9/name", "study", "maximize", {})
 
 
