@@ -124,7 +124,7 @@ def _efficiency_table(result: Result) -> list[str]:
     column = "neighbors" if len(result.columns) > 1 else "data"
     head = ["model", column, "parameters", "seconds", "epochs", "epochs/s", "accuracy"]
     rows = [[cell.row, cell.column, *_cost_texts(result, cell), _cell_text(cell)] for cell in result.cells]
-    brackets = "In brackets: the paper's value, measured on the authors' machine."
+    brackets = "Other columns: the paper's value is in brackets; its times were measured on the authors' machine."
     accuracy_format = _CELL_FORMAT.replace("Each cell:", "Accuracy:")
     return [*_table(head, rows), "", f"{accuracy_format} {brackets}"]
 
