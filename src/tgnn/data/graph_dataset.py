@@ -204,7 +204,11 @@ class GraphDataset(InMemoryDataset):
         Args:
             idx: As for :meth:`index_select`. Default: all graphs.
         """
-        return self.index_select(slice(None) if idx is None else idx)
+        dataset = self.index_select(slice(None) if idx is None else idx)
+        if idx is None:
+            for name in {"split", "test_folds"} & vars(self).keys():
+                setattr(dataset, name, getattr(self, name))
+        return dataset
 
     # ---- fast batches ------------------------------------------------------------------------------------------
 
@@ -216,9 +220,11 @@ class GraphDataset(InMemoryDataset):
         batch is made by PyG.
 
         Args:
-            indices: Indices of the graphs, int64 ``[B]`` or a list. Negative indices count from the end.
+            indices: Indices of the graphs, int64 ``[B]`` or a list, or a Boolean mask of all graphs. Negative indices
+                count from the end.
         """
-        indices = torch.as_tensor(indices, dtype=torch.int64)
+        indices = torch.as_tensor(indices)
+        indices = indices.nonzero().flatten() if indices.dtype == torch.bool else indices.long()
         size = len(self.num_nodes)
         outside = (indices < -size) | (indices >= size)
         if bool(outside.any()):

@@ -15,7 +15,7 @@ import scipy.stats
 from tgnn.training.config import Config
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.parallel_runs import run_parallel
-from tgnn.training.run_folder import RUNS, RunError
+from tgnn.training.run_folder import RUNS, RunError, RunFolder
 from tgnn.training.run_group import RunGroup
 from tgnn.training.train import check_unused
 from tgnn.training.worker_process import WorkerKilledError
@@ -42,9 +42,13 @@ def train_repeated(
     """
     if not resume:
         check_unused(folder)
+    group = RunGroup(folder)
+    if resume and RunFolder(folder).has_started:
+        raise RunError(f"{folder} holds a single run. Choose another folder for several runs.")
+    if resume and group.has_started and group.config.hash != config.hash:
+        raise RunError(f"{folder} holds runs with another configuration. Choose another folder.")
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    group = RunGroup(folder)
     group.write_start(config, runs)
     configs = {}
     for seed in range(config.train.seed, config.train.seed + runs):

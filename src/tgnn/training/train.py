@@ -170,9 +170,11 @@ def train_run(
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder)
     resume = world.broadcast(lambda: resume or _was_restarted(run, config, world))
     if resume and world.broadcast(lambda: run.is_finished):
-        return world.broadcast(lambda: _read_finished(run))
+        return world.broadcast(lambda: _read_finished(run, config))
     if world.is_rank_zero and not resume:
         check_unused(run.path)
+    if world.is_rank_zero and (run.path / RUNS).exists():
+        raise RunError(f"{run.path} holds several runs. Continue them with tgnn train --resume {run.path}.")
 
     set_num_threads(config, world)
     prepared = prepare(config)
@@ -191,6 +193,8 @@ def train_run(
     with run.lock(), catch_interrupts() as stop:
         if resume and run.has_started:
             _check_unchanged(run, config_hash, prepared)
+            if run.is_finished:
+                raise RunError(f"Another process has just finished the run in {run.path}.")
         elif run.has_started:
             raise RunError(f"{run.path} already holds a run, which another process has started.")
         else:
@@ -272,8 +276,10 @@ def check_unused(folder: Path) -> None:
         raise RunError(f"{folder} already holds a run. Continue it with --resume {folder}, or choose another folder.")
 
 
-def _read_finished(run: RunFolder) -> dict[str, Any]:
+def _read_finished(run: RunFolder, config: Config) -> dict[str, Any]:
     run.check_files()
+    if run.config.hash != config.hash:
+        raise RunError(f"{run.path} holds a finished run with another configuration. Choose another folder.")
     return run.metrics
 
 

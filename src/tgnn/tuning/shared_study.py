@@ -104,9 +104,12 @@ class SharedStudy:
         counted = [trial for trial in trials if FINAL_OF in trial.user_attrs and SURPLUS not in trial.user_attrs]
         return {int(trial.user_attrs[FINAL_OF]): trial for trial in counted}
 
-    def number_of(self, trial: optuna.Trial) -> int:
-        """Return the number of a running trial of the search, as in :meth:`trials`."""
-        return next(number for number, attempt in self.trials().items() if attempt.number == trial.number)
+    def number_of(self, trial: optuna.Trial) -> int | None:
+        """Return the number of a running trial of the search, as in :meth:`trials`.
+
+        ``None``: a later attempt of the same trial is queued, so this one is not needed.
+        """
+        return next((number for number, attempt in self.trials().items() if attempt.number == trial.number), None)
 
     def is_repeated_final(self, trial: optuna.Trial) -> bool:
         """Return whether another worker has queued the same final evaluation at the same time, and before this one."""
@@ -164,8 +167,15 @@ class SharedStudy:
         return {number: complete[number].params for number in best}
 
 
+def is_retry(trial: optuna.Trial) -> bool:
+    """Return whether a trial is a later attempt of a trial whose worker died or was interrupted."""
+    return RetryHeartbeatStaleTrialCallback.retried_trial_number(trial.study.trials[trial.number]) is not None
+
+
 def queue_again(trial: optuna.Trial) -> None:
     """Queue an interrupted trial again, with the same hyperparameters and the same number."""
     attempt = trial.study.trials[trial.number]
+    if attempt.state.is_finished():  # another worker considered this one dead and has queued the trial already
+        return
     attempt.system_attrs.pop("retry_history", None)  # an interrupt does not count as the death of a worker
     RetryHeartbeatStaleTrialCallback()(trial.study, attempt)

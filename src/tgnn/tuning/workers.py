@@ -23,7 +23,7 @@ from tgnn.training.log_forwarding import receive_logs
 from tgnn.training.worker_process import set_up_worker
 from tgnn.tuning.objective import evaluate_trial
 from tgnn.tuning.search_plan import SearchPlan
-from tgnn.tuning.shared_study import Direction, SharedStudy, SurplusTrialError
+from tgnn.tuning.shared_study import Direction, SharedStudy, SurplusTrialError, is_retry
 from tgnn.tuning.storage import StorageLostError, StudyError, storage_errors
 
 logger = logging.getLogger("tgnn")
@@ -91,7 +91,7 @@ class Worker:
 
     def _run_trial(self, trial: optuna.Trial) -> float:
         number = self._shared.number_of(trial)
-        if number >= self._plan.trials:
+        if number is None or (number >= self._plan.trials and not is_retry(trial)):
             self._shared.discard(trial)
         # The seed depends on the number of the trial, so that a search that is resumed samples the same trials.
         seed = np.random.SeedSequence([self._plan.seed, number]).generate_state(1)[0]

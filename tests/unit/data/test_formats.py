@@ -455,3 +455,12 @@ def test_embedded():
         pixels = (graph.x[:, 1:] * 7).round()
         apart = torch.cdist(pixels, pixels, p=float("inf"))
         assert int((apart == 1).sum()) == graph.num_edges
+
+
+def test_batch_of_a_mask_and_copy_with_its_split():
+    dataset = GraphDataset(ARRAYS)
+    mask = torch.arange(len(dataset)) % 2 == 0
+    assert torch.equal(dataset.batch(mask).y, dataset.batch(mask.nonzero().flatten()).y)
+    dataset.split = "a split"
+    assert dataset.copy().split == "a split"
+    assert not hasattr(dataset.copy([0]), "split")
