@@ -164,7 +164,8 @@ def describe_costs(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> 
         f"- The largest relative error of the cost model is {100 * off['inference']:.0f}% for inference and "
         f"{100 * off['training']:.0f}% for training.",
         f"- A graph on disk needs 4 bytes per edge and {17 + 4 * FEATURES} bytes per node with {FEATURES} features. "
-        f"Inference needs temporary files of 4 {TIMES} (rank + {64 + 64 + CLASSES}) bytes per node.",
+        f"Inference needs temporary files of 4 {TIMES} (rank + 64 + 64 + {CLASSES}) bytes per node: factors, hidden "
+        "channels of both layers, and classes.",
     ]
 
 

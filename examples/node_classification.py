@@ -1,7 +1,7 @@
 """Node classification with TGNN in a plain PyTorch training loop. No download needed.
 
 The nodes are 1,797 handwritten digits, each connected to its 8 nearest neighbors. 5 nodes of each class are labeled.
-Two networks of the same size are compared: one sums its neighbors, the other also multiplies them (Eq. (cp_sum) of the
+Two networks of the same size are compared: one sums its neighbors, the other also multiplies them (Eq. (5) of the
 paper). Run: python examples/node_classification.py
 """
 
