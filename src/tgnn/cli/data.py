@@ -230,7 +230,7 @@ def splits(
 ) -> None:
     """List the split protocols of a data set with their sizes and hashes."""
     from tgnn.data import load
-    from tgnn.data.split_protocols import protocols
+    from tgnn.data.splits import protocols
 
     data = load(source, root, offline, seed=seed)
     available = protocols(data)

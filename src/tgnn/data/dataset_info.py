@@ -8,13 +8,11 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
-from tgnn.data.readers.graph_npz import TENSORS
+from tgnn.data.readers.graph_npz import graph_tensors
 
 LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
 """What :func:`tgnn.data.load` returns: one graph in memory, a data set of graphs, or a graph on disk."""
@@ -171,23 +169,10 @@ def content_hash(data: LoadedData) -> str:
     if isinstance(data, DiskGraph):
         return data.hash
     digest = hashlib.sha256()
-    tensors = data.tensors() if isinstance(data, GraphDataset) else _tensors(data)
+    tensors = data.tensors() if isinstance(data, GraphDataset) else graph_tensors(data)
     for name in sorted(tensors):
         tensor = tensors[name].cpu()
         array = np.ascontiguousarray((tensor.float() if tensor.is_floating_point() else tensor.long()).numpy())
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()[:16]
-
-
-def _tensors(data: Data) -> dict[str, Tensor]:
-    """Collect the tensors of a graph by name, a sparse matrix as its three parts."""
-    tensors = {"num_nodes": torch.tensor(data.num_nodes)}
-    for name in TENSORS:
-        value = data.get(name)
-        if isinstance(value, Tensor) and value.layout == torch.sparse_csr:
-            parts = {"ptr": value.crow_indices(), "columns": value.col_indices(), "values": value.values()}
-            tensors |= {f"{name}.{part}": tensor for part, tensor in parts.items()}
-        elif isinstance(value, Tensor):
-            tensors[name] = value
-    return tensors

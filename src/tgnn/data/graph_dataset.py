@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from tgnn.data.readers.npz import as_int64, as_tensor
-from tgnn.data.readers.string_ids import StringIds
-from tgnn.data.splits import Split
+from tgnn.data.splits import Split, from_codes
+from tgnn.data.tensors import StringIds, as_int64, as_tensor
 
 if TYPE_CHECKING:
     from tgnn.data.dataset_info import DatasetInfo
@@ -302,12 +301,9 @@ class GraphDataset(InMemoryDataset):
         dataset._data = Data(**{name: values for name, values in self._data.to_dict().items() if name != "edge_attr"})
         return dataset
 
-    def published_split(self) -> Split | None:
+    def stored_split(self) -> Split | None:
         """Return the split that is stored with the graphs, or ``None``."""
-        if self.split_codes is None:
-            return None
-        sets = ((self.split_codes == code).nonzero().squeeze(1) for code in range(3))
-        return Split("published", None, len(self), *sets)
+        return None if self.split_codes is None else from_codes("published", self.split_codes)
 
     def __repr__(self) -> str:
         return f"GraphDataset({len(self):,} graphs, {int(self._node_ptr[-1]):,} nodes)"

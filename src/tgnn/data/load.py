@@ -13,7 +13,7 @@ from tgnn.data.dataset_info import DatasetInfo, LoadedData, infer_dataset_info, 
 from tgnn.data.download.locate import LocatedData, find_in_root, obtain
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.detect import detect_format, read_path
-from tgnn.data.split_protocols import choose_split, labeled_mask, protocols
+from tgnn.data.splits import choose_split, labeled_mask, protocols
 
 logger = logging.getLogger("tgnn")
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.readers.sparse import csr
+from tgnn.data.tensors import csr
 
 FEATURE_SCALINGS = ("stored", "row-sum", "row-l2")
 """Values of ``data.features``: features as stored, each row divided by its sum, or by its Euclidean norm."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import from_scipy_sparse_matrix
 
-from tgnn.data.readers.sparse import csr, torch_csr
+from tgnn.data.tensors import csr, torch_csr
 from tgnn.data.validation.report import Locations
 from tgnn.data.validation.value_checks import check_edge_weights
 

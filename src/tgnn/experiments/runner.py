@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 
 from tgnn.data.dataset_info import content_hash
 from tgnn.data.load import get_entry, load
-from tgnn.data.split_protocols import choose_split
+from tgnn.data.splits import choose_split
 from tgnn.experiments.experiment import Experiment, ExperimentCell, Selection
 from tgnn.experiments.experiment_progress import CELLS_FOLDER, ExperimentProgress, OnProgress, RunKey
 from tgnn.experiments.failure_messages import shorten_reason

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tgnn.data.split_protocols import STORED
+from tgnn.data.splits import STORED
 from tgnn.utils.io import write_json, write_text
 
 STUDY_FILE, RECIPE_FILE = "study.json", "best.yaml"

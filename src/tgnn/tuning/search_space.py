@@ -10,7 +10,7 @@ import torch
 from tgnn.data.dataset_info import LoadedData
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk import DiskGraph
-from tgnn.data.split_protocols import STORED
+from tgnn.data.splits import STORED
 from tgnn.data.transforms import FEATURE_SCALINGS
 from tgnn.models import get_model, model_options, search_space
 from tgnn.training.config import Config, ConfigError, make_config, option_keys, with_options

@@ -1,14 +1,17 @@
-"""Atomic files: a file is written whole or not at all."""
+"""Atomic files (a file is written whole or not at all), and the SHA-256 of files."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tgnn.utils.progress import Tick, no_tick
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -80,3 +83,18 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
             raise OSError(f"{path} could not be written: {error}") from error
         with part.open("rb") as file:
             os.fsync(file.fileno())
+
+
+def sha256_of(path: Path, tick: Tick = no_tick) -> str:
+    """Compute the SHA-256 of a file in hexadecimal digits.
+
+    Args:
+        path: Path of the file.
+        tick: Called with the number of bytes of each chunk that was read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(1 << 22):
+            digest.update(chunk)
+            tick(len(chunk))
+    return digest.hexdigest()

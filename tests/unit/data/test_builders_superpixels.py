@@ -147,7 +147,7 @@ def test_builders(tmp_path, monkeypatch):
         assert len(built) == graphs
         assert built[0].x.size(1) == colors + 2
         assert built[0].num_edges == 8 * built[0].num_nodes
-        assert built.published_split().size == graphs
+        assert built.stored_split().size == graphs
 
 
 @pytest.mark.parametrize(("name", "recipe"), [("mnist_superpixels", MNIST), ("cifar10_superpixels", CIFAR10)])
@@ -214,7 +214,7 @@ def test_edges_are_those_of_the_definition(colors):
         check_edges(before, after, number)
     assert sum(ticks) == 5
     assert after[3].y.tolist() == [3]
-    assert after.published_split().size == 5
+    assert after.stored_split().size == 5
 
 
 def test_of_equals_the_first_is_chosen():

@@ -49,7 +49,7 @@ def test_it_reads_as_pyg_reads_it(tmp_path, subset, protocol):
         assert torch.equal(a.edge_index, b.edge_index)
         assert torch.equal(a.edge_attr, b.edge_attr.view(-1, 1))
         assert torch.equal(a.y, b.y)
-    split = ours.published_split()
+    split = ours.stored_split()
     assert [len(split.train), len(split.val), len(split.test)] == ([3, 2, 1] if subset else [7, 4, 3])
 
 

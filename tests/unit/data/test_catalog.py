@@ -8,7 +8,6 @@ import shutil
 from importlib.resources import files
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from tests.unit.data.test_formats import write_planetoid
@@ -22,7 +21,7 @@ from tgnn.data.download.locate import DatasetUnavailableError
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import _check_statistics, list_datasets, load
 from tgnn.data.readers.graph_npz import read_graph, read_graphs
-from tgnn.data.split_protocols import choose_split, protocols
+from tgnn.data.splits import choose_split
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(
@@ -251,48 +250,6 @@ def test_statistics_are_checked():
 def test_names_that_do_not_exist(name, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         load(name)
-
-
-def test_a_wrong_split_lists_those_there_are():
-    with pytest.raises(ValueError, match="no split 'public'; available are per-class-quota, stratified, fold"):
-        load("digits", split="public")
-
-
-# ---- protocols -------------------------------------------------------------------------------------------------
-
-
-def test_seeds_of_folds_are_numbers_of_folds():
-    data = load("digits", split="fold", seed=0)
-    tests = [choose_split(data, "fold", number).test for number in range(10)]
-    assert torch.cat(tests).sort().values.tolist() == list(range(1797))
-    again = choose_split(data, "fold", 10)
-    assert again.hash != data.split.hash
-    assert again.name == data.split.name
-
-
-def test_no_protocol_leaks_and_all_are_repeatable():
-    data = load("digits")
-    for draw in protocols(data).values():
-        one, other = draw(1), draw(1)
-        assert one.hash == other.hash  # that parts do not overlap is checked by Split itself
-        assert one.hash != draw(2).hash
-
-
-def test_examples_without_a_label_are_in_no_part():
-    data = load("digits")
-    data.y[:100] = -1
-    for name in ("per-class-quota", "stratified", "fold"):
-        split = choose_split(data, name, 0)
-        assert int(torch.cat([split.train, split.val, split.test]).min()) >= 100
-
-
-def test_molecules_of_the_user_have_a_scaffold_split():
-    arrays = {"num_nodes": [1] * 20, "num_edges": [0] * 20, "edge_index": np.zeros((2, 0)), "y": np.zeros(20)}
-    graphs = GraphDataset(arrays)
-    rings = ["C1CC1", "c1ccccc1", "C1CCC1", "C1CCCC1", "CCO", "C1CCCCC1", "c1ccncc1", "c1ccoc1", "c1ccsc1", "C1CCNC1"]
-    graphs.info, graphs.smiles = infer_dataset_info(graphs, "mine", ""), rings * 2
-    split = choose_split(graphs, "scaffold")
-    assert [len(part) for part in (split.train, split.val, split.test)] == [16, 2, 2]
 
 
 # ---- task and content hash -------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from tgnn.data.load import task_level
 from tgnn.data.on_disk import DiskGraph, GraphWriter, array_checks
 from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.readers.detect import detect_format
-from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.sampler import NeighborSampler
-from tgnn.data.split_protocols import protocols
+from tgnn.data.splits import protocols
+from tgnn.data.tensors import keep_ids
 from tgnn.data.transforms import scale_rows
 from tgnn.data.validation.validate import validate
 

@@ -25,7 +25,7 @@ from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.detect import read_path
 from tgnn.data.readers.graph_npz import read_graphs, write_graphs
 from tgnn.data.readers.planetoid import read_arrays, read_planetoid
-from tgnn.data.readers.string_ids import keep_ids
+from tgnn.data.tensors import keep_ids
 from tgnn.data.validation.checks import check_graphs
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -57,7 +57,7 @@ def test_packed_graphs(tmp_path):
     assert last.edge_attr.flatten().tolist() == [2, 3, 2, 3]
     assert last.y.tolist() == [2.5]
     assert graphs[1].edge_index.shape == (2, 0)
-    split = graphs.published_split()
+    split = graphs.stored_split()
     assert [p.tolist() for p in (split.train, split.val, split.test)] == [[0], [2], [1]]
     with pytest.raises(IndexError, match="graph index 3 is out of range for 3"):
         graphs[3]
@@ -195,7 +195,7 @@ def test_it_is_an_in_memory_dataset_of_pyg():
 )
 def test_a_subset_is_a_data_set_with_its_own_attributes(index, expected):
     dataset = named_graphs()
-    dataset.split = dataset.published_split()
+    dataset.split = dataset.stored_split()
     subset = dataset[index]
     assert isinstance(subset, GraphDataset)
     assert len(subset) == len(expected)
@@ -206,7 +206,7 @@ def test_a_subset_is_a_data_set_with_its_own_attributes(index, expected):
     assert subset.graph_id.tolist() == [dataset.graph_id[position] for position in expected]
     assert subset.smiles == [dataset.smiles[position] for position in expected]
     assert subset.encoding == dataset.encoding
-    assert len(subset.published_split().train) == expected.count(0)
+    assert len(subset.stored_split().train) == expected.count(0)
     assert subset.test_folds is None
     assert not hasattr(subset, "split")
     everything = list(range(len(expected)))

@@ -51,7 +51,7 @@ def test_graphs_nodes_and_edges(tmp_path):
     assert salt.edge_index.tolist() == [[1, 0], [0, 1]]
     assert (void.num_nodes, void.num_edges) == (0, 0)
     assert graphs.y.tolist() == [1, 0, 1]
-    split = graphs.published_split()
+    split = graphs.stored_split()
     assert [part.tolist() for part in (split.train, split.val, split.test)] == [[0], [1], [2]]
     assert report.statistics == {
         "graphs": 3,

@@ -76,7 +76,7 @@ def test_graph_set(tmp_path):
     assert graphs[2].x.tolist() == [[4, 40], [5, 50]]
     assert graphs[2].edge_index.tolist() == [[0, 1], [1, 0]]
     assert graphs.y.tolist() == [[0], [1], [0]]
-    split = graphs.published_split()
+    split = graphs.stored_split()
     assert [split.train.tolist(), split.val.tolist(), split.test.tolist()] == [[2], [0], [1]]
 
 
@@ -120,7 +120,7 @@ def test_superpixels_as_pyg_reads_them(tmp_path):
         assert torch.equal(one.edge_index, other.edge_index)
         assert torch.equal(one.edge_attr, other.edge_attr.reshape(-1, 1))
         assert torch.equal(one.y, other.y)
-    assert ours.published_split().train.tolist() == [0, 1]
+    assert ours.stored_split().train.tolist() == [0, 1]
 
 
 class Poison:

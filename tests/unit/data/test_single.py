@@ -14,7 +14,7 @@ from tgnn.data.dataset_info import content_hash, infer_dataset_info
 from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.readers.detect import read_path
 from tgnn.data.readers.graph_npz import read_graph, write_graphs
-from tgnn.data.readers.string_ids import keep_ids
+from tgnn.data.tensors import keep_ids
 
 
 def example(sparse: bool) -> Data:

@@ -49,7 +49,7 @@ def test_molecules_with_ids_targets_and_a_split(tmp_path):
     arrays, _ = featurize(["c1ccccc1"])
     assert torch.equal(graphs[1].x, torch.from_numpy(arrays["x"]))
     assert torch.equal(graphs[1].edge_attr, torch.from_numpy(arrays["edge_attr"]))
-    split = graphs.published_split()
+    split = graphs.stored_split()
     assert [part.tolist() for part in (split.train, split.val, split.test)] == [[0], [], [1]]
     assert [str(f).split(": ")[0] for f in report.findings if f.code == "split-without-label"] == [
         "molecules.csv, line 4"

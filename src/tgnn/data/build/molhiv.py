@@ -15,7 +15,7 @@ import numpy as np
 
 from tgnn.data.build.molecules import featurize
 from tgnn.data.build.scaffold import scaffold_split
-from tgnn.data.readers.npz import shrink_dtype
+from tgnn.data.readers.graph_npz import shrink_dtype
 from tgnn.data.splits import split_codes
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tgnn.data.readers.npz import shrink_dtype
+from tgnn.data.readers.graph_npz import shrink_dtype
 
 _PAIRS = 1 << 20  # pairs of nodes that are compared at a time; a few MB stay in the CPU cache
 

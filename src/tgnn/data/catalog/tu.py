@@ -8,11 +8,11 @@ from pathlib import Path
 from tgnn.data.catalog.entry import CatalogEntry, FileLayout
 from tgnn.data.catalog.packages import GRAKEL
 from tgnn.data.catalog.sources import from_archive, from_package
-from tgnn.data.download.checksum import sha256_of
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_npz import read_graphs
 from tgnn.data.readers.tu import read_tu
 from tgnn.data.transforms import with_degrees
+from tgnn.utils.io import sha256_of
 
 _HOST = "https://www.chrsmrrs.com/graphkerneldatasets"
 _FOLDS = "10fold_test_idx.json"

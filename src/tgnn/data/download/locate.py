@@ -16,10 +16,10 @@ from filelock import FileLock, Timeout
 
 from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout
 from tgnn.data.dataset_info import LoadedData
-from tgnn.data.download.checksum import sha256_of, verify
+from tgnn.data.download.checksum import verify
 from tgnn.data.download.http import DownloadError
 from tgnn.utils.cache_dir import cache_dir, make_cache_dir
-from tgnn.utils.io import write_json
+from tgnn.utils.io import sha256_of, write_json
 
 logger = logging.getLogger("tgnn")
 

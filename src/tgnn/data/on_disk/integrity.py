@@ -9,11 +9,11 @@ import numpy as np
 from torch import Tensor
 
 from tgnn.data.dataset_info import statistics
-from tgnn.data.download.checksum import sha256_of
 from tgnn.data.on_disk import array_checks, layout
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.validation.report import Finding, Locations, ValidationReport
 from tgnn.data.validation.value_checks import check_labels, constant_features, duplicate_mask, large_features
+from tgnn.utils.io import sha256_of
 from tgnn.utils.progress import bar
 
 _EDGES_AT_ONCE = 2**22

@@ -24,8 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, field_validator
 
-from tgnn.data.download.checksum import sha256_of
-from tgnn.utils.io import write_text
+from tgnn.utils.io import sha256_of, write_text
 from tgnn.utils.memory_map import open_memmap
 from tgnn.utils.progress import Tick, no_tick
 

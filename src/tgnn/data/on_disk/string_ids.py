@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from tgnn.data.on_disk.layout import REWRITE
-from tgnn.data.readers.string_ids import StringIds
+from tgnn.data.tensors import StringIds
 
 _COLUMN = "id"
 _ROWS_AT_ONCE = 2**16

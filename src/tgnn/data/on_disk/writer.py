@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from tgnn.data.on_disk import array_checks, layout
 from tgnn.data.on_disk.buckets import EdgeBuckets
 from tgnn.data.on_disk.string_ids import write_string_ids
-from tgnn.data.readers.string_ids import StringIds
+from tgnn.data.tensors import StringIds
 from tgnn.ops.graph import CompressedEdges
 from tgnn.utils.memory_map import allocate, as_tensor, check_disk_space, open_memmap, shorten
 from tgnn.utils.progress import bar

@@ -12,8 +12,7 @@ from tgnn.data.dataset_info import statistics
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.on_disk.layout import FILE
-from tgnn.data.readers.graph_npz import read_graph, read_graphs
-from tgnn.data.readers.npz import open_npz
+from tgnn.data.readers.graph_npz import open_npz, read_graph, read_graphs
 from tgnn.data.readers.shchur_npz import read_gnn_benchmark
 from tgnn.data.readers.tu import read_tu
 from tgnn.data.tables.multiple_graphs import read_graph_tables

@@ -27,9 +27,11 @@ array                         single graph              many graphs        conte
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import torch
@@ -37,20 +39,82 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.readers.npz import as_int64, as_tensor, read_npz, shrink_dtype, write_npz
-from tgnn.data.readers.sparse import csr
-from tgnn.data.readers.string_ids import StringIds
 from tgnn.data.splits import from_masks, split_codes
+from tgnn.data.tensors import StringIds, as_int64, as_tensor, csr
+from tgnn.utils.io import atomic_path
 
-TENSORS = ("edge_index", "x", "y", "edge_attr", "edge_weight", "pos")
-"""Tensors of a graph that are stored."""
+_TENSORS = ("edge_index", "x", "y", "edge_attr", "edge_weight", "pos")
 _COUNTS = ("num_nodes", "num_edges", "directed")
 _MASKS = ("train_mask", "val_mask", "test_mask")
 _GRAPH_METADATA = ("node_id", "encoding")
 _DATASET_METADATA = ("graph_id", "encoding", "smiles", "test_folds")
 _PER_EXAMPLE = ("node_id", "graph_id", "smiles")
+_END_RECORD = 22
+"""Size in bytes of the end-of-central-directory record of a zip file."""
 
 T = TypeVar("T")
+
+
+# ---- files of arrays -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_npz(path: Path | str, what: str) -> Iterator[Any]:
+    """Open a ``.npz`` file without unpickling. Every failure is raised as a ``ValueError`` with the path.
+
+    A damaged file can fail in zip, in zlib, in numpy's headers or for lack of memory.
+
+    Args:
+        path: Path of the file.
+        what: What the file should be, for the error message.
+    """
+    with Path(path).open("rb") as stream:
+        try:
+            with np.load(stream, allow_pickle=False) as file:
+                _check_member_count(stream, len(file.zip.infolist()))
+                yield file
+        except Exception as error:
+            raise ValueError(f"{path} is not {what}: {error}") from error
+
+
+def _check_member_count(stream: IO[bytes], actual: int) -> None:
+    """Compare the number of arrays with the end record, because Python ignores a truncated table of contents."""
+    position = stream.tell()
+    stream.seek(-_END_RECORD, os.SEEK_END)
+    record = stream.read(_END_RECORD)
+    stream.seek(position)
+    expected = int.from_bytes(record[10:12], "little")
+    if record.startswith(b"PK\5\6") and expected not in (actual, 0xFFFF):
+        raise ValueError(f"it has {actual} arrays, but should have {expected}")
+
+
+def read_npz(path: Path | str, what: str) -> dict[str, np.ndarray]:
+    """Read all arrays of a file, as :func:`open_npz` opens it."""
+    with open_npz(path, what) as file:
+        return {name: file[name] for name in file.files}
+
+
+def write_npz(path: Path | str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays atomically."""
+    with atomic_path(Path(path)) as part, part.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def shrink_dtype(array: np.ndarray) -> np.ndarray:
+    """Cast integers to the smallest type that holds them. Other arrays are returned unchanged.
+
+    Example:
+        >>> [str(shrink_dtype(np.array(values)).dtype) for values in ([3, 200], [-1, 200], [-1, 2**40])]
+        ['uint8', 'int16', 'int64']
+    """
+    if array.dtype.kind not in "iu" or array.size == 0 or array.ndim == 0:
+        return array
+    least, most = int(array.min()), int(array.max())
+    ends = (least, most) if least >= 0 else (least, -1 - max(most, 0))  # with a sign, n needs the room of -1 - n
+    return array.astype(np.result_type(*(np.min_scalar_type(end) for end in ends)))
+
+
+# ---- files of graphs -------------------------------------------------------------------------------------------
 
 
 def write_graphs(data: Data | GraphDataset, path: Path | str, origin: str = "") -> None:
@@ -64,38 +128,44 @@ def write_graphs(data: Data | GraphDataset, path: Path | str, origin: str = "") 
     """
     if isinstance(data, GraphDataset):
         metadata = {name: getattr(data, name) for name in _DATASET_METADATA}
-        tensors = {name: values for name, values in data.tensors().items() if name in (*TENSORS, *_COUNTS)}
+        tensors = {name: values for name, values in data.tensors().items() if name in (*_TENSORS, *_COUNTS)}
         split = data.split_codes
-        origin = origin or data.origin
     else:
         metadata = {name: data.get(name) for name in _GRAPH_METADATA}
-        tensors = {"num_nodes": torch.tensor(data.num_nodes)}
-        tensors |= {name: data[name] for name in TENSORS if data.get(name) is not None}
+        tensors = graph_tensors(data)
+        if "x.ptr" in tensors:
+            tensors["x.shape"] = torch.tensor(data.x.shape)
         masks = [data[name] for name in _MASKS if data.get(name) is not None]
         split = torch.from_numpy(split_codes(from_masks("masks", *masks))) if len(masks) == len(_MASKS) else None
     if split is not None:
         tensors["split"] = split
-    arrays = {name: array for key, values in tensors.items() for name, array in _to_arrays(key, values).items()}
-    arrays = {name: shrink_dtype(array) for name, array in arrays.items()}
+    arrays = {name: shrink_dtype(values.cpu().numpy()) for name, values in tensors.items()}
     arrays |= {name: _encode_metadata(value) for name, value in metadata.items() if value is not None}
-    write_npz(path, arrays | ({"origin": np.array(origin)} if origin else {}))
+    if origin := origin or getattr(data, "origin", ""):
+        arrays["origin"] = np.array(origin)
+    write_npz(path, arrays)
+
+
+def graph_tensors(data: Data) -> dict[str, Tensor]:
+    """Collect the tensors of a graph that are stored and hashed, a sparse matrix as its three parts."""
+    tensors = {"num_nodes": torch.tensor(data.num_nodes)}
+    for name in _TENSORS:
+        value = data.get(name)
+        if isinstance(value, Tensor) and value.layout == torch.sparse_csr:
+            parts = {"ptr": value.crow_indices(), "columns": value.col_indices(), "values": value.values()}
+            tensors |= {f"{name}.{part}": tensor for part, tensor in parts.items()}
+        elif isinstance(value, Tensor):
+            tensors[name] = value
+    return tensors
 
 
 def read_graphs(path: Path | str) -> GraphDataset:
-    """Read a data set of many graphs. Nothing is unpickled.
-
-    Args:
-        path: Path of the ``.npz`` file.
-    """
+    """Read a data set of many graphs. Nothing is unpickled."""
     return _read(path, "a file of many graphs", make_dataset)
 
 
 def read_graph(path: Path | str) -> Data:
-    """Read a single graph. Nothing is unpickled.
-
-    Args:
-        path: Path of the ``.npz`` file.
-    """
+    """Read a single graph. Nothing is unpickled."""
     return _read(path, "a file of a single graph", _make_graph)
 
 
@@ -108,11 +178,7 @@ def _read(path: Path | str, what: str, make: Callable[[dict[str, np.ndarray]], T
 
 
 def make_dataset(arrays: Mapping[str, np.ndarray]) -> GraphDataset:
-    """Make a data set of the arrays of a file, with its metadata.
-
-    Args:
-        arrays: Arrays by name.
-    """
+    """Make a data set of the arrays of a file, with its metadata."""
     dataset = GraphDataset({name: array for name, array in arrays.items() if name not in _DATASET_METADATA})
     for name in _DATASET_METADATA:
         if name in arrays:
@@ -130,7 +196,7 @@ def _make_graph(arrays: Mapping[str, np.ndarray]) -> Data:
         raise ValueError(f"num_nodes must be a single non-negative integer, got {count.tolist()}")
     n = int(count)
     data = Data(num_nodes=n)
-    for name in TENSORS:
+    for name in _TENSORS:
         if (value := _from_arrays(name, arrays)) is not None:
             data[name] = value
     _check(data, n)
@@ -155,21 +221,10 @@ def _check(data: Data, n: int) -> None:
     if edges.numel() and (int(edges.min()) < 0 or int(edges.max()) >= n):
         node = int(edges.min()) if int(edges.min()) < 0 else int(edges.max())
         raise ValueError(f"edge_index contains node {node}, but the graph has {n} nodes")
-    for name in TENSORS[1:]:
+    for name in _TENSORS[1:]:
         expected = edges.size(1) if name.startswith("edge") else n
         if (value := data.get(name)) is not None and value.size(0) != expected:
             raise ValueError(f"{name} must have {expected} rows, got {value.size(0)}")
-
-
-def _to_arrays(name: str, value: Tensor) -> dict[str, np.ndarray]:
-    if value.layout != torch.sparse_csr:
-        return {name: value.cpu().numpy()}
-    return {
-        f"{name}.ptr": value.crow_indices().numpy(),
-        f"{name}.columns": value.col_indices().numpy(),
-        f"{name}.values": value.values().numpy(),
-        f"{name}.shape": np.array(value.shape),
-    }
 
 
 def _from_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> Tensor | None:

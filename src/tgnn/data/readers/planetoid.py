@@ -14,8 +14,8 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, remove_self_loops
 
-from tgnn.data.readers.sparse import torch_csr
 from tgnn.data.readers.unpickle import read_arrays
+from tgnn.data.tensors import torch_csr
 
 FILE_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops, to_undirected
 
-from tgnn.data.readers.npz import as_int64, as_tensor, open_npz
-from tgnn.data.readers.sparse import torch_csr
+from tgnn.data.readers.graph_npz import open_npz
+from tgnn.data.tensors import as_int64, as_tensor, torch_csr
 
 _WHAT = "a file of the gnn-benchmark collection"
 _PARTS = ("data", "indices", "indptr", "shape")

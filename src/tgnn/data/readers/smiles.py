@@ -15,15 +15,14 @@ from tgnn.data.build.molecules import featurize
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_statistics import graph_statistics
 from tgnn.data.readers.smiles_columns import SmilesColumns, find_columns
-from tgnn.data.readers.string_ids import keep_ids
-from tgnn.data.split_protocols import labeled_mask
-from tgnn.data.splits import split_codes
+from tgnn.data.splits import labeled_mask, split_codes
 from tgnn.data.tables.folder_reader import VERSION
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels
 from tgnn.data.tables.schema import make_schema
 from tgnn.data.tables.split_column import read_split
 from tgnn.data.tables.table_file import TableData, open_table_file
+from tgnn.data.tensors import keep_ids
 from tgnn.data.validation.report import ValidationReport, quoted
 from tgnn.data.validation.value_checks import check_labels
 from tgnn.utils.progress import bar

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.readers.npz import as_int64
+from tgnn.data.tensors import as_int64
 
 
 def read_tu(

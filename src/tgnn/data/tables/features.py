@@ -11,11 +11,11 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from tgnn.data.readers.sparse import torch_csr
 from tgnn.data.tables.encoders import Encoding, check_column_types, infer_encoding, numbers, one_hot, token_matrix
 from tgnn.data.tables.schema import ColumnType, Schema, Standardize
 from tgnn.data.tables.standardize import column_moments, standardized
 from tgnn.data.tables.table_file import TableData
+from tgnn.data.tensors import torch_csr
 from tgnn.data.validation.report import ValidationReport, quoted
 
 SPARSE, WIDE = 0.1, 32

@@ -12,8 +12,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from tgnn.data.split_protocols import labeled_mask
-from tgnn.data.splits import Split
+from tgnn.data.splits import Split, labeled_mask
 from tgnn.data.tables.columns import ColumnRoles, find_roles
 from tgnn.data.tables.features import Features, apply, encode
 from tgnn.data.tables.labels import Target, read_labels

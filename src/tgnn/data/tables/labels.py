@@ -10,7 +10,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from tgnn.data.split_protocols import labeled_mask
+from tgnn.data.splits import labeled_mask
 from tgnn.data.tables.encoders import MISSING, separator_of, split_words
 from tgnn.data.tables.ids import as_ids, positions
 from tgnn.data.tables.schema import Schema

@@ -10,7 +10,6 @@ import numpy as np
 
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_statistics import graph_statistics
-from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.splits import split_codes
 from tgnn.data.tables.edge_endpoints import (
     check_duplicate_ids,
@@ -21,6 +20,7 @@ from tgnn.data.tables.edge_endpoints import (
 from tgnn.data.tables.edges import make_edges
 from tgnn.data.tables.folder_reader import FolderReader
 from tgnn.data.tables.ids import as_ids
+from tgnn.data.tensors import keep_ids
 from tgnn.data.validation.checks import check_isolated_nodes
 from tgnn.data.validation.report import Locations, ValidationReport, quoted
 

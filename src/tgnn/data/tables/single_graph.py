@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from tgnn.data.readers.string_ids import keep_ids
 from tgnn.data.splits import PARTS
 from tgnn.data.tables.edge_endpoints import resolve_endpoints
 from tgnn.data.tables.edges import make_edges
 from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
 from tgnn.data.tables.labels import target_statistics
 from tgnn.data.tables.table_file import find
+from tgnn.data.tensors import keep_ids
 from tgnn.data.validation.checks import check_isolated_nodes
 from tgnn.data.validation.report import Locations, ValidationReport
 
@@ -38,7 +38,7 @@ def read_table(
         - ``edge_index`` ``[2, E]``, ``edge_weight`` ``[E]``, ``edge_attr`` ``[E, D]``
         - ``y`` ``[N]`` or ``[N, T]``
         - ``train_mask``, ``val_mask``, ``test_mask`` ``[N]`` if the node table has a split column
-        - ``node_id`` ``[N]``: ids of the table, a tensor or :class:`~tgnn.data.readers.string_ids.StringIds`
+        - ``node_id`` ``[N]``: ids of the table, a tensor or :class:`~tgnn.data.tensors.StringIds`
         - ``encoding``: JSON values
 
     Example:

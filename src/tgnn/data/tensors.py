@@ -1,0 +1,116 @@
+"""Conversion of arrays, sparse matrices and ids to tensors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+import scipy.sparse
+import torch
+from torch import Tensor
+
+
+def as_int64(array: np.ndarray, name: str) -> Tensor:
+    """Convert integers to an int64 tensor. Floats are accepted only if they are integers.
+
+    Example:
+        >>> as_int64(np.array([1.0, 2.0]), "n"), as_int64(np.array([], dtype=float), "n")
+        (tensor([1, 2]), tensor([], dtype=torch.int64))
+    """
+    fits = array.dtype.kind in "iub"
+    if array.dtype.kind == "f":
+        fits = bool(((np.abs(array) < 2**53) & (array == np.floor(array))).all())
+    if not fits or (array.dtype == np.uint64 and array.size and array.max() >= 2**63):
+        raise ValueError(f"{name} must contain integers, got {array.dtype}: {array.reshape(-1)[:5].tolist()}")
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def as_tensor(array: np.ndarray, name: str) -> Tensor:
+    """Convert an array with a row per node, edge or graph to a tensor, integers to int64 and floats to float32."""
+    if array.ndim == 0 or array.dtype.kind not in "iubf":
+        raise ValueError(f"{name} must contain numbers, got {array.dtype} {list(array.shape)}")
+    return torch.from_numpy(array.astype(np.float32)) if array.dtype.kind == "f" else as_int64(array, name)
+
+
+def csr(ptr: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...], check: bool = False) -> Tensor:
+    """Create a sparse CSR tensor without torch's warning that such tensors are in beta.
+
+    Args:
+        ptr: Row pointer.
+        columns: Column of each entry.
+        values: Value of each entry.
+        shape: Shape of the matrix.
+        check: Whether to validate the parts, e.g. because they come from a file.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        try:
+            return torch.sparse_csr_tensor(ptr, columns.long(), values, shape, check_invariants=check)
+        except RuntimeError as error:
+            raise ValueError(f"the arrays of a sparse matrix are inconsistent: {error}") from error
+
+
+def torch_csr(matrix: scipy.sparse.csr_matrix) -> Tensor:
+    """Convert a SciPy matrix to a sparse CSR tensor of float32.
+
+    Example:
+        >>> torch_csr(scipy.sparse.csr_matrix([[0, 2], [1, 0]])).to_dense().tolist()
+        [[0.0, 2.0], [1.0, 0.0]]
+    """
+    matrix = matrix.sorted_indices()
+    ptr, columns = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
+    return csr(ptr, columns, torch.from_numpy(matrix.data.astype(np.float32)), matrix.shape)
+
+
+class StringIds:
+    """The string id of each node or graph.
+
+    This is neither a list nor an array, because PyG's loaders fail on lists and arrays of strings. Loaders and
+    ``subgraph()`` leave it unchanged: the ids of a batch are ``ids[batch.n_id]``.
+
+    Args:
+        ids: Array of strings.
+
+    Example:
+        >>> ids = StringIds(np.array(["ann", "bob", "carol"], dtype=object))
+        >>> len(ids), ids[1], ids[torch.tensor([2, 0])].tolist()
+        (3, 'bob', ['carol', 'ann'])
+    """
+
+    def __init__(self, ids: np.ndarray) -> None:
+        self._ids = ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __getitem__(self, index: int | slice | np.ndarray | Tensor) -> Any:
+        selected = self._ids[index.cpu().numpy() if isinstance(index, Tensor) else index]
+        return StringIds(selected) if isinstance(selected, np.ndarray) else selected
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return the ids as a numpy array."""
+        return np.array(self._ids, dtype=dtype)
+
+    def tolist(self) -> list[str]:
+        """Return the ids as a list."""
+        return list(self._ids)
+
+    def __repr__(self) -> str:
+        return f"StringIds({len(self):,})"
+
+
+def keep_ids(ids: pl.Series) -> Tensor | StringIds:
+    """Convert integer ids to a tensor, which PyG's loaders slice, and string ids to :class:`StringIds`.
+
+    Example:
+        >>> keep_ids(pl.Series([3, 1])), keep_ids(pl.Series(["b", "a"]))
+        (tensor([3, 1]), StringIds(2))
+    """
+    values = ids.to_numpy(writable=True)
+    return torch.from_numpy(values) if ids.dtype == pl.Int64 else StringIds(values)
