@@ -7,25 +7,33 @@ Tables are read in blocks. Only ids, labels and split of all nodes are in memory
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
-from torch import Tensor
 
-from tgnn.data.on_disk.edge_table import add_edges, read_parts, report_edge_rows
-from tgnn.data.on_disk.feature_table import add_features, find_features
 from tgnn.data.on_disk.writer import GraphWriter
 from tgnn.data.splits import split_codes
-from tgnn.data.tables.columns import ColumnRoles
-from tgnn.data.tables.edge_endpoints import EndpointLookup, check_header, collect_ids, node_ids
-from tgnn.data.tables.features import Features
+from tgnn.data.tables.edge_endpoints import (
+    NO_ENDPOINT,
+    EndpointLookup,
+    check_header,
+    check_missing_ids,
+    collect_ids,
+    node_ids,
+)
+from tgnn.data.tables.edges import self_loops_to_drop
+from tgnn.data.tables.encoders import FEW, Encoding, is_missing, is_row_counter, row_counter_message, width_of
+from tgnn.data.tables.features import SPARSE, WIDE, Features, apply
 from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
-from tgnn.data.tables.table_file import BLOCK_CELLS, TableData, TableFile, find
-from tgnn.data.validation.report import Finding, Locations, ValidationReport
+from tgnn.data.tables.schema import ColumnType, Schema
+from tgnn.data.tables.standardize import Moments, standardization_findings
+from tgnn.data.tables.table_file import BLOCK_CELLS, TableData, find
+from tgnn.data.validation.report import Finding, Locations, ValidationReport, quoted
+from tgnn.data.validation.value_checks import check_feature_values, constant_features, large_features
+from tgnn.utils.progress import bar
 
 
 def stream_tables(
@@ -63,115 +71,56 @@ def stream_tables(
     """
     out = Path(out)
     reading = FolderReader(folder, "table", None, None)
-    report = reading.report
-    if reading.schema.duplicates == "keep":
+    schema, report = reading.schema, reading.report
+    if schema.duplicates == "keep":
         raise ValueError(
             f"{folder} has duplicates: keep in schema.yaml, which needs all edges in memory. "
             "Convert the tables to a .npz file instead."
         )
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         edges = _open_edges(reading, Path(scratch), leave_out)
-        nodes = None
-        if find(reading.folder, "nodes") is not None:
-            source, roles = reading.locate("nodes", "nodes", True, Path(scratch))
-            nodes = TableWithRoles(source, roles, _read_keys(source, roles, report))
+        nodes = _open_nodes(reading, Path(scratch))
+        y = target = split = None
         if nodes is None:
-            known = _Nodes(collect_ids(read_parts(edges, "ids", report, block_cells)))
+            ids = collect_ids(_edge_blocks(edges, "ids", report, block_cells))
         else:
-            known = _Nodes.of(nodes, reading)
-        check_header(edges, known.ids, report)
+            ids = node_ids(nodes, report)
+            y, target, split = reading.targets(nodes)
+        check_header(edges, ids, report)
         report.raise_for_errors()
-        features = [] if nodes is None else find_features(nodes, reading.schema, report, block_cells)
-        width = sum(encoding["width"] for encoding in features)
-        encoding = _encoding(reading, features, known, edges, nodes)
+        features = [] if nodes is None else _find_features(nodes, schema, report, block_cells)
+        width, edge_rows = sum(encoding["width"] for encoding in features), edges.source.count_rows()
+        tables = {"edges": edges} | ({} if nodes is None else {"nodes": nodes})
+        encoding = reading.encoding(None, Features(0), target, tables) | {"nodes": features}
         with GraphWriter(
             out,
-            len(known.ids),
-            num_edges=(1 + reading.schema.undirected) * edges.source.count_rows(),
+            len(ids),
+            num_edges=(1 + schema.undirected) * edge_rows,
             row_bytes=4 * width + 9,
             encoding=encoding,
             merge=True,
             overwrite=overwrite,
         ) as writer:
             if nodes is not None and features:
-                encoding["sparse"] = add_features(writer, nodes, features, reading.schema, report, block_cells)
-            if not features:
+                encoding["sparse"] = _add_features(writer, nodes, features, schema, report, block_cells)
+            else:
                 report.add(Finding("warning", "no-features", "the nodes have no features"))
-            writer.add_nodes(y=known.y, part=known.part)
-            lookup = EndpointLookup(known.ids, nodes, reading.schema, report)
-            parts = read_parts(edges, "edges", report, block_cells)
-            rows = add_edges(writer, parts, lookup, reading.schema, report)
+            writer.add_nodes(y=y, part=None if split is None else split_codes(split) + 1)
+            lookup = EndpointLookup(ids, nodes, schema, report)
+            added_rows = _add_edges(writer, _edge_blocks(edges, "edges", report, block_cells), lookup, schema, report)
             writer.set_ids(lookup.ids)
             writer.sort_edges()
-            report_edge_rows(edges, rows, writer.num_edges, reading.schema, report)
-            outputs = 0 if known.y is None else len((known.target or {}).get("classes", [1]))
+            _report_edges(edges, added_rows, writer.num_edges, schema, report)
             report.statistics = {
                 "nodes": writer.num_nodes,
-                "edge rows": edges.source.count_rows(),
+                "edge rows": edge_rows,
                 "edges": writer.num_edges,
                 "features": width,
-                "outputs": outputs,
+                "outputs": 0 if y is None else len((target or {}).get("classes", [1])),
             }
             report.findings = merge_findings(report.findings)
             report.raise_for_errors()
     return report
-
-
-@dataclass
-class _Nodes:
-    """Ids, labels and split of all nodes."""
-
-    ids: pl.Series
-    y: Tensor | None = None
-    part: np.ndarray | None = None
-    target: dict[str, Any] | None = None
-
-    @classmethod
-    def of(cls, nodes: TableWithRoles, reading: FolderReader) -> _Nodes:
-        nodes.table.check_scalar_columns(nodes.roles.by_role, reading.report)
-        reading.report.raise_for_errors()
-        ids = node_ids(nodes, reading.report)
-        reading.report.raise_for_errors()
-        y, target, split = reading.targets(nodes)
-        reading.report.raise_for_errors()
-        return cls(ids, y, None if split is None else (split_codes(split) + 1).astype(np.uint8), target)
-
-
-def _read_keys(source: TableFile, roles: ColumnRoles, report: ValidationReport) -> TableData:
-    """Read the id, label and split columns of all nodes."""
-    if not source.count_rows():
-        report.fail(Finding("error", "no-rows", "the table has no rows", source.name))
-    return source.read(roles.text(), report, [*roles.by_role.values(), *roles.labels])
-
-
-def _open_edges(reading: FolderReader, scratch: Path, leave_out: bool) -> TableWithRoles:
-    """Open the edge table without reading its rows."""
-    source, roles = reading.locate("edges", "edges", scratch=scratch)
-    kept = {role: roles.by_role[role] for role in ("source", "target")}
-    more = [column for column in source.columns if column in roles.features or column == roles.by_role.get("weight")]
-    more = [column for column in more if roles.features.get(column) != "ignore"]
-    if more and not leave_out:
-        raise ValueError(
-            f"{source.name} has the columns {', '.join(more[:5])}, but a graph on disk cannot store edge weights or "
-            "edge features. Drop them with --leave-out (leave_out=True), or write a .npz file, which keeps them."
-        )
-    empty = pl.DataFrame(schema=dict.fromkeys(kept.values(), pl.String))
-    return TableWithRoles(
-        source, replace(roles, by_role=kept, features={}), TableData(source.name, empty, Locations(source.name))
-    )
-
-
-def _encoding(
-    reading: FolderReader,
-    features: list[dict[str, Any]],
-    known: _Nodes,
-    edges: TableWithRoles,
-    nodes: TableWithRoles | None,
-) -> dict[str, Any]:
-    parts = {"edges": edges} | ({} if nodes is None else {"nodes": nodes})
-    target: Mapping[str, Any] | None = known.target
-    found = reading.encoding(None, Features(0), target, parts)
-    return found | {"nodes": features}
 
 
 def merge_findings(findings: Iterable[Finding]) -> list[Finding]:
@@ -194,3 +143,219 @@ def merge_findings(findings: Iterable[Finding]) -> list[Finding]:
             finding = replace(before, locations=places, count=before.count + finding.count)
         found[key] = finding
     return list(found.values())
+
+
+# ---- features ----------------------------------------------------------------------------------------------------
+
+
+def _open_nodes(reading: FolderReader, scratch: Path) -> TableWithRoles | None:
+    """Open the node table, if there is one, and read the id, label and split columns of all nodes."""
+    if find(reading.folder, "nodes") is None:
+        return None
+    source, roles = reading.locate("nodes", "nodes", True, scratch)
+    if not source.count_rows():
+        reading.report.fail(Finding("error", "no-rows", "the table has no rows", source.name))
+    table = source.read(roles.text(), reading.report, [*roles.by_role.values(), *roles.labels])
+    table.check_scalar_columns(roles.by_role, reading.report)
+    reading.report.raise_for_errors()
+    return TableWithRoles(source, roles, table)
+
+
+@dataclass
+class _ColumnStatistics:
+    """Statistics of a feature column, updated block by block."""
+
+    name: str
+    kind: ColumnType | None
+    rows: int = 0
+    present: int = 0
+    """Number of cells that are not missing."""
+    numbers: int = 0
+    """Number of these cells that are numbers."""
+    width: int = 0
+    """Number of features. 0: all cells are empty."""
+    unsupported: bool = False
+    """Whether the column has a type that is never numeric, such as a date."""
+    counts_rows: bool = True
+    """Whether each number is one more than the number before."""
+    last: pl.Series | None = None
+    moments: Moments | None = None
+
+    def update(self, values: pl.Series) -> None:
+        is_list = isinstance(values.dtype, pl.List | pl.Array)
+        if not is_list and values.dtype not in (pl.String, pl.Boolean) and not values.dtype.is_numeric():
+            self.unsupported |= values.null_count() < len(values)
+            return
+        missing = is_missing(values)
+        if is_list:
+            numbers = values.drop_nulls().explode()
+            self.numbers += int((~missing).sum()) if numbers.dtype.is_numeric() else 0
+            numbers = numbers.cast(pl.Float64, strict=False)
+            self.counts_rows = False
+        else:
+            numbers = values.cast(pl.Float64, strict=False)
+            if self.counts_rows:
+                whole = numbers if self.last is None else pl.concat([self.last, numbers])
+                self.counts_rows, self.last = is_row_counter(whole), numbers[-1:]
+            numbers = numbers.filter(~missing)
+            self.numbers += numbers.count()
+        self.rows += len(values)
+        self.present += int((~missing).sum())
+        self.width = self.width or (width_of(values) if values.count() else 0)
+        if self.width and len(numbers) % self.width == 0:  # lists of different lengths are reported by the encoder
+            self.moments = self.moments or Moments(self.width)
+            self.moments.update(numbers.fill_null(np.nan).to_numpy().reshape(-1, self.width))
+
+    def is_numeric(self) -> bool:
+        if self.unsupported or self.kind in ("categorical", "tokens"):
+            return False
+        return self.kind == "numeric" or 2 * self.numbers >= self.present
+
+    def encoding(self, schema: Schema) -> Encoding:
+        encoding: Encoding = {"column": self.name, "kind": "numeric", "width": max(self.width, 1)}
+        if self.moments is None:
+            return encoding
+        if schema.fill == "mean":
+            encoding |= self.moments.fill()
+        elif isinstance(schema.fill, (int, float)):
+            self.moments.update_constant(float(schema.fill), self.rows - self.moments.count)
+        return encoding | self.moments.scale(schema.standardize)
+
+
+def _find_features(nodes: TableWithRoles, schema: Schema, report: ValidationReport, block_cells: int) -> list[Encoding]:
+    """Scan all feature columns and return their encodings. Columns that are not numeric are an error."""
+    columns = [_ColumnStatistics(name, kind) for name, kind in nodes.roles.features.items() if kind != "ignore"]
+    if not columns:
+        return []
+    names, file = [column.name for column in columns], nodes.source.name
+    with bar(f"{file}: scanning features", nodes.source.count_rows()) as tick:
+        for table in nodes.source.read_blocks(names, nodes.roles.text(), report, tick, block_cells):
+            for column in columns:
+                column.update(table.frame[column.name])
+    used = []
+    for column in columns:
+        if column.width or column.kind is not None or column.unsupported:
+            used.append(column)
+        else:
+            report.add(Finding("warning", "empty-column", f"column {column.name!r} is empty and ignored", file))
+    if not_numeric := [column.name for column in used if not column.is_numeric()]:
+        plural = len(not_numeric) > 1
+        text = (
+            f"column{'s' * plural} {quoted(not_numeric)} {'are' if plural else 'is'} not numeric, but tables larger "
+            "than memory can have numeric features only; ignore such columns (schema.yaml: nodes: features: "
+            f"{not_numeric[0]}: ignore), or convert the tables to a .npz file in memory and that file to a folder"
+        )
+        report.fail(Finding("error", "not-streamed", text, file))
+    for column in used:
+        if column.counts_rows and column.rows > FEW:
+            report.add(Finding("warning", "feature-like-ids", row_counter_message(column.name, "nodes"), file))
+    return [column.encoding(schema) for column in used]
+
+
+def _add_features(
+    writer: GraphWriter,
+    nodes: TableWithRoles,
+    encodings: list[Encoding],
+    schema: Schema,
+    report: ValidationReport,
+    block_cells: int,
+) -> bool:
+    """Write the features and add fill values to the encodings. Return whether the feature matrix is sparse."""
+    columns, widths = [encoding["column"] for encoding in encodings], [encoding["width"] for encoding in encodings]
+    file, nonzeros, features = nodes.source.name, 0, Features(0)
+    least, most = np.full(sum(widths), np.inf), np.full(sum(widths), -np.inf)
+    with bar(f"{file}: writing features", nodes.source.count_rows()) as tick:
+        for table in nodes.source.read_blocks(columns, nodes.roles.text(), report, tick, block_cells):
+            features = apply(table, encodings, report, schema.fill, "nodes")
+            report.raise_for_errors()
+            matrix = features.matrix()
+            assert matrix is not None
+            found = check_feature_values(matrix, table.places, features.names())
+            report.add(*(finding for finding in found if finding.level == "error"))
+            report.raise_for_errors()
+            x = matrix.numpy()
+            writer.add_nodes(x=x)
+            nonzeros += int(np.count_nonzero(x))
+            least, most = np.minimum(least, x.min(axis=0)), np.maximum(most, x.max(axis=0))
+    for encoding, filled in zip(encodings, features.encodings):
+        encoding |= filled
+    ranges = (least, most, file, features.names())
+    report.add(*large_features(*ranges), *(constant_features(*ranges) if writer.num_nodes > 1 else ()))
+    sizes = np.split(np.maximum(-least, most), np.cumsum(widths)[:-1])
+    report.add(*standardization_findings(zip(encodings, sizes), file, schema.standardize))
+    return bool(sum(widths) >= WIDE and nonzeros <= SPARSE * writer.num_nodes * sum(widths))
+
+
+# ---- edges -------------------------------------------------------------------------------------------------------
+
+
+def _open_edges(reading: FolderReader, scratch: Path, leave_out: bool) -> TableWithRoles:
+    """Open the edge table without reading its rows."""
+    source, roles = reading.locate("edges", "edges", scratch=scratch)
+    kept = {role: roles.by_role[role] for role in ("source", "target")}
+    details = [roles.by_role["weight"]] if "weight" in roles.by_role else []
+    details += [column for column, kind in roles.features.items() if kind != "ignore"]
+    if details and not leave_out:
+        raise ValueError(
+            f"{source.name} has the columns {', '.join(details[:5])}, but a graph on disk cannot store edge weights or "
+            "edge features. Drop them with --leave-out (leave_out=True), or write a .npz file, which keeps them."
+        )
+    empty = pl.DataFrame(schema=dict.fromkeys(kept.values(), pl.String))
+    roles = replace(roles, by_role=kept, features={})
+    return TableWithRoles(source, roles, TableData(source.name, empty, Locations(source.name)))
+
+
+def _edge_blocks(
+    edges: TableWithRoles, what: str, report: ValidationReport, block_cells: int
+) -> Iterator[TableWithRoles]:
+    """Yield the edge table in blocks. Missing ids are errors."""
+    columns = list(edges.roles.by_role.values())
+    with bar(f"{edges.source.name}: reading {what}", edges.source.count_rows()) as tick:
+        for table in edges.source.read_blocks(columns, columns, report, tick, block_cells):
+            table.check_scalar_columns(edges.roles.by_role, report)
+            report.raise_for_errors()
+            block = replace(edges, table=table)
+            check_missing_ids(block, [block.column("source"), block.column("target")], NO_ENDPOINT, report)
+            report.raise_for_errors()
+            yield block
+
+
+def _add_edges(
+    writer: GraphWriter,
+    blocks: Iterable[TableWithRoles],
+    lookup: EndpointLookup,
+    schema: Schema,
+    report: ValidationReport,
+) -> int:
+    """Write all edges. Return the number of rows that were written."""
+    rows = 0
+    for block in blocks:
+        ends = lookup.ends(block)
+        report.raise_for_errors()
+        dropped = (ends < 0).any(axis=0) | self_loops_to_drop(ends, schema, block.table, report)
+        source, target = ends[:, ~dropped] if dropped.any() else ends
+        rows += len(source)
+        writer.add_edges(source, target)
+        if schema.undirected:
+            writer.add_edges(target, source)
+    return rows
+
+
+def _report_edges(edges: TableWithRoles, rows: int, num_edges: int, schema: Schema, report: ValidationReport) -> None:
+    """Report the number of duplicate edges and whether the graph is directed.
+
+    The rows of duplicate edges are not listed because that would need all edges in memory.
+    """
+    here = edges.places
+    if not edges.source.count_rows():
+        report.add(here.finding("warning", "no-rows", "the table has no rows"))
+    duplicates = rows - num_edges
+    if duplicates > 0:  # in an undirected graph, more duplicates may look like reverse edges
+        text = f"{'at least ' * schema.undirected}{duplicates:,} duplicate edges dropped"
+        report.add(here.finding("warning", "duplicate-edge", text))
+    if not schema.undirected:
+        text = "the graph is read as directed, from source to target (undirected: false in schema.yaml)"
+        report.add(here.finding("note", "directed", text))
+        return
+    text = f"with reverse edges, {rows:,} rows give {num_edges:,} edges (set undirected: false for a directed graph)"
+    report.add(here.finding("note", "undirected", text))
