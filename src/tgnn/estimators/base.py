@@ -1,4 +1,4 @@
-"""Base class of all estimators: parameters, ``fit``, model outputs, saving and loading."""
+"""Base classes of the estimators: parameters, ``fit``, ``predict``, ``score``, saving and loading."""
 
 from __future__ import annotations
 
@@ -6,98 +6,77 @@ import contextlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tgnn.data.dataset_info import DEFAULT_METRICS, DatasetInfo
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.estimators.from_networkx import NetworkXAttributes
+from tgnn.data.splits import Split
+from tgnn.estimators.inputs import NetworkXAttributes
 from tgnn.estimators.parameters import config_from_parameters
 from tgnn.estimators.saving import read_estimator, write_estimator
-from tgnn.estimators.training_set import (
-    TrainingSet,
-    prepare_features,
-    prepare_training,
-)
+from tgnn.estimators.targets import check_labels, check_numbers, draw_holdout
 from tgnn.models import get_model
-from tgnn.models.data_shape import DataShape
 from tgnn.training import loop
 from tgnn.training.compatibility import check_compatible, num_features
 from tgnn.training.config import Config
 from tgnn.training.inference import infer
 from tgnn.training.loaders import make_inference_batches
-from tgnn.training.metrics import Task
+from tgnn.training.metrics import make_task
 from tgnn.training.prepare import (
+    HeldOutLabels,
+    Prepared,
     add_model_inputs,
     apply_prior_correction,
     find_device,
     infer_shape,
     make_model,
     set_num_threads,
+    transform_features,
 )
 from tgnn.utils.suggest import closest_match
 
-Self = TypeVar("Self", bound="Estimator")
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class Estimator(BaseEstimator, ABC):
-    """Base class of all estimators. Subclasses define the examples: nodes or graphs.
+    """Base class of all estimators. Subclasses define the examples, nodes or graphs, and the targets.
 
-    Parameters are stored in ``__init__`` and validated in :meth:`fit`.
-
-    Args:
-        model: Name of the model, see ``tgnn models``.
-        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
-            below.
-        layers: Number of layers.
-        rank: CP rank of the product branch. 0 removes the branch.
-        dropout: Dropout probability of hidden channels.
-        lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
-        weight_decay: Weight decay of the optimizer.
-        epochs: Maximum number of epochs.
-        patience: Stop after this many epochs without improvement on the validation set.
-        batch_size: Number of graphs or nodes in a mini-batch.
-        validation_fraction: Fraction of the labeled examples to hold out for validation. 0 holds out none and selects
-            the epoch on the training set.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
-        random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
-        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
-        options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
-        x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
-        y_attribute: Node or graph attribute of NetworkX graphs with the target.
-        weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
-
-    Attributes:
-        classes_: Class labels, sorted. Classifiers only.
-        n_features_in_: Number of node features seen in :meth:`fit`.
-        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
-        history_: Losses and metrics of each epoch, as a list of dictionaries.
-        n_iter_: Number of epochs that were run.
-        best_epoch_: Epoch with the best validation score, from 0.
-        config_: Resolved training configuration.
-        shape_: Number and type of the features and outputs.
-        task_: Target type, metric and prior correction.
+    The fields are the parameters. They are only stored in ``__init__``, as in scikit-learn, and validated in
+    :meth:`fit`. :mod:`~tgnn.estimators.parameters` documents them.
     """
 
     _level: ClassVar[str]
+    _target_type: ClassVar[str]
     __signature__: ClassVar[inspect.Signature]
 
-    classes_: np.ndarray
-    n_features_in_: int
-    model_: torch.nn.Module
-    history_: list[dict[str, Any]]
-    n_iter_: int
-    best_epoch_: int
-    config_: Config
-    shape_: DataShape
-    task_: Task
+    model: str = "tgnn"
+    hidden: int | None = None
+    layers: int | None = None
+    rank: int | None = None
+    dropout: float | None = None
+    lr: float | None = None
+    weight_decay: float | None = None
+    epochs: int | None = None
+    patience: int | None = None
+    batch_size: int | None = None
+    validation_fraction: float = 0.1
+    device: str | None = None
+    random_state: Any = None
+    verbose: int = 0
+    options: Mapping[str, Any] | None = None
+    x_attribute: Any = "x"
+    y_attribute: str = "y"
+    weight_attribute: str | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Set the signature to that of ``__init__``, because ``__new__`` takes any arguments."""
@@ -105,7 +84,7 @@ class Estimator(BaseEstimator, ABC):
         signature = inspect.signature(cls.__init__)
         cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
 
-    def __new__(cls: type[Self], *args: Any, **parameters: Any) -> Self:
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
         """Raise a ``TypeError`` with the closest parameter name for an unknown parameter."""
         known = cls._get_param_names()
         for name in parameters:
@@ -116,68 +95,32 @@ class Estimator(BaseEstimator, ABC):
         instance: Self = super().__new__(cls)
         return instance
 
-    def __init__(
-        self,
-        *,
-        model: str = "tgnn",
-        hidden: int | None = None,
-        layers: int | None = None,
-        rank: int | None = None,
-        dropout: float | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        epochs: int | None = None,
-        patience: int | None = None,
-        batch_size: int | None = None,
-        validation_fraction: float = 0.1,
-        device: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        options: Mapping[str, Any] | None = None,
-        x_attribute: Any = "x",
-        y_attribute: str = "y",
-        weight_attribute: str | None = None,
-    ) -> None:
-        self.model = model
-        self.hidden = hidden
-        self.layers = layers
-        self.rank = rank
-        self.dropout = dropout
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-        self.options = options
-        self.x_attribute = x_attribute
-        self.y_attribute = y_attribute
-        self.weight_attribute = weight_attribute
-
     # ---- implemented by subclasses ---------------------------------------------------------------------------
 
     @abstractmethod
-    def _training_set(self, X: Any, y: Any, validation: Any) -> TrainingSet:
-        """Return the labeled nodes or graphs."""
+    def _labeled(
+        self, X: Any, y: Any, validation: Any
+    ) -> tuple[Data | GraphDataset, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return the graph or graphs, and of its labeled examples the indices, targets and validation mask.
+
+        The graphs are a copy that may be changed. Without a validation mask, the validation set is drawn at random.
+        """
 
     @abstractmethod
     def _data(self, X: Any) -> tuple[Data | GraphDataset, np.ndarray]:
         """Return the graph or graphs to predict, and the indices of the requested outputs."""
 
     @abstractmethod
-    def _encode(self, y: np.ndarray) -> tuple[Tensor, np.ndarray | None]:
-        """Return the targets as a tensor, and the classes if they are class indices (otherwise ``None``)."""
-
-    @abstractmethod
     def _known_targets(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return a mask of the examples that have a target, and their targets."""
 
+    @abstractmethod
+    def _encode(self, y: np.ndarray) -> tuple[Tensor, np.ndarray | None]:
+        """Return the targets as a tensor, and the classes if they are class indices (otherwise ``None``)."""
+
     # ---- training and inference ------------------------------------------------------------------------------
 
-    def fit(self: Self, X: Any, y: Any = None, validation: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, validation: Any = None) -> Self:
         """Train the model and keep the weights of the epoch with the best validation score.
 
         Args:
@@ -187,13 +130,12 @@ class Estimator(BaseEstimator, ABC):
                 draws ``validation_fraction`` of the examples.
         """
         config = config_from_parameters(self.get_params(deep=False), self._level)
-        training_set = self._training_set(X, y, validation)
-        targets, classes = self._encode(training_set.y)
-        prepared = prepare_training(
-            training_set, targets, classes, self.validation_fraction, config.train.seed, config.data
-        )
-        apply_prior_correction(prepared, config.train.prior_correction)
-        add_model_inputs(prepared.data, config.model.name)
+        data, indices, y, validation_mask = self._labeled(X, y, validation)
+        targets, classes = self._encode(y)
+        if validation_mask is None:
+            strata = np.zeros(len(targets)) if classes is None else targets.numpy()
+            validation_mask = draw_holdout(strata, self.validation_fraction, config.train.seed)
+        prepared = self._prepare(config, data, indices, targets, validation_mask)
         device = find_device(config.train.device)
         history: list[dict[str, Any]] = []
 
@@ -213,13 +155,47 @@ class Estimator(BaseEstimator, ABC):
             self.classes_ = classes
         return self
 
+    def _prepare(
+        self,
+        config: Config,
+        data: Data | GraphDataset,
+        indices: np.ndarray,
+        targets: Tensor,
+        validation_mask: np.ndarray,
+    ) -> Prepared:
+        """Return the data, split and task for the training loop. Targets of unlabeled examples are masked."""
+        if validation_mask.all():
+            raise ValueError("all labeled examples are in the validation set: leave some for training")
+        if isinstance(data, GraphDataset) and (~validation_mask).sum() < 2:
+            raise ValueError("only one graph is left for training, but batch normalization needs two: give more graphs")
+        is_train, rows = torch.from_numpy(~validation_mask), torch.from_numpy(indices)
+        num_outputs = int(targets.max()) + 1 if self._target_type == "classes" else 1
+        data = self._transform(data, num_outputs, config)
+        size = len(data) if isinstance(data, GraphDataset) else int(data.num_nodes)
+        data.y = torch.full((size,), -1 if self._target_type == "classes" else float("nan"), dtype=targets.dtype)
+        data.y[rows] = targets
+        empty = torch.empty(0, dtype=torch.int64)
+        split = Split("hold-out", config.train.seed, size, rows[is_train], rows[~is_train], empty)
+        task = make_task(self._target_type, DEFAULT_METRICS[self._target_type], targets[is_train])
+        shape = infer_shape(data, split.train)
+        prepared = Prepared(data, split, task, shape, HeldOutLabels(empty), data_hash="")
+        apply_prior_correction(prepared, config.train.prior_correction)
+        add_model_inputs(prepared.data, config.model.name)
+        return prepared
+
+    def _transform(self, data: Data | GraphDataset, num_outputs: int, config: Config) -> Data | GraphDataset:
+        """Transform the features as configured, and attach the ``DatasetInfo`` that the training code reads."""
+        metric = DEFAULT_METRICS[self._target_type]
+        data.info = DatasetInfo("", self._level, self._target_type, metric, num_outputs, "memory")
+        return transform_features(data, config.data)
+
     def _outputs(self, X: Any) -> Tensor:
         """Compute the outputs of the model for each example of ``X``."""
         check_is_fitted(self, "model_")
         data, rows = self._data(X)
         config, device = self.config_, find_device(self.device or self.config_.train.device)
-        data = prepare_features(data, self.task_.target, self.shape_.outputs, config.data)
-        self._check_shape(infer_shape(data))
+        data = self._transform(data, self.shape_.outputs, config)
+        check_compatible(config.model, self.shape_, infer_shape(data), "X", type(self).__name__)
         add_model_inputs(data, config.model.name)
         batches = make_inference_batches(data, None, config.train.batch_size, device)
         outputs = infer(self.model_.to(device), batches, config.train.precision, device)
@@ -237,10 +213,6 @@ class Estimator(BaseEstimator, ABC):
         needs_x = self._level == "graph" or "node features" in get_model(self.model).needs
         return NetworkXAttributes(self.x_attribute, self.y_attribute, self.weight_attribute, self._level, needs_x)
 
-    def _check_shape(self, shape: DataShape) -> None:
-        """Check that ``X`` has the features and edge weights that the fitted model reads."""
-        check_compatible(self.config_.model, self.shape_, shape, "X", type(self).__name__)
-
     # ---- saving and loading ----------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -253,7 +225,7 @@ class Estimator(BaseEstimator, ABC):
         write_estimator(self, Path(path))
 
     @classmethod
-    def load(cls: type[Self], path: str | PathLike[str]) -> Self:
+    def load(cls, path: str | PathLike[str]) -> Self:
         """Load an estimator that :meth:`save` has written. Nothing is unpickled.
 
         Args:
@@ -268,6 +240,86 @@ class Estimator(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
+
+
+class Classifier(ClassifierMixin, Estimator):
+    """Base class of classifiers. Class labels are strings or numbers, and predictions have the same labels."""
+
+    _target_type: ClassVar[str] = "classes"
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the most probable class of each example.
+
+        Args:
+            X: Nodes or graphs, as for :meth:`fit`.
+        """
+        best = self.predict_proba(X).argmax(1)
+        labels: np.ndarray = self.classes_[best]
+        return labels
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Predict the probability of each class, in the order of ``classes_``.
+
+        Args:
+            X: Nodes or graphs, as for :meth:`fit`.
+        """
+        outputs = self._outputs(X)
+        _, probabilities = self.task_.predictions(outputs)
+        assert probabilities is not None
+        return probabilities.numpy()
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predictions.
+
+        Args:
+            X: Nodes or graphs, as for :meth:`fit`.
+            y: True classes. ``None`` uses those of ``X``.
+            sample_weight: Weight of each example.
+        """
+        predicted = self.predict(X)
+        known, labels = self._known_targets(X, y)
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(accuracy_score(check_labels(labels), predicted[known], sample_weight=weight))
+
+    def _encode(self, y: np.ndarray) -> tuple[Tensor, np.ndarray | None]:
+        classes, indices = np.unique(check_labels(y), return_inverse=True)
+        if len(classes) < 2:
+            labels = f"one class, {classes.tolist()[0]!r}" if len(classes) else "no labels"
+            hint = " (-1 means unlabeled)" if self._level == "node" else ""
+            raise ValueError(f"{type(self).__name__} needs at least two classes, but y has {labels}{hint}")
+        return torch.from_numpy(indices.astype(np.int64)), classes
+
+
+class Regressor(RegressorMixin, Estimator):
+    """Base class of regressors. Targets are numbers."""
+
+    _target_type: ClassVar[str] = "number"
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the target of each example.
+
+        Args:
+            X: Nodes or graphs, as for :meth:`fit`.
+        """
+        outputs = self._outputs(X)
+        numbers, _ = self.task_.predictions(outputs)
+        return numbers.reshape(-1).numpy()
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R² of the predictions.
+
+        Args:
+            X: Nodes or graphs, as for :meth:`fit`.
+            y: True targets. ``None`` uses those of ``X``.
+            sample_weight: Weight of each example.
+        """
+        predicted = self.predict(X)
+        known, targets = self._known_targets(X, y)
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(r2_score(check_numbers(targets), predicted[known], sample_weight=weight))
+
+    def _encode(self, y: np.ndarray) -> tuple[Tensor, np.ndarray | None]:
+        return torch.from_numpy(check_numbers(y)).float(), None
 
 
 @contextlib.contextmanager

@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.estimators.base import Estimator
-from tgnn.estimators.classifier_regressor import Classifier, Regressor
-from tgnn.estimators.graph_list import to_graph_dataset
-from tgnn.estimators.targets import is_missing, to_column
-from tgnn.estimators.training_set import TrainingSet, check_mask
+from tgnn.estimators.base import Classifier, Estimator, Regressor
+from tgnn.estimators.inputs import to_graph_dataset
+from tgnn.estimators.parameters import document_parameters
+from tgnn.estimators.targets import check_mask, is_missing, to_column
 
 
 class GraphEstimator(Estimator):
@@ -23,13 +22,15 @@ class GraphEstimator(Estimator):
         graphs, _ = to_graph_dataset(X, self._attribute_names())
         return graphs, np.arange(len(graphs))
 
-    def _training_set(self, X: Any, y: Any, validation: Any) -> TrainingSet:
+    def _labeled(
+        self, X: Any, y: Any, validation: Any
+    ) -> tuple[GraphDataset, np.ndarray, np.ndarray, np.ndarray | None]:
         graphs, graph_targets = to_graph_dataset(X, self._attribute_names())
         column = _targets(y, graph_targets, graphs)
         validation_mask = None if validation is None else check_mask(validation, len(graphs), "validation")
         if validation_mask is not None and not validation_mask.any():
             raise ValueError("the validation mask selects no graph: it must select at least one")
-        return TrainingSet(graphs, np.arange(len(graphs)), column, validation_mask)
+        return graphs, np.arange(len(graphs)), column, validation_mask
 
     def _known_targets(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         graph_targets = to_graph_dataset(X, self._attribute_names())[1] if y is None else None
@@ -50,42 +51,14 @@ def _targets(y: Any, graph_targets: Any, graphs: Any) -> np.ndarray:
     return column
 
 
+@document_parameters
 class GraphClassifier(Classifier, GraphEstimator):
     """Classifier for whole graphs.
 
     ``X`` is a sequence of graphs: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or NetworkX graphs, or a
     ``GraphDataset``. Every graph needs a target.
 
-    Args:
-        model: Name of the model, see ``tgnn models``.
-        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
-            below.
-        layers: Number of layers.
-        rank: CP rank of the product branch. 0 removes the branch.
-        dropout: Dropout probability of hidden channels.
-        lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
-        weight_decay: Weight decay of the optimizer.
-        epochs: Maximum number of epochs.
-        patience: Stop after this many epochs without improvement on the validation set.
-        batch_size: Number of graphs in a mini-batch.
-        validation_fraction: Fraction of the labeled graphs to hold out for validation. 0 holds out none and selects the
-            epoch on the training set.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
-        random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
-        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
-        options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
-        x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
-        y_attribute: Graph attribute of NetworkX graphs with the target.
-        weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
-
-    Attributes:
-        classes_: Class labels, sorted.
-        n_features_in_: Number of node features seen in :meth:`fit`.
-        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
-        history_: Losses and metrics of each epoch, as a list of dictionaries.
-        n_iter_: Number of epochs that were run.
-        best_epoch_: Epoch with the best validation score, from 0.
-        config_: Resolved training configuration.
+    {parameters}
 
     Example:
         >>> from tgnn.data.build.embedded import digits_graphs
@@ -96,41 +69,14 @@ class GraphClassifier(Classifier, GraphEstimator):
     """
 
 
+@document_parameters
 class GraphRegressor(Regressor, GraphEstimator):
     """Regressor for whole graphs.
 
     ``X`` is a sequence of graphs: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or NetworkX graphs, or a
     ``GraphDataset``. Every graph needs a target.
 
-    Args:
-        model: Name of the model, see ``tgnn models``.
-        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
-            below.
-        layers: Number of layers.
-        rank: CP rank of the product branch. 0 removes the branch.
-        dropout: Dropout probability of hidden channels.
-        lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
-        weight_decay: Weight decay of the optimizer.
-        epochs: Maximum number of epochs.
-        patience: Stop after this many epochs without improvement on the validation set.
-        batch_size: Number of graphs in a mini-batch.
-        validation_fraction: Fraction of the labeled graphs to hold out for validation. 0 holds out none and selects the
-            epoch on the training set.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
-        random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
-        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
-        options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
-        x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
-        y_attribute: Graph attribute of NetworkX graphs with the target.
-        weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
-
-    Attributes:
-        n_features_in_: Number of node features seen in :meth:`fit`.
-        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
-        history_: Losses and metrics of each epoch, as a list of dictionaries.
-        n_iter_: Number of epochs that were run.
-        best_epoch_: Epoch with the best validation score, from 0.
-        config_: Resolved training configuration.
+    {parameters}
 
     Example:
         >>> import networkx

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.estimators.base import Estimator
-from tgnn.estimators.classifier_regressor import Classifier, Regressor
-from tgnn.estimators.single_graph import drop_unit_weights, is_graph, to_data
-from tgnn.estimators.targets import is_missing, to_column
-from tgnn.estimators.training_set import TrainingSet, check_mask
-
-Self = TypeVar("Self", bound="NodeEstimator")
+from tgnn.estimators.base import Classifier, Estimator, Regressor
+from tgnn.estimators.inputs import drop_unit_weights, is_graph, to_data
+from tgnn.estimators.parameters import document_parameters
+from tgnn.estimators.targets import check_mask, is_missing, to_column
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NodeEstimator(Estimator):
     """Base class of node-level estimators.
 
@@ -27,56 +26,13 @@ class NodeEstimator(Estimator):
 
     _level: ClassVar[str] = "node"
 
-    def __init__(
-        self,
-        graph: Any = None,
-        *,
-        model: str = "tgnn",
-        hidden: int | None = None,
-        layers: int | None = None,
-        rank: int | None = None,
-        dropout: float | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        epochs: int | None = None,
-        patience: int | None = None,
-        batch_size: int | None = None,
-        validation_fraction: float = 0.1,
-        device: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        options: Any = None,
-        x_attribute: Any = "x",
-        y_attribute: str = "y",
-        weight_attribute: str | None = None,
-    ) -> None:
-        super().__init__(
-            model=model,
-            hidden=hidden,
-            layers=layers,
-            rank=rank,
-            dropout=dropout,
-            lr=lr,
-            weight_decay=weight_decay,
-            epochs=epochs,
-            patience=patience,
-            batch_size=batch_size,
-            validation_fraction=validation_fraction,
-            device=device,
-            random_state=random_state,
-            verbose=verbose,
-            options=options,
-            x_attribute=x_attribute,
-            y_attribute=y_attribute,
-            weight_attribute=weight_attribute,
-        )
-        self.graph = graph
+    graph: Any = field(default=None, kw_only=False)
 
     def _data(self, X: Any) -> tuple[Data, np.ndarray]:
         data, nodes, _ = self._graph_and_nodes(X)
         return data if self.shape_.edge_weights else drop_unit_weights(data), nodes
 
-    def _training_set(self, X: Any, y: Any, validation: Any) -> TrainingSet:
+    def _labeled(self, X: Any, y: Any, validation: Any) -> tuple[Data, np.ndarray, np.ndarray, np.ndarray | None]:
         data, nodes, graph_targets = self._graph_and_nodes(X)
         if len(np.unique(nodes)) < len(nodes):
             raise ValueError("X contains a node twice: each node index must be unique")
@@ -93,7 +49,7 @@ class NodeEstimator(Estimator):
             validation_mask = validation_mask[used]
             if not validation_mask.any():
                 raise ValueError("the validation mask selects no labeled node: it must select at least one")
-        return TrainingSet(drop_unit_weights(data), nodes[used], y[used], validation_mask)
+        return drop_unit_weights(data), nodes[used], y[used], validation_mask
 
     def _known_targets(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         _, nodes, graph_targets = self._graph_and_nodes(X)
@@ -120,7 +76,7 @@ class NodeEstimator(Estimator):
     def _is_missing(self, y: np.ndarray) -> np.ndarray:
         return is_missing(y, minus_one=is_classifier(self))
 
-    def __sklearn_clone__(self: Self) -> Self:
+    def __sklearn_clone__(self) -> Self:
         """Clone the estimator, but share the graph, which scikit-learn would copy for each fold."""
         without_graph = copy.copy(self)
         without_graph.graph = None
@@ -173,6 +129,7 @@ def _mask(data: Data, name: str) -> np.ndarray | None:
     return check_mask(mask, int(data.num_nodes), name)
 
 
+@document_parameters
 class NodeClassifier(Classifier, NodeEstimator):
     """Classifier for the nodes of a graph.
 
@@ -183,39 +140,7 @@ class NodeClassifier(Classifier, NodeEstimator):
     If the ``Data`` passed to ``fit`` has a ``train_mask``, only its nodes are trained on. A ``val_mask`` is the
     validation set that selects the epoch, and ``score(data)`` evaluates on the ``test_mask``.
 
-    Args:
-        graph: Graph that node indices refer to: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or a NetworkX graph.
-            Clones share it, and it is never changed. ``None`` if whole graphs are passed to :meth:`fit`.
-        model: Name of the model, see ``tgnn models``.
-        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
-            below.
-        layers: Number of layers.
-        rank: CP rank of the product branch. 0 removes the branch.
-        dropout: Dropout probability of hidden channels.
-        lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
-        weight_decay: Weight decay of the optimizer.
-        epochs: Maximum number of epochs.
-        patience: Stop after this many epochs without improvement on the validation set.
-        batch_size: Number of nodes in a mini-batch. It needs ``options={"train.num_neighbors": ...}``. ``None``
-            trains on the whole graph.
-        validation_fraction: Fraction of the labeled nodes to hold out for validation. 0 holds out none and selects the
-            epoch on the training set.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
-        random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
-        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
-        options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
-        x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
-        y_attribute: Node attribute of NetworkX graphs with the target.
-        weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
-
-    Attributes:
-        classes_: Class labels, sorted.
-        n_features_in_: Number of node features seen in :meth:`fit`.
-        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
-        history_: Losses and metrics of each epoch, as a list of dictionaries.
-        n_iter_: Number of epochs that were run.
-        best_epoch_: Epoch with the best validation score, from 0.
-        config_: Resolved training configuration.
+    {parameters}
 
     Example:
         >>> from tgnn.data.build.embedded import karate
@@ -229,43 +154,13 @@ class NodeClassifier(Classifier, NodeEstimator):
     """
 
 
+@document_parameters
 class NodeRegressor(Regressor, NodeEstimator):
     """Regressor for the nodes of a graph.
 
     It is used as :class:`NodeClassifier`. A target of NaN or ``None`` means unlabeled.
 
-    Args:
-        graph: Graph that node indices refer to: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or a NetworkX graph.
-            Clones share it, and it is never changed. ``None`` if whole graphs are passed to :meth:`fit`.
-        model: Name of the model, see ``tgnn models``.
-        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
-            below.
-        layers: Number of layers.
-        rank: CP rank of the product branch. 0 removes the branch.
-        dropout: Dropout probability of hidden channels.
-        lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
-        weight_decay: Weight decay of the optimizer.
-        epochs: Maximum number of epochs.
-        patience: Stop after this many epochs without improvement on the validation set.
-        batch_size: Number of nodes in a mini-batch. It needs ``options={"train.num_neighbors": ...}``. ``None``
-            trains on the whole graph.
-        validation_fraction: Fraction of the labeled nodes to hold out for validation. 0 holds out none and selects the
-            epoch on the training set.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
-        random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
-        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
-        options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
-        x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
-        y_attribute: Node attribute of NetworkX graphs with the target.
-        weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
-
-    Attributes:
-        n_features_in_: Number of node features seen in :meth:`fit`.
-        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
-        history_: Losses and metrics of each epoch, as a list of dictionaries.
-        n_iter_: Number of epochs that were run.
-        best_epoch_: Epoch with the best validation score, from 0.
-        config_: Resolved training configuration.
+    {parameters}
 
     Example:
         >>> x, edges = np.eye(6), np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])

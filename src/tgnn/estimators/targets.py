@@ -1,4 +1,4 @@
-"""Validation and conversion of the targets ``y``."""
+"""Validation of the targets ``y``, and the hold-out of a validation set."""
 
 from __future__ import annotations
 
@@ -31,26 +31,17 @@ def to_column(y: Any, X: Any) -> np.ndarray:
 
 
 def is_missing(y: np.ndarray, minus_one: bool) -> np.ndarray:
-    """Return a mask of the unlabeled examples.
-
-    Args:
-        y: Targets. ``None`` and NaN mean unlabeled.
-        minus_one: Whether -1 means unlabeled, too.
+    """Return a mask of the unlabeled examples: ``None``, NaN and, if ``minus_one``, -1.
 
     Example:
         >>> is_missing(np.array([0.0, -1.0, np.nan]), minus_one=True).tolist()
         [False, True, True]
     """
-    if y.dtype.kind == "f":
-        missing: np.ndarray = np.isnan(y)
-    elif y.dtype == object:
-        missing = np.array(
-            [value is None or (isinstance(value, (float, np.floating)) and value != value) for value in y], dtype=bool
-        )
-    else:
-        missing = np.zeros(len(y), dtype=bool)
+    missing = np.array(y != y, dtype=bool)  # NaN differs from itself
+    if y.dtype == object:
+        missing |= np.array([value is None for value in y], dtype=bool)
     if minus_one and y.dtype.kind in "ifO":
-        missing = missing | np.array(y == -1, dtype=bool)
+        missing |= np.array(y == -1, dtype=bool)
     return missing
 
 
@@ -88,3 +79,58 @@ def _from_objects(y: np.ndarray) -> np.ndarray:
         if all(isinstance(value, types) for value in y.flat):
             return np.array(y.tolist())
     return y
+
+
+def check_mask(mask: Any, size: int, name: str) -> np.ndarray:
+    """Return a mask as a boolean array, or raise a ``ValueError`` if its type or size is wrong.
+
+    Example:
+        >>> check_mask([True, False], 2, "validation")
+        array([ True, False])
+    """
+    array = mask.detach().cpu().numpy() if isinstance(mask, Tensor) else np.asarray(mask)
+    if array.dtype != np.bool_ or array.shape != (size,):
+        raise ValueError(f"{name} must be a boolean array of shape [{size}], got {array.dtype} {list(array.shape)}")
+    return array
+
+
+def draw_holdout(strata: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+    """Draw a stratified validation set. At least one example of each class is left for training.
+
+    scikit-learn's ``train_test_split`` and ``StratifiedShuffleSplit`` are not used, because they raise an error for a
+    class with a single example, and if fewer examples than classes are held out, such as 10 % of 70 examples of 10
+    classes. Both are common for nodes with few labels.
+
+    Args:
+        strata: Class of each example. Use a constant array for a regression.
+        fraction: Fraction of the examples to hold out, at least 0 and less than 1. 0 holds out none.
+        seed: Random seed.
+
+    Shapes:
+        - **output:** boolean ``[N]``, true for held-out examples
+
+    Example:
+        >>> held_out = draw_holdout(np.array([0] * 80 + [1] * 20), 0.1, seed=0)
+        >>> int(held_out[:80].sum()), int(held_out[80:].sum())
+        (8, 2)
+    """
+    if not 0 <= fraction < 1:
+        raise ValueError(f"validation_fraction is {fraction}, but must be at least 0 and less than 1")
+    held_out = np.zeros(len(strata), dtype=bool)
+    if fraction == 0:
+        return held_out
+    random = np.random.RandomState(seed)
+    order = random.permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]  # class after class, shuffled within each class
+    first_of_class = np.unique(strata[order], return_index=True)[1]
+    candidates = np.delete(order, first_of_class)
+    count = min(max(1, round(fraction * len(strata))), len(candidates))
+    if count == 0:
+        classes = f" of {len(first_of_class)} classes" if len(first_of_class) > 1 else ""
+        raise ValueError(
+            f"{len(strata)} labeled examples{classes} are too few to hold out a validation set: label more examples, "
+            "or set validation_fraction=0, which selects the epoch on the training set"
+        )
+    step = len(candidates) / count  # equal steps through the sorted classes give each its proportion
+    held_out[candidates[((np.arange(count) + random.random_sample()) * step).astype(np.int64)]] = True
+    return held_out

@@ -75,7 +75,7 @@ def _data(names: Iterable[str]) -> dict[str, tuple[str, Mapping[str, Any]]]:
 
 
 def _paper_equation(rank: int) -> dict[str, Any]:
-    """Return the options for the unmodified Eq. (cp_sum) with one learning rate for all parameters."""
+    """Return the options for the unmodified Eq. (5) with one learning rate for all parameters."""
     return {
         "model.rank": rank,
         "model.hidden_channels": 32,

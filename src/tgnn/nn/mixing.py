@@ -8,7 +8,7 @@ from torch.nn.parameter import Parameter
 
 
 class SumMix(torch.nn.Module):
-    """Add both branches, ``high + low``, as in Eq. (cp_sum) of the paper.
+    """Add both branches, ``high + low``, as in Eq. (5) of the paper.
 
     Example:
         >>> SumMix()(torch.ones(1), torch.ones(1))

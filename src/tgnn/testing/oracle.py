@@ -51,7 +51,7 @@ def tgnn_conv_oracle(
     edge_weight: Tensor | None = None,
     edge_attr: Tensor | None = None,
 ) -> Tensor:
-    """Compute Eq. (cp_sum) with all options of :class:`~tgnn.TGNNConv`, node by node; returns ``[N, d]`` in float64.
+    """Compute Eq. (5) with all options of :class:`~tgnn.TGNNConv`, node by node; returns ``[N, d]`` in float64.
 
     Example:
         >>> conv = TGNNConv(2, 3, rank=4)

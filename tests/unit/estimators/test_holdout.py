@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from tgnn.estimators.holdout import draw_holdout
+from tgnn.estimators.targets import draw_holdout
 
 
 @pytest.mark.parametrize("fraction", [0.01, 0.1, 0.3, 0.5, 0.9])

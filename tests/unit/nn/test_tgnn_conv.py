@@ -1,4 +1,4 @@
-"""TGNNConv: Eq. (cp_sum) with every option, against the equation written out node by node."""
+"""TGNNConv: Eq. (5) with every option, against the equation written out node by node."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tgnn.nn.aggr.cp import CPAggregation
 
 
 class HighOrderAggregation(Aggregation):
-    r"""Add a CP layer to an aggregation, as Eq. (cp_sum) adds one to a sum.
+    r"""Add a CP layer to an aggregation, as Eq. (5) adds one to a sum.
 
     .. math::
         f(x_1, \ldots, x_k) = \mathrm{low}(x_1, \ldots, x_k) + M \tanh \Big( \prod_{i=1}^k W^\top

@@ -35,7 +35,7 @@ class _Messages(NamedTuple):
 
 class TGNNConv(MessagePassing):
     r"""The tGNN layer from the `"High-Order Pooling for Graph Neural Networks with Tensor Decomposition"
-    <https://arxiv.org/abs/2205.11691>`_ paper, Eq. (cp_sum): a CP layer plus a linear sum over the neighborhood.
+    <https://arxiv.org/abs/2205.11691>`_ paper, Eq. (5): a CP layer plus a linear sum over the neighborhood.
 
     .. math::
         x'_v = \sigma' \Big( M \tanh \Big( \prod_{u \in S(v)} W_1^\top
@@ -168,7 +168,7 @@ class TGNNConv(MessagePassing):
         edge_attr: Tensor | None = None,
         size: tuple[int, int] | None = None,
     ) -> Tensor:
-        """Compute Eq. (cp_sum).
+        """Compute Eq. (5).
 
         Args:
             x: Node features, or a pair of source and destination features.
@@ -237,7 +237,7 @@ class TGNNConv(MessagePassing):
             assert self.cp is not None
             product = self._product(messages.factors, neighborhood, deg_inv_sqrt)
             high = self.cp.update(product)  # act_high(M act(product))
-            out = high if low is None else self.mix(high, low)  # Eq. (cp_sum)
+            out = high if low is None else self.mix(high, low)  # Eq. (5)
         if self.lin_root is not None:
             if x_dst is None:
                 raise ValueError("root_weight=True needs the features of the destinations, but x_dst is None.")
@@ -245,7 +245,7 @@ class TGNNConv(MessagePassing):
         return out
 
     def _product(self, z: Tensor, neighborhood: Neighborhood, deg_inv_sqrt: tuple[Tensor, Tensor] | None) -> Tensor:
-        """Multiply the factors over S(v): the product of Eq. (cp_sum), including tanh if it is fused."""
+        """Multiply the factors over S(v): the product of Eq. (5), including tanh if it is fused."""
         assert self.cp is not None
         addend = None
         if self.lin_edge is not None:

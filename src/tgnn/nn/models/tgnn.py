@@ -16,7 +16,7 @@ _JK = (None, "last", "cat", "max", "lstm")
 
 
 class TGNN(BasicGNN):
-    r"""The Tensorized Graph Neural Network: a stack of :class:`~tgnn.nn.TGNNConv` layers, Eq. (cp_sum) of the paper.
+    r"""The Tensorized Graph Neural Network: a stack of :class:`~tgnn.nn.TGNNConv` layers, Eq. (5) of the paper.
 
     It is a PyG ``BasicGNN``, with ``jk``, ``norm``, trimming and layer-wise ``inference``. In the last layer
     :math:`\sigma'` and :math:`\sigma''` are the identity, so that outputs can be negative. In all other layers they are
