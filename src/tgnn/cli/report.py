@@ -58,17 +58,12 @@ def _print_summary(contents: ReportContents, file: Path, json: bool) -> None:
     if json:
         print_json({"report": str(file), **contents.counts})
         return
-    for name, reason in _damaged(contents):
+    for name, reason in contents.damaged:
         err.print(f"damaged: {name}: {reason}", markup=False, highlight=False, soft_wrap=True)
     one = {"results": "result", "studies": "study", "runs": "run"}
     shown = {name: number for name, number in contents.counts.items() if number}
     counts = ", ".join(f"{number} {one.get(name, name) if number == 1 else name}" for name, number in shown.items())
     out.print(f"{file}: {counts}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _damaged(contents: ReportContents) -> list[tuple[str, str]]:
-    runs = [(d.run.name, d.run.reason) for d in contents.details if d.run.state == "damaged"]
-    return [*contents.damaged, *runs]
 
 
 def _serve(runs: list[Path], port: int) -> None:

@@ -66,7 +66,7 @@ class CellResult:
         paper_spread: Standard deviation reported in the paper.
         failed: Why all or some of the runs are missing.
         note: How the data differs from the official files, or what was checked (theorems).
-        series: Curves by name, such as ``a_high`` over epochs.
+        series: Curves by name, such as ``a_high`` over epochs. Missing values are ``None``.
         paper_runs: Number of runs behind the value of the paper. ``None`` means the same number as ours.
     """
 
@@ -79,7 +79,7 @@ class CellResult:
     paper_spread: float | None = None
     failed: str = ""
     note: str = ""
-    series: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    series: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
     paper_runs: int | None = None
 
     @property

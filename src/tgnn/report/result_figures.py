@@ -3,39 +3,55 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from tgnn.experiments.captions import result_layout
 from tgnn.experiments.results import CellResult, Result
-from tgnn.experiments.statistics import average_ranks, training_costs
-from tgnn.report.charts import Chart, ReportFigure, shorten, value_range
-from tgnn.report.line_chart import Curve, line_chart
+from tgnn.experiments.statistics import (
+    SIGNIFICANCE_LEVEL,
+    ScoreSummary,
+    average_ranks,
+    paper_p_value,
+    summarize_scores,
+    training_costs,
+)
+from tgnn.report.charts import ReportFigure, Trace, curve, line_chart, shorten, value_range
 from tgnn.report.number_format import metric, number, rate
-from tgnn.report.result_tables import base_row, cell_summary, differs_from_paper, milliseconds, speed
 from tgnn.report.row_charts import Bar, Dot, bar_chart, critical_difference, dot_plot
 
 _APART = 0.07
 """Horizontal offset between the curves of poolings, so that their confidence intervals do not overlap."""
 
 
+@lru_cache(maxsize=4096)
+def _summarize(values: tuple[float, ...]) -> ScoreSummary | None:
+    return summarize_scores(values)
+
+
+def cell_summary(cell: CellResult | None) -> ScoreSummary | None:
+    """Summarize the runs of a cell. The cache avoids repeated bootstraps when a served page refreshes."""
+    return None if cell is None else _summarize(tuple(cell.tests))
+
+
+def differs_from_paper(cell: CellResult) -> bool:
+    """Check whether our mean differs significantly from the value of the paper."""
+    p = paper_p_value(cell)
+    return p is not None and p < SIGNIFICANCE_LEVEL
+
+
 # ---- tables ----------------------------------------------------------------------------------------------------
 
 
-def paper_figure(result: Result) -> ReportFigure | None:
+def _paper_figure(result: Result) -> ReportFigure | None:
     """Compare our scores with those of the paper, one chart per column."""
     charts = []
     for column in result.columns:
         cells = [cell for cell in result.cells if cell.column == column and (cell.paper is not None or cell.runs)]
-        if not any(cell.paper is not None for cell in cells):
-            continue
-        title = _chart_title(result, column)
-        series = {
-            "ours": [_our_dot(cell) for cell in cells],
-            "paper": [_paper_dot(cell) for cell in cells],
-        }
-        alternative = "; ".join(dot.tip for dots in zip(*series.values()) for dot in dots)
-        name = next((cell.metric for cell in cells if cell.metric), "")
-        charts.append(dot_plot(title, series, name, f"{title}: {alternative}"))
+        if any(cell.paper is not None for cell in cells):
+            rows = [f"{cell.row} ≠" if differs_from_paper(cell) else cell.row for cell in cells]
+            series = {"ours": [_our_dot(cell) for cell in cells], "paper": [_paper_dot(cell) for cell in cells]}
+            charts.append(dot_plot(_chart_title(result, column), rows, series, _metric_name(cells)))
     note = (
         "Ours: mean and 95% bootstrap confidence interval. Paper: value ± standard deviation. ≠ marks a significant "
         "difference from the paper (p < .05)."
@@ -48,29 +64,31 @@ def _chart_title(result: Result, column: str) -> str:
     return f"{column} neighbors" if result_layout(result) == "efficiency" and len(result.columns) > 1 else column
 
 
+def _metric_name(cells: Iterable[CellResult]) -> str:
+    return next((cell.metric for cell in cells if cell.metric), "")
+
+
 def _our_dot(cell: CellResult) -> Dot:
     scores = cell_summary(cell)
     if scores is None:
-        return Dot(cell.row, None, None, None, f"{cell.row}, ours: missing")
+        return Dot(f"{cell.row}, ours: missing")
     interval = "" if scores.low is None else f", {metric(scores.low)} to {metric(scores.high)}"
-    row = f"{cell.row} ≠" if differs_from_paper(cell) else cell.row
-    return Dot(row, scores.mean, scores.low, scores.high, f"{cell.row}, ours: {metric(scores.mean)}{interval}")
+    return Dot(f"{cell.row}, ours: {metric(scores.mean)}{interval}", scores.mean, scores.low, scores.high)
 
 
 def _paper_dot(cell: CellResult) -> Dot:
     if cell.paper is None:
-        return Dot(cell.row, None, None, None, f"{cell.row}, paper: missing")
-    if cell.paper_spread is None:
-        return Dot(cell.row, cell.paper, None, None, f"{cell.row}, paper: {metric(cell.paper)}")
-    low, high = cell.paper - cell.paper_spread, cell.paper + cell.paper_spread
-    tip = f"{cell.row}, paper: {metric(cell.paper)} ± {metric(cell.paper_spread)}"
-    return Dot(cell.row, cell.paper, low, high, tip)
+        return Dot(f"{cell.row}, paper: missing")
+    label, spread = f"{cell.row}, paper: {metric(cell.paper)}", cell.paper_spread
+    if spread is None:
+        return Dot(label, cell.paper)
+    return Dot(f"{label} ± {metric(spread)}", cell.paper, cell.paper - spread, cell.paper + spread)
 
 
-def rank_figure(result: Result) -> ReportFigure | None:
+def _rank_figure(result: Result) -> ReportFigure | None:
     """Draw the average ranks of the rows and the critical difference between them."""
     average = average_ranks(result)
-    if average is None or len(average.columns) < 2:
+    if average is None:
         return None
     left_out = [row for row in result.rows if row not in average.ranks]
     note = (
@@ -83,185 +101,161 @@ def rank_figure(result: Result) -> ReportFigure | None:
     return ReportFigure("Critical difference diagram", [chart], note)
 
 
-def speed_figure(result: Result) -> ReportFigure | None:
-    """Compare the time per epoch with that of gcn, one chart per column."""
+def _speed_figure(result: Result) -> ReportFigure | None:
+    """Compare the time per epoch with that of gcn, or of the first row, one chart per column."""
     charts = []
     for column in result.columns:
-        times = milliseconds(result, column)
+        speeds = {row: _speed(result.cell(row, column)) for row in result.rows}
+        times = {row: 1000 / speed for row, speed in speeds.items() if speed}
         if len(times) > 1:
-            charts.append(_speed_chart(_chart_title(result, column), times))
+            base = next((row for row in times if row.split()[0] == "gcn"), next(iter(times)))
+            bars = [
+                Bar(
+                    row,
+                    time / times[base],
+                    f"{rate(time / times[base])}\u00d7",
+                    f"{row}: {rate(time)} ms per epoch",
+                    "var(--c2)" if row == base else "var(--c0)",
+                )
+                for row, time in times.items()
+            ]
+            x_name = f"time per epoch relative to {shorten(base, 18)}"
+            charts.append(bar_chart(_chart_title(result, column), bars, x_name, mark=1))
     note = "The labels at the pointer show milliseconds per epoch."
     if result_layout(result) != "efficiency":
         note += " These times are a rough guide, because other runs may have trained at the same time."
     return ReportFigure("Speed", charts, note) if charts else None
 
 
-def _speed_chart(title: str, times: dict[str, float]) -> Chart:
-    base = base_row(times)
-    bars = []
-    for row, time in times.items():
-        ratio, color = time / times[base], "var(--c2)" if row == base else "var(--c0)"
-        bars.append(Bar(row, ratio, f"{rate(ratio)}\u00d7", f"{row}: {rate(time)} ms per epoch", color))
-    return bar_chart(title, bars, f"time per epoch relative to {shorten(base, 18)}", at=1)
+def _speed(cell: CellResult | None) -> float | None:
+    """Compute the epochs per second over all runs of a cell."""
+    costs = None if cell is None else training_costs(cell)
+    return None if costs is None else costs.rate
 
 
-# ---- rank and branch weights -----------------------------------------------------------------------------------
+# ---- branch weights --------------------------------------------------------------------------------------------
 
 
-def size_figure(result: Result) -> ReportFigure | None:
-    """Draw score and speed against rank or hidden channels, one chart per column."""
-    charts = []
-    models = list(dict.fromkeys(_model_and_size(row)[0] for row in result.rows))
-    for column in result.columns:
-        curves: list[Curve] = []
-        metric_name = ""
-        for style, model in enumerate(models):
-            points = _points(result, column, model)
-            if points:
-                metric_name = metric_name or points[0][1].metric
-                sizes, speeds = [size for size, _ in points], [speed(cell) for _, cell in points]
-                curves.append(_score_curve(model, points, style))
-                curves.append(Curve(f"{model}, epochs/s", sizes, speeds, style, 1, right=True, points=True))
-        if curves:
-            charts.append(line_chart(column, curves, "rank or hidden channels", metric_name, "epochs/s", log=True))
-    return ReportFigure("Score and speed against size", charts) if charts else None
-
-
-def _points(result: Result, column: str, model: str) -> list[tuple[float, CellResult]]:
-    points = []
-    for cell in result.cells:
-        name, size = _model_and_size(cell.row)
-        if cell.column == column and name == model and size is not None and cell.runs:
-            points.append((size, cell))
-    return sorted(points, key=lambda point: point[0])
-
-
-def _model_and_size(row: str) -> tuple[str, float | None]:
-    """Split the name of a row into the model and its size.
-
-    Example:
-        >>> _model_and_size("tgnn 8"), _model_and_size("gcn")
-        (('tgnn', 8.0), ('gcn', None))
-    """
-    words = row.split() or [""]
-    try:
-        size = float(words[-1])
-    except ValueError:
-        return words[0], None
-    return words[0], size if size > 0 and number(size) is not None else None
-
-
-def mixing_figure(result: Result) -> ReportFigure | None:
+def _mixing_figure(result: Result) -> ReportFigure | None:
     """Draw the learned branch weights over epochs, one chart per cell."""
-    charts = []
-    for cell in result.cells:
-        curves = mixing_curves({name: list(values) for name, values in cell.series.items()})
-        if curves:
-            charts.append(line_chart(f"{cell.row} on {cell.column}", curves, "epoch", "branch weight"))
+    charts = [
+        line_chart(f"{cell.row} on {cell.column}", curves, "epoch", "branch weight")
+        for cell in result.cells
+        if (curves := mixing_curves(cell.series))
+    ]
     return ReportFigure("Learned branch weights", charts) if charts else None
 
 
-def mixing_curves(series: Mapping[str, Sequence[float | None]]) -> list[Curve]:
+def mixing_curves(series: Mapping[str, Sequence[float | None]]) -> list[Trace]:
     """Return the curves of branch weights: ``a_high`` solid, ``a_low`` dashed, one color per layer."""
     layers = list(dict.fromkeys(name.partition("/")[2] for name in series))
     curves = []
     for name, values in series.items():
         dash = 0 if name.startswith("a_high") else 1 if name.startswith("a_low") else 2
-        clean = [number(value) for value in values]
-        epochs = [float(epoch) for epoch in range(1, len(clean) + 1)]
-        if any(value is not None for value in clean):
-            curves.append(Curve(name, epochs, clean, layers.index(name.partition("/")[2]), dash))
+        if any(value is not None for value in values):
+            epochs = range(1, len(values) + 1)
+            curves.append(curve(name, epochs, values, layers.index(name.partition("/")[2]), dash))
     return curves
 
 
-# ---- planted interactions --------------------------------------------------------------------------------------
+# ---- scores against size and order -----------------------------------------------------------------------------
+
+Points = list[tuple[float, CellResult]]
 
 
-def interaction_figure(result: Result) -> ReportFigure | None:
-    """Draw score against the order of the interaction, one curve per pooling function and one chart per width."""
-    groups: dict[str, dict[str, list[tuple[float, CellResult]]]] = {}
-    for cell in result.cells:
-        pooling, size, order = order_and_size(cell)
-        if order is not None and cell.runs:
-            groups.setdefault(size, {}).setdefault(pooling, []).append((order, cell))
-    poolings = list(dict.fromkeys(pooling for group in groups.values() for pooling in group))
-    offsets = {pooling: _APART * (style - (len(poolings) - 1) / 2) for style, pooling in enumerate(poolings)}
+def _size_figure(result: Result) -> ReportFigure | None:
+    """Draw score and speed against rank or hidden channels, one chart per column."""
     charts = []
-    for size, group in groups.items():
-        curves = [
-            _score_curve(pooling, [(order + offsets[pooling], cell) for order, cell in points], poolings.index(pooling))
-            for pooling, points in group.items()
-        ]
-        charts.append(line_chart(size, curves, "order of the interaction", _metric_name(group)))
+    for column, y_name, series in _panels(result, lambda cell: (cell.column, *_name_and_number(cell.row))):
+        curves = []
+        for style, model, points in series:
+            sizes, speeds = [size for size, _ in points], [_speed(cell) for _, cell in points]
+            curves.append(_score_curve(model, points, style))
+            curves.append(curve(f"{model}, epochs/s", sizes, speeds, style, 1, right=True, markers=True))
+        chart = line_chart(column, curves, "rank or hidden channels", y_name, right_name="epochs/s", log=True)
+        charts.append(chart)
+    return ReportFigure("Score and speed against size", charts) if charts else None
+
+
+def _interaction_figure(result: Result) -> ReportFigure | None:
+    """Draw score against the order of the interaction, one curve per pooling function and one chart per width."""
+
+    def place(cell: CellResult) -> tuple[str, str, float | None]:
+        pooling, width = _name_and_number(cell.row)
+        return "" if width is None else f"width {width:g}", pooling, _name_and_number(cell.column)[1]
+
+    charts = []
+    for width, y_name, series in _panels(result, place):
+        curves = []
+        for style, pooling, points in series:
+            offset = _APART * (style - (len(series) - 1) / 2)
+            curves.append(_score_curve(pooling, [(order + offset, cell) for order, cell in points], style))
+        charts.append(line_chart(width, curves, "order of the interaction", y_name))
     return ReportFigure("Score against the order of the interaction", charts) if charts else None
 
 
-def parameters_figure(result: Result) -> ReportFigure | None:
+def _parameters_figure(result: Result) -> ReportFigure | None:
     """Draw score against the number of parameters, one curve per pooling function and one chart per order."""
-    orders: dict[float, dict[str, list[tuple[float, CellResult]]]] = {}
-    for cell in result.cells:
-        pooling, _, order = order_and_size(cell)
-        costs = training_costs(cell)
-        if order is not None and costs is not None and costs.parameters > 0:
-            orders.setdefault(order, {}).setdefault(pooling, []).append((costs.parameters, cell))
-    poolings = list(dict.fromkeys(pooling for group in orders.values() for pooling in group))
-    span = value_range(mean.mean for cell in result.cells if (mean := cell_summary(cell)) is not None)
+
+    def place(cell: CellResult) -> tuple[str, str, float | None]:
+        costs, order = training_costs(cell), _name_and_number(cell.column)[1]
+        parameters = None if costs is None or order is None else costs.parameters
+        return f"order {order:g}" if order else "", _name_and_number(cell.row)[0], parameters
+
+    y_range = value_range(scores.mean for cell in result.cells if (scores := cell_summary(cell)) is not None)
     charts = []
-    for order, group in sorted(orders.items()):
-        curves = [
-            _score_curve(pooling, points, poolings.index(pooling), interval=False) for pooling, points in group.items()
-        ]
-        charts.append(line_chart(f"order {order:g}", curves, "parameters", _metric_name(group), log=True, span=span))
+    for order, y_name, series in _panels(result, place):
+        curves = [_score_curve(pooling, points, style, interval=False) for style, pooling, points in series]
+        charts.append(line_chart(order, curves, "parameters", y_name, log=True, y_range=y_range))
     return ReportFigure("Score against the number of parameters", charts) if charts else None
 
 
-def _metric_name(group: Mapping[str, Sequence[tuple[float, CellResult]]]) -> str:
-    return next(cell.metric for points in group.values() for _, cell in points)
+def _panels(
+    result: Result, place: Callable[[CellResult], tuple[str, str, float | None]]
+) -> Iterator[tuple[str, str, list[tuple[int, str, Points]]]]:
+    """Yield the title, the metric, and the style, name and sorted points of each curve of every chart.
+
+    Args:
+        result: Result with the cells to draw. Cells without runs or without a positive x value are left out.
+        place: Returns the title of the chart, the name of the curve and the x value of a cell.
+    """
+    panels: dict[str, dict[str, Points]] = {}
+    for cell in result.cells:
+        title, name, x = place(cell)
+        if cell.runs and x is not None and x > 0:
+            panels.setdefault(title, {}).setdefault(name, []).append((x, cell))
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    for title, curves in panels.items():
+        series = [
+            (names.index(name), name, sorted(points, key=lambda point: point[0])) for name, points in curves.items()
+        ]
+        yield title, _metric_name(cell for _, _, points in series for _, cell in points), series
 
 
-def order_and_size(cell: CellResult) -> tuple[str, str, float | None]:
-    """Return the pooling function, width and order of a cell.
-
-    The order is the number after the word "order" in the name of the column, or its last number.
+def _name_and_number(text: str) -> tuple[str, float | None]:
+    """Split a number from the end of the name of a row or column.
 
     Example:
-        >>> order_and_size(CellResult("tgnn 64", "order 3", "accuracy"))
-        ('tgnn', 'width 64', 3.0)
-        >>> order_and_size(CellResult("sum", "64 wide, order 3", "accuracy"))
-        ('sum', '64 wide', 3.0)
+        >>> _name_and_number("tgnn 8"), _name_and_number("gcn"), _name_and_number("3")
+        (('tgnn', 8.0), ('gcn', None), ('', 3.0))
     """
-    named = re.search(r"order\s*[=:]?\s*(\d+)", cell.column)
-    if named is None:
-        named = next(iter(list(re.finditer(r"(\d+)", cell.column))[-1:]), None)
-    order = float(named.group(1)) if named else None
-    rest = (cell.column[: named.start()] + cell.column[named.end() :] if named else cell.column).strip(" ,;:/-")
-    words = cell.row.split()
-    if len(words) > 1 and re.fullmatch(r"\d+", words[-1]):
-        return " ".join(words[:-1]), f"width {words[-1]}", order
-    return cell.row, rest, order
+    found = re.fullmatch(r"(.*?)\s*(\d+)", text)
+    return (found[1], number(float(found[2]))) if found else (text, None)
 
 
-def _score_curve(name: str, points: Sequence[tuple[float, CellResult]], style: int, interval: bool = True) -> Curve:
+def _score_curve(name: str, points: Points, style: int, interval: bool = True) -> Trace:
     """Return the mean scores of cells over x, with their confidence intervals."""
-    points = sorted(points, key=lambda point: point[0])
-    summaries = [cell_summary(cell) for _, cell in points]
-    return Curve(
-        name,
-        [x for x, _ in points],
-        [scores.mean if scores else None for scores in summaries],
-        style,
-        points=True,
-        low=[scores.low if scores else None for scores in summaries] if interval else (),
-        high=[scores.high if scores else None for scores in summaries] if interval else (),
-    )
+    scores = [summary for _, cell in points if (summary := cell_summary(cell)) is not None]
+    ends = ([score.low for score in scores], [score.high for score in scores]) if interval else None
+    return curve(name, [x for x, _ in points], [score.mean for score in scores], style, markers=True, interval=ends)
 
 
 FIGURES_BY_LAYOUT: dict[str, Sequence[Callable[[Result], ReportFigure | None]]] = {
-    "table": (paper_figure, rank_figure, speed_figure),
-    "efficiency": (paper_figure, speed_figure),
-    "rank": (size_figure,),
-    "mixing": (mixing_figure,),
-    "interactions": (interaction_figure, parameters_figure),
+    "table": (_paper_figure, _rank_figure, _speed_figure),
+    "efficiency": (_paper_figure, _speed_figure),
+    "rank": (_size_figure,),
+    "mixing": (_mixing_figure,),
+    "interactions": (_interaction_figure, _parameters_figure),
     "theorems": (),
 }
 """Functions that draw the figures of a result, by layout."""

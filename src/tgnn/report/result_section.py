@@ -1,118 +1,195 @@
-"""Section of the report page for one result."""
+"""Section of the report page for one result: scores next to the paper, training costs and significance tests."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
 
 from tgnn.experiments.captions import result_layout, result_notes, result_title
-from tgnn.experiments.failure_messages import long_reasons
-from tgnn.experiments.results import CellResult, Result
-from tgnn.experiments.statistics import reference_row
-from tgnn.report.charts import ReportFigure
-from tgnn.report.result_figures import FIGURES_BY_LAYOUT
-from tgnn.report.result_tables import efficiency_table, score_table, significance_table
-from tgnn.report.tables import ReportTable, TableCell
+from tgnn.experiments.failure_messages import long_reasons, shorten_reason
+from tgnn.experiments.paper_figures import find_paper_figure
+from tgnn.experiments.results import CellResult, Result, read_result
+from tgnn.experiments.statistics import (
+    SIGNIFICANCE_LEVEL,
+    best_rows,
+    paper_p_value,
+    reference_p_values,
+    reference_row,
+    training_costs,
+)
+from tgnn.report.number_format import count, metric, p_value, rate, signed
+from tgnn.report.result_figures import FIGURES_BY_LAYOUT, cell_summary, differs_from_paper
+from tgnn.report.sections import ReportSection, ReportTable, TableCell, number_cell, text_cell, validate_fields
+from tgnn.training.metrics import HIGHER_IS_BETTER
+
+_DRAWN_LAYOUTS = ("rank", "mixing", "interactions")
+"""Layouts whose numbers are collapsed below the figures."""
+_PAPER_COMPARISON = (
+    "≠ statistically significant difference from the paper, ≈ no significant difference (Welch's t-test, p < .05, at "
+    "least three runs)."
+)
 
 
-@dataclass(frozen=True)
-class ReportSection:
-    """Section of the report page for a result or a study.
-
-    Args:
-        key: HTML id.
-        title: Heading.
-        name: Name of the experiment or study.
-        command: Command line that reproduces it.
-        notes: Notes above the tables.
-        tables: Tables, each with a heading, which may be empty.
-        figures: Figures after the first table, or before all tables if ``drawn``.
-        environment: Software versions and machine.
-        drawn: Whether to show the figures first and collapse the tables.
-        order: Position of the layout on the page.
-        failures: Names of failed cells and the full reason, if it is shortened in the table.
-        where: Path of the file, if several sections have the same title.
-        summary: Label of the collapsed tables.
-        recipe: Heading and text of a recipe to copy.
-        lists: Lists of names and values, each with a heading.
-    """
-
-    key: str
-    title: str
-    name: str
-    command: str
-    notes: Sequence[str]
-    tables: Sequence[tuple[str, ReportTable]]
-    figures: Sequence[ReportFigure]
-    environment: Mapping[str, Any]
-    drawn: bool
-    order: int
-    failures: Sequence[tuple[str, str]] = ()
-    where: str = ""
-    summary: str = "Show the numbers"
-    recipe: tuple[str, str] | None = None
-    lists: Sequence[tuple[str, Mapping[str, str]]] = ()
-
-
-def slug(text: str) -> str:
-    """Convert a text to a valid HTML id.
-
-    Example:
-        >>> slug("Table 1: <citation>")
-        'table-1-citation'
-    """
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
-
-
-def make_section(result: Result, number: int) -> ReportSection:
-    """Build the section of a result. ``number`` makes its HTML id unique."""
-    key = f"result-{number}-{slug(result.name)}"
+def read_result_section(path: Path, key: str) -> ReportSection:
+    """Read and validate a result file and build its section."""
+    try:
+        result = validate_fields(Result, asdict(read_result(path)), path)
+    except RecursionError as error:
+        raise ValueError(f"{path} is not a result of `tgnn reproduce`: {error}") from error
+    result = replace(result, cells=tuple(_with_scores(cell) for cell in result.cells))
     layout = result_layout(result)
     figures = [figure for draw in FIGURES_BY_LAYOUT[layout] if (figure := draw(result)) is not None]
-    tables: list[tuple[str, ReportTable]] = []
-    if layout == "theorems":
-        tables.append(("", _theorems_table(result, f"{key}-theorems")))
-    elif layout == "efficiency":
-        tables.append(("", efficiency_table(result, f"{key}-costs")))
-    elif result.cells:
-        tables.append(("", score_table(result, f"{key}-scores")))
-    if layout not in ("theorems", "mixing", "rank", "interactions"):
-        tests = significance_table(result, f"{key}-tests")
-        if tests is not None:
-            tables.append((f"Paired significance tests against {reference_row(result)}", tests))
-    drawn = layout in ("rank", "mixing", "interactions") and bool(figures)
+    tables = [{"theorems": _theorems_table, "efficiency": _efficiency_table}.get(layout, _score_table)(result)]
+    if layout in ("table", "efficiency"):
+        tables.append(_significance_table(result))
+    failures = [] if layout == "theorems" else long_reasons(result)
     return ReportSection(
         key=key,
         title=result_title(result),
         name=result.name,
         command=result.command,
         notes=result_notes(result),
-        tables=tables,
+        problems=[(f"{cells} failed", reason) for cells, reason in failures],
+        tables=[table for table in tables if table.rows],
         figures=figures,
+        collapsed="Show the numbers" if layout in _DRAWN_LAYOUTS and figures else "",
         environment=result.environment,
-        drawn=drawn,
         order=list(FIGURES_BY_LAYOUT).index(layout),
-        failures=[] if layout == "theorems" else long_reasons(result),
     )
 
 
-def _theorems_table(result: Result, key: str) -> ReportTable:
-    """Build the table of theorem checks."""
+def _with_scores(cell: CellResult) -> CellResult:
+    """Leave out the runs without a score, and report them as failed."""
+    kept = tuple(run for run in cell.runs if math.isfinite(run.test))
+    missing = len(cell.runs) - len(kept)
+    if not missing:
+        return cell
+    reason = f"{missing} of {len(cell.runs)} runs have no score"
+    return replace(cell, runs=kept, failed=f"{cell.failed}; {reason}" if cell.failed else reason)
+
+
+def _theorems_table(result: Result) -> ReportTable:
+    rows = []
+    for cell in result.cells:
+        holds = text_cell("✗ no", cell.failed, tone="bad") if cell.failed else text_cell("✓ yes", tone="good")
+        rows.append([text_cell(cell.row), text_cell(cell.column), holds, text_cell(cell.note)])
+    return ReportTable(["theorem", "case", "holds", "check"], rows)
+
+
+# ---- scores ----------------------------------------------------------------------------------------------------
+
+
+def _score_table(result: Result) -> ReportTable:
+    best = {column: best_rows(result, column) for column in result.columns}
+    rows = [
+        [text_cell(row), *(_score_cell(result.cell(row, column), row in best[column]) for column in result.columns)]
+        for row in result.rows
+    ]
+    note = "Mean ± standard deviation on the test set. Below: runs, 95% bootstrap confidence interval (at least 5 runs)"
+    if any(cell.paper is not None for cell in result.cells):
+        note += f", value of the paper and difference of our mean from it. ★ best of the column. {_PAPER_COMPARISON}"
+    else:
+        note += ". ★ best of the column."
+    return ReportTable(["", *(_header(result, column) for column in result.columns)], rows, note)
+
+
+def _header(result: Result, column: str) -> str:
+    metrics = {cell.metric for cell in result.cells if cell.column == column and cell.metric}
+    if len(metrics) != 1:
+        return column
+    (name,) = metrics
+    return f"{column}, {name}" + ("" if HIGHER_IS_BETTER.get(name, True) else " (lower is better)")
+
+
+def _score_cell(cell: CellResult | None, is_best: bool) -> TableCell:
+    """Build a table cell with our score, the value of the paper and the difference."""
+    if cell is None:
+        return TableCell()
+    scores, p, small = cell_summary(cell), paper_p_value(cell), []
+    if scores is not None:
+        runs = f"{scores.runs} runs" if scores.runs > 1 else "1 run"
+        small.append(runs if scores.interval is None else f"{runs}, {metric(scores.low)} to {metric(scores.high)}")
+    if cell.paper is not None:
+        spread = f" ± {metric(cell.paper_spread)}" if cell.paper_spread is not None else ""
+        sign = "" if p is None else "\u00a0≠" if differs_from_paper(cell) else "\u00a0≈"
+        difference = "" if scores is None else f", {signed(scores.mean - cell.paper)}{sign}"
+        small.append(f"paper {metric(cell.paper)}{spread}{difference}")
+    if cell.failed:
+        reason = shorten_reason(cell.failed)
+        small.append(reason if scores is None else f"some runs failed: {reason}")
+    if scores is None:
+        return TableCell("failed", None, small, "failed") if cell.failed else TableCell(small=small)
+    text = metric(scores.mean) + (f" ± {metric(scores.std)}" if scores.runs > 1 else "")
+    tip = "" if p is None else f"difference from the paper: p = {p_value(p)} (Welch's t-test)".replace("= <", "< ")
+    return TableCell(text, scores.mean, small, "best" if is_best else "", tip)
+
+
+# ---- training costs --------------------------------------------------------------------------------------------
+
+
+def _efficiency_table(result: Result) -> ReportTable:
+    """Build the table of parameters, seconds, epochs, epochs per second and score, with the values of the paper."""
+    has_columns = len(result.columns) > 1
+    metrics = sorted({cell.metric for cell in result.cells if cell.metric})
+    headers = ["", *(["neighbors"] if has_columns else []), "parameters", "seconds", "epochs", "epochs/s"]
+    headers.append(metrics[0] if len(metrics) == 1 else "score")
+    best = {column: best_rows(result, column) for column in result.columns}
     rows = [
         [
-            TableCell(cell.row, cell.row),
-            TableCell(cell.column, cell.column),
-            _holds(cell),
-            TableCell(cell.note, cell.note),
+            text_cell(cell.row),
+            *([text_cell(cell.column)] if has_columns else []),
+            *_cost_cells(result, cell),
+            _score_cell(cell, cell.row in best[cell.column]),
         ]
         for cell in result.cells
     ]
-    return ReportTable(key, ["theorem", "case", "holds", "check"], rows)
+    note = (
+        "Means over runs. Seconds are the training time until early stopping; the paper used another machine. ★ best "
+        f"{'for this number of neighbors' if has_columns else 'of all rows'}. Below the score: runs and 95% bootstrap "
+        f"confidence interval if there are at least 5 runs. {_PAPER_COMPARISON}"
+    )
+    return ReportTable(headers, rows, note)
 
 
-def _holds(cell: CellResult) -> TableCell:
-    if cell.failed:
-        return TableCell("✗ no", "no", (cell.failed,), "bad")
-    return TableCell("✓ yes", "yes", tone="good")
+def _cost_cells(result: Result, cell: CellResult) -> list[TableCell]:
+    costs = training_costs(cell)
+    values = [None] * 4 if costs is None else [costs.parameters, costs.seconds, costs.epochs, costs.rate]
+    names = ("parameters", "seconds", "epochs", "epochs-per-second")
+    cells = []
+    for name, value, show in zip(names, values, (count, rate, count, rate)):
+        figure = find_paper_figure(f"{result.name}/{name}", cell.row, cell.column)
+        cells.append(number_cell(value, show, "" if figure is None else f"paper {show(figure.value)}"))
+    return cells
+
+
+# ---- significance tests ----------------------------------------------------------------------------------------
+
+
+def _significance_table(result: Result) -> ReportTable:
+    """Build the table of Holm-corrected p-values of every row against the reference row."""
+    base = reference_row(result)
+    p_values = {column: reference_p_values(result, column) for column in result.columns}
+    rows = [row for row in result.rows if any(row in by_row for by_row in p_values.values())]
+    body = [
+        [text_cell(row), *(_p_cell(result, base, row, column, p_values[column].get(row)) for column in p_values)]
+        for row in rows
+        if base is not None
+    ]
+    note = (
+        f"p-values of Wilcoxon's signed-rank test of each row against {base} over the same splits, Holm-corrected per "
+        f"column. ▲ {base} is significantly better, ▼ significantly worse, = no significant difference (p ≥ .05). With "
+        f"five runs the smallest possible p-value is .0625."
+    )
+    return ReportTable(["", *result.columns], body, note, f"Paired significance tests against {base}")
+
+
+def _p_cell(result: Result, base: str, row: str, column: str, p: float | None) -> TableCell:
+    cell = result.cell(row, column)
+    mine, yours = cell_summary(result.cell(base, column)), cell_summary(cell)
+    if p is None or cell is None or mine is None or yours is None:
+        return TableCell()
+    if p >= SIGNIFICANCE_LEVEL:
+        return TableCell(f"{p_value(p)} =", p)
+    better = (mine.mean > yours.mean) == HIGHER_IS_BETTER.get(cell.metric, True)
+    return TableCell(f"{p_value(p)} {'▲' if better else '▼'}", p, tone="good" if better else "bad")

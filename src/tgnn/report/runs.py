@@ -1,155 +1,256 @@
-"""Read run folders that are finished, running or damaged."""
+"""Runs on the report page: read finished, running and damaged run folders, and build their tables and figures."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tgnn.report.number_format import number
+from tgnn.experiments.paper_figures import reported
+from tgnn.report.charts import ReportFigure, Trace, curve, line_chart
+from tgnn.report.number_format import count, metric, number, rate, signed
+from tgnn.report.result_figures import mixing_curves
+from tgnn.report.sections import ReportTable, TableCell, flatten, number_cell, text_cell
 from tgnn.training.metrics import HIGHER_IS_BETTER
-from tgnn.training.run_folder import CONFIG, DATA, ENVIRONMENT, HISTORY, METRICS, RunFolder, find_best_epoch
+from tgnn.training.repeated_runs import summarize
+from tgnn.training.run_folder import CONFIG, DATA, ENVIRONMENT, HISTORY, METRICS, RUNS, RunFolder, find_best_epoch
 
 FILES = (CONFIG, ENVIRONMENT, DATA, METRICS, HISTORY)
+_TONES = {"running": "running", "unfinished": "running", "damaged": "damaged"}
+
+History = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Run:
-    """Contents of a run folder.
+    """Run on the page.
 
     Args:
+        path: Folder of the run.
+        key: HTML id of the details.
         name: Name of the folder on the page.
         state: ``"finished"``, ``"running"``, ``"unfinished"`` or ``"damaged"``.
         reason: Why the run is damaged.
-        data: Name of the data set.
-        model: Name of the model.
-        metric: Name of the metric.
-        val: Best score on the validation set.
-        test: Score on the test set.
-        epochs: Number of epochs trained.
-        planned: Maximum number of epochs.
-        best_epoch: Epoch whose weights are kept, counted from 1.
-        seconds: Training time in seconds.
-        parameters: Number of parameters of the model.
-        seed: Random seed.
+        metrics: Contents of ``metrics.json``. Their current values if the run is not finished.
         config: Configuration.
         environment: Software versions and machine.
-        hashes: Hashes of data, split and configuration.
-        history: Metrics of each epoch.
+        figures: Learning curves and diagnostics.
+        lists: Configuration, environment and hashes, each with a heading.
     """
 
+    path: Path
+    key: str
     name: str
     state: str
-    reason: str = ""
-    data: str = ""
-    model: str = ""
-    metric: str = ""
-    val: float | None = None
-    test: float | None = None
-    epochs: int | None = None
-    planned: int | None = None
-    best_epoch: int | None = None
-    seconds: float | None = None
-    parameters: float | None = None
-    seed: int | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
-    hashes: Mapping[str, str] = field(default_factory=dict)
-    history: Sequence[Mapping[str, Any]] = ()
+    reason: str
+    metrics: Mapping[str, Any]
+    config: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    figures: Sequence[ReportFigure]
+    lists: Sequence[tuple[str, Mapping[str, str]]]
+
+    @property
+    def facts(self) -> list[str]:
+        """Model, data, seed and scores, for the first line of the details."""
+        facts = [f"{self.text('model')} on {self.text('data')}"]
+        if (seed := number(_get(self.config, "train", "seed"))) is not None:
+            facts.append(f"seed {seed:.0f}")
+        if (test := self.number("test")) is not None:
+            facts.append(f"test {self.text('metric')} {metric(test)}")
+        if (val := self.number("val")) is not None:
+            epoch = self.number("best_epoch")
+            facts.append(f"validation {metric(val)}" + ("" if epoch is None else f" at epoch {epoch:.0f}"))
+        return facts
+
+    def number(self, name: str) -> float | None:
+        """Return a metric as a finite number, or ``None``."""
+        return number(self.metrics.get(name))
+
+    def text(self, name: str) -> str:
+        """Return a metric as a text, empty if it is missing."""
+        return str(self.metrics.get(name) or "")
 
 
-class DamagedRunError(ValueError):
-    """Raised if a file of a run cannot be read."""
+def read_run(folder: Path, key: str, name: str, max_points: int) -> Run:
+    """Read a run folder. Damaged files are reported in the ``reason`` of the run.
 
-
-def read_run(folder: Path, name: str) -> Run:
-    """Read a run folder. Damaged files are reported in the ``reason`` of the run."""
-    reasons: list[str] = []
-    config = _part(folder, CONFIG, reasons)
-    environment = _part(folder, ENVIRONMENT, reasons)
-    facts = _part(folder, DATA, reasons)
+    Args:
+        folder: Folder of the run.
+        key: HTML id of the details.
+        name: Name of the folder on the page.
+        max_points: Maximum number of points drawn per curve.
+    """
     files = RunFolder(folder)
-    finished = files.is_finished
-    metrics = _part(folder, METRICS, reasons) if finished else {}
-    history, problem = files.read_history()
-    reasons += [] if problem is None else [problem]
-    about, task, split = (_dict(facts.get(key)) for key in ("info", "task", "split"))
-    model, training = _dict(config.get("model")), _dict(config.get("train"))
-    metric = _text(metrics.get("metric") or task.get("metric"))
-    best_epoch, val = _best(history, metric, _text(training.get("select_by")) or "metric")
-    hashes = {
-        "data": _text(metrics.get("data_hash") or facts.get("data_hash")),
-        "split": _text(metrics.get("split_hash") or split.get("hash")),
-        "configuration": _text(metrics.get("config_hash")),
+    parts: dict[str, dict[str, Any]] = {}
+    reasons: list[str] = []
+    for file in (CONFIG, ENVIRONMENT, DATA, *([METRICS] if files.is_finished else [])):
+        parts[file], problem = read_mapping(folder / file)
+        reasons += [problem] if problem else []
+    history, problem_of_history = files.read_history()
+    reasons += [problem_of_history] if problem_of_history else []
+    config, facts, metrics = parts[CONFIG], parts[DATA], parts.get(METRICS, {})
+    metric_name = str(metrics.get("metric") or _get(facts, "task", "metric") or "")
+    current = {
+        "data": _get(facts, "info", "name") or _get(config, "data", "name"),
+        "model": _get(config, "model", "name"),
+        "metric": metric_name,
+        "data_hash": facts.get("data_hash"),
+        "split_hash": _get(facts, "split", "hash"),
     }
-    if finished and not reasons and number(metrics.get("test")) is None:
-        reasons.append(f"{METRICS} has no test score")
+    if files.is_finished:
+        if not reasons and number(metrics.get("test")) is None:
+            reasons.append(f"{METRICS} has no test score")
+    else:
+        select_by = str(_get(config, "train", "select_by") or "metric")
+        best = find_best_epoch(history, metric_name, select_by) if metric_name in HIGHER_IS_BETTER else None
+        current |= {"epochs": len(history), "seconds": history[-1].get("seconds") if history else None}
+        if best is not None:
+            current |= {"best_epoch": best, "val": history[best - 1].get(f"val_{metric_name}")}
+    metrics = {**current, **metrics}
+    state = "finished" if files.is_finished else "running" if files.is_running else "unfinished"
+    hashes = {"data": "data_hash", "split": "split_hash", "configuration": "config_hash"}
+    lists = {
+        "Configuration": flatten(config),
+        "Environment": flatten(parts[ENVIRONMENT]),
+        "Hashes": {name: str(metrics[key]) for name, key in hashes.items() if metrics.get(key)},
+    }
     return Run(
+        path=folder,
+        key=key,
         name=name,
-        state="damaged" if reasons else "finished" if finished else "running" if files.is_running else "unfinished",
+        state="damaged" if reasons else state,
         reason="; ".join(reasons),
-        data=_text(metrics.get("data") or about.get("name") or _dict(config.get("data")).get("name")),
-        model=_text(metrics.get("model") or model.get("name")),
-        metric=metric,
-        val=number(metrics.get("val")) if finished else val,
-        test=number(metrics.get("test")),
-        epochs=_whole(metrics.get("epochs")) if finished else len(history),
-        planned=_whole(training.get("epochs")),
-        best_epoch=_whole(metrics.get("best_epoch")) if finished else best_epoch,
-        seconds=number(metrics.get("seconds")) if finished else _last(history, "seconds"),
-        parameters=number(metrics.get("parameters")),
-        seed=_whole(training.get("seed")),
+        metrics=metrics,
         config=config,
-        environment=environment,
-        hashes={key: value for key, value in hashes.items() if value},
-        history=history,
+        environment=parts[ENVIRONMENT],
+        figures=_figures(history, metric_name, number(metrics.get("best_epoch")), max_points),
+        lists=[(heading, values) for heading, values in lists.items() if values],
     )
 
 
-def read_mapping(path: Path) -> dict[str, Any]:
-    """Read a JSON or YAML file that contains a mapping."""
+def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
+    """Read a JSON or YAML file that contains a mapping. Returns the mapping, and the reason if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
         found = yaml.safe_load(text) if path.suffix == ".yaml" else json.loads(text)
     except FileNotFoundError:
-        raise DamagedRunError(f"{path.name} is missing") from None
+        return {}, f"{path.name} is missing"
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        raise DamagedRunError(f"{path.name} cannot be read: {lines[0]}") from error
-    if not isinstance(found, dict):
-        raise DamagedRunError(f"{path.name} contains no mapping")
-    return found
+        return {}, f"{path.name} cannot be read: {lines[0]}"
+    return (found, "") if isinstance(found, dict) else ({}, f"{path.name} contains no mapping")
 
 
-def _part(folder: Path, name: str, reasons: list[str]) -> dict[str, Any]:
-    try:
-        return read_mapping(folder / name)
-    except DamagedRunError as error:
-        reasons.append(str(error))
-        return {}
+def _get(values: Any, *keys: str) -> Any:
+    """Look up a nested value. ``None`` if it is missing."""
+    for key in keys:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
 
 
-def _best(history: Sequence[Mapping[str, Any]], metric: str, select_by: str) -> tuple[int | None, float | None]:
-    best = find_best_epoch(history, metric, select_by) if metric in HIGHER_IS_BETTER else None
-    return best, None if best is None else number(history[best - 1].get(f"val_{metric}"))
+# ---- figures ---------------------------------------------------------------------------------------------------
 
 
-def _last(history: Sequence[Mapping[str, Any]], key: str) -> float | None:
-    return number(history[-1].get(key)) if history else None
+def _figures(history: History, metric_name: str, best_epoch: float | None, max_points: int) -> list[ReportFigure]:
+    """Draw the learning curves, the branch weights and the diagnostics of the product branch."""
+    names = list(dict.fromkeys(key for line in history for key in line))
+    series = {name: [number(line.get(name)) for line in history] for name in names}
+    series = {name: values for name, values in series.items() if any(value is not None for value in values)}
+
+    def draw(name: str, style: int, dash: int) -> Trace:
+        known = [(epoch, value) for epoch, value in enumerate(series[name], 1) if value is not None]
+        return curve(name, [epoch for epoch, _ in known], [value for _, value in known], style, dash)
+
+    losses = [draw(name, style, style) for style, name in enumerate(("loss", "val_loss")) if name in series]
+    scores = [draw(name, 2, 0) for name in (f"val_{metric_name}",) if name in series]
+    charts = [
+        line_chart("", curves, "epoch", y_name, mark=best_epoch, max_points=max_points)
+        for curves, y_name in ((losses, "loss"), (scores, f"validation {metric_name}"))
+        if curves
+    ]
+    figures = []
+    if charts:
+        note = "" if best_epoch is None else "The dotted line marks the best epoch on the validation set."
+        figures.append(ReportFigure("Learning curves", charts, note))
+    weights = mixing_curves({name: series[name] for name in series if name.startswith(("a_high", "a_low"))})
+    products = [name for name in series if name.startswith(("saturated/", "vanished/"))]
+    health = [draw(name, style, int(name.startswith("vanished"))) for style, name in enumerate(products)]
+    for title, curves, y_name in (
+        ("Branch weights", weights, "branch weight"),
+        ("Saturated and vanished products", health, "fraction of products"),
+    ):
+        if curves:
+            figures.append(ReportFigure(title, [line_chart("", curves, "epoch", y_name, max_points=max_points)]))
+    return figures
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+# ---- tables ----------------------------------------------------------------------------------------------------
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+def runs_table(runs: Sequence[Run]) -> ReportTable:
+    """Build the table of all runs. The name of a run opens its details."""
+    headers = ["run", "state", "data", "model", "val", "test", "epochs", "seconds", "parameters"]
+    return ReportTable(headers, [_run_row(run) for run in runs])
 
 
-def _whole(value: Any) -> int | None:
-    found = number(value)
-    return None if found is None else int(found)
+def _run_row(run: Run) -> list[TableCell]:
+    epochs, planned = run.number("epochs"), number(_get(run.config, "train", "epochs"))
+    of_planned = f" of {count(planned)}" if run.state in ("running", "unfinished") and planned else ""
+    return [
+        text_cell(run.name, run.reason, opens=run.key),
+        text_cell(run.state, tone=_TONES.get(run.state, "finished")),
+        text_cell(run.text("data"), run.text("metric")),
+        text_cell(run.text("model")),
+        number_cell(run.number("val"), metric),
+        number_cell(run.number("test"), metric),
+        TableCell(count(epochs) + of_planned, epochs),
+        number_cell(run.number("seconds"), rate),
+        number_cell(run.number("parameters"), count),
+    ]
+
+
+def repeated_runs_table(folders: Sequence[tuple[str, Path]], runs: Sequence[Run]) -> ReportTable:
+    """Build the table of folders with repeated runs, with the mean of each folder.
+
+    Args:
+        folders: Names and paths of the folders.
+        runs: All runs.
+    """
+    headers = ["folder", "data", "model", "metric", "mean ± std", "95% confidence interval", "paper", "runs"]
+    rows = [_group_row(name, path, [run for run in runs if run.path.parent == path]) for name, path in folders]
+    note = (
+        "Confidence intervals are Student's t intervals, as in `tgnn train --runs`. Results have bootstrap intervals."
+    )
+    return ReportTable(headers, rows, note)
+
+
+def _group_row(name: str, folder: Path, runs: Sequence[Run]) -> list[TableCell]:
+    plan, reason = read_mapping(folder / RUNS)
+    planned = number(plan.get("runs"))
+    done = [run for run in runs if run.number("test") is not None and run.state == "finished"]
+    known = [*done, *runs][:1]
+    data, model, metric_name = (known[0].text(key) if known else "" for key in ("data", "model", "metric"))
+    figure = reported(model, data)
+    paper = "" if figure is None else f"{metric(figure.value)} ± {metric(figure.spread)}"
+    mean, interval, difference = TableCell(), TableCell(), ""
+    if done:
+        summary = summarize([{**run.metrics, "split": ""} for run in done])
+        average, (low, high) = summary["mean"], summary["interval"]
+        mean = number_cell(average, metric)
+        if len(done) > 1:
+            mean = TableCell(f"{metric(average)} ± {metric(summary['std'])}", average)
+            interval = TableCell(f"{metric(low)} to {metric(high)}", low)
+        difference = "" if figure is None else f"difference {signed(average - figure.value)}"
+    progress = str(len(done)) if planned is None else f"{len(done)} of {count(planned)}"
+    tone = "damaged" if reason else "running" if len(done) != planned else ""
+    return [
+        *(text_cell(text) for text in (name, data, model, metric_name)),
+        mean,
+        interval,
+        TableCell(paper, None if figure is None else figure.value, [difference]),
+        TableCell("damaged" if reason else progress, len(done), [reason], tone),
+    ]

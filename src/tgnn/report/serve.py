@@ -10,8 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tgnn.report.collect import ReportReader
-from tgnn.report.discover import NoRunsFoundError
+from tgnn.report.collect import NoRunsFoundError, ReportReader
 from tgnn.report.render import render
 
 HOST = "127.0.0.1"

@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import accumulate
 from pathlib import Path
 
-from tgnn.report.charts import ReportFigure
+from tgnn.report.charts import ReportFigure, Trace, curve, labeled_points, line_chart
 from tgnn.report.number_format import metric, number, rate
-from tgnn.report.result_reader import validate_fields
-from tgnn.report.result_section import ReportSection, slug
 from tgnn.report.row_charts import Bar, bar_chart
-from tgnn.report.run_details import flatten
-from tgnn.report.study_history import history_figure
-from tgnn.report.tables import ReportTable, TableCell
+from tgnn.report.sections import (
+    ReportSection,
+    ReportTable,
+    TableCell,
+    flatten,
+    number_cell,
+    text_cell,
+    validate_fields,
+)
 from tgnn.tuning.results import RECIPE_FILE, StudyResult, Trial, format_value, short_names
 
-_TONES = {"complete": "finished", "pruned": "running", "failed": "failed", "running": "running"}
+_TONES = {"complete": "finished", "pruned": "running", "failed": "failed"}
+_MARKERS = {"complete": ("var(--c0)", "circle"), "pruned": ("var(--c0)", "circle-open"), "failed": ("var(--bad)", "x")}
+"""Color and symbol of each state of a trial that has ended."""
+_AFTER_RESULTS = 100
 
 
-def read_study(path: Path) -> tuple[StudyResult, str]:
-    """Read and validate a study, and the recipe next to it if there is one."""
+def read_study_section(path: Path, key: str) -> ReportSection:
+    """Read and validate a study, and the recipe next to it if there is one, and build the section."""
     try:
         study = validate_fields(StudyResult, asdict(StudyResult.read(path)), path)
     except RecursionError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     recipe = path.with_name(RECIPE_FILE)
-    return study, recipe.read_text(encoding="utf-8") if recipe.exists() else ""
-
-
-def make_study(study: StudyResult, recipe: str, number_: int) -> ReportSection:
-    """Build the section of a study. ``number_`` makes its HTML id unique."""
-    key = f"study-{number_}-{slug(study.name)}"
-    best, shown = study.best, [trial for trial in study.trials if trial.state != "running"]
-    figures = (history_figure(study), _importance(study))
+    ended = [trial for trial in study.trials if trial.state in _MARKERS]
     ranges = {name: ", ".join(map(format_value, values)) for name, values in study.space.items()}
-    lists = [
-        ("Search space", ranges),
-        ("Environment", flatten(study.environment)),
-        ("Hashes", {"data": study.data_hash}),
-    ]
     over = f"{study.splits} split{'s' * (study.splits != 1)}"
     return ReportSection(
         key=key,
@@ -47,19 +44,26 @@ def make_study(study: StudyResult, recipe: str, number_: int) -> ReportSection:
         name=study.name,
         command=study.command,
         notes=_progress_notes(study),
-        tables=[("", _trials(study, shown, f"{key}-trials"))],
-        figures=[figure for figure in figures if figure is not None],
+        tables=[_trials_table(study, ended)],
+        figures=[*_history_figures(study, ended), *_importance_figures(study)],
+        collapsed=f"Show all {len(ended)} trials",
+        recipe=(
+            (f"Best hyperparameters (trial {study.best.number})", recipe.read_text(encoding="utf-8"))
+            if study.best is not None and recipe.exists()
+            else None
+        ),
+        lists=[
+            ("Search space", ranges),
+            ("Environment", flatten(study.environment)),
+            ("Hashes", {"data": study.data_hash}),
+        ],
         environment=study.environment,
-        drawn=True,
-        order=0,
-        summary=f"Show all {len(shown)} trials",
-        recipe=(f"Best hyperparameters (trial {best.number})", recipe) if best is not None and recipe else None,
-        lists=lists,
+        order=_AFTER_RESULTS,
     )
 
 
 def _progress_notes(study: StudyResult) -> list[str]:
-    done = study.count("complete", "pruned", "failed")
+    done = study.count(*_MARKERS)
     note = f"{done} of {study.num_trials} trials have ended"
     parts = [f"{count} {state}" for state in ("pruned", "failed") if (count := study.count(state))]
     note += f" ({', '.join(parts)})" if parts else ""
@@ -78,73 +82,104 @@ def _progress_notes(study: StudyResult) -> list[str]:
     return [note, later] if done < study.num_trials and not study.importance else [note]
 
 
-def _importance(study: StudyResult) -> ReportFigure | None:
-    importance = {key: value for key, value in study.importance.items() if number(value) is not None}
-    if not importance:
-        return None
-    names = short_names(list(importance))
-    order = sorted(importance.items(), key=lambda pair: -pair[1])
-    bars = [Bar(names[key], 100 * v, f"{100 * v:.0f} %", f"{names[key]}: {100 * v:.1f} %") for key, v in order]
-    chart = bar_chart("", bars, "importance, %")
-    return ReportFigure(
-        "Importance of hyperparameters",
-        [chart],
-        note="Fraction of the variance of the scores that each hyperparameter explains (fANOVA).",
+# ---- figures ---------------------------------------------------------------------------------------------------
+
+
+def _history_figures(study: StudyResult, ended: Sequence[Trial]) -> list[ReportFigure]:
+    """Draw the score of each trial and the best score so far, if a trial has ended."""
+    if not ended:
+        return []
+    points = []
+    for state, (color, symbol) in _MARKERS.items():
+        trials = [trial for trial in ended if trial.state == state]
+        scores = [number(trial.last_score if state == "pruned" else trial.score) for trial in trials]
+        labels = [_label(trial, score) for trial, score in zip(trials, scores)]
+        numbers = [trial.number for trial in trials]
+        points += labeled_points(f"{state} ({len(trials)})", numbers, scores, labels, color, symbol)
+    alternative = f"Validation {study.metric} of {len(ended)} trials"
+    if study.best is not None:
+        alternative += f", best {metric(study.best.score)} in trial {study.best.number}"
+    chart = line_chart(
+        "",
+        [_best_so_far(ended, study.higher_is_better)],
+        "trial",
+        f"validation {study.metric}",
+        points=points,
+        height=275,
+        alternative=alternative,
     )
+    note = "Pruned trials show the score at which they were pruned." if study.count("pruned") else ""
+    return [ReportFigure("Search history", [chart], note)]
 
 
-def _trials(study: StudyResult, shown: Sequence[Trial], key: str) -> ReportTable:
+def _best_so_far(ended: Sequence[Trial], higher_is_better: bool) -> Trace:
+    """Return the best score so far as a step curve."""
+    worst, better = (-math.inf, max) if higher_is_better else (math.inf, min)
+    scores = [number(trial.score) if trial.state == "complete" else None for trial in ended]
+    best = accumulate((worst if score is None else score for score in scores), better)
+    trace = curve("best so far", [trial.number for trial in ended], [number(score) for score in best], 1)
+    trace["line"]["shape"] = "hv"
+    return trace
+
+
+def _label(trial: Trial, score: float | None) -> str:
+    text = f"trial {trial.number}: {trial.state}"
+    text += f" {metric(score)}" if score is not None else ""
+    return text + (f", {trial.reason}" if trial.reason else "")
+
+
+def _importance_figures(study: StudyResult) -> list[ReportFigure]:
+    names = short_names(list(study.importance))
+    percents = {names[key]: 100 * value for key, value in study.importance.items() if number(value) is not None}
+    if not percents:
+        return []
+    order = sorted(percents.items(), key=lambda pair: -pair[1])
+    bars = [Bar(name, percent, f"{percent:.0f} %", f"{name}: {percent:.1f} %") for name, percent in order]
+    note = "Fraction of the variance of the scores that each hyperparameter explains (fANOVA)."
+    return [ReportFigure("Importance of hyperparameters", [bar_chart("", bars, "importance, %")], note)]
+
+
+# ---- table -----------------------------------------------------------------------------------------------------
+
+
+def _trials_table(study: StudyResult, ended: Sequence[Trial]) -> ReportTable:
     names = short_names(list(study.space))
     finals = {trial.number: trial for trial in study.finals}
-    reasons = {trial.number: trial.reason or finals.get(trial.number, trial).reason for trial in shown}
-    score_headers = [study.metric, f"on other {study.unit}s"] if finals else [study.metric]
-    headers = [
-        "trial",
-        "state",
-        *score_headers,
-        "seconds",
-        *names.values(),
-        *(["reason"] if any(reasons.values()) else []),
-    ]
+    reasons = [trial.reason or finals.get(trial.number, trial).reason for trial in ended]
+    headers = ["trial", "state", study.metric, *([f"on other {study.unit}s"] if finals else []), "seconds"]
+    headers += [*names.values(), *(["reason"] if any(reasons) else [])]
     rows = []
-    for trial in shown:
+    for trial, reason in zip(ended, reasons):
+        is_best = study.best is not None and trial.number == study.best.number
         row = [
             TableCell(str(trial.number), trial.number),
-            TableCell(trial.state, trial.state, tone=_TONES.get(trial.state, "")),
-            *_scores(trial, finals, study.best),
-            TableCell(rate(number(trial.seconds)), number(trial.seconds)),
-            *(_hyperparameter(trial, name) for name in names),
+            text_cell(trial.state, tone=_TONES[trial.state]),
+            _score_cell(trial, is_best and not finals),
+            *([_final_cell(finals.get(trial.number), is_best)] if finals else []),
+            number_cell(number(trial.seconds), rate),
+            *(_hyperparameter_cell(trial, name) for name in names),
+            *([text_cell(reason)] if any(reasons) else []),
         ]
-        reason = reasons[trial.number]
-        rows.append([*row, *([TableCell(reason, reason or None)] if any(reasons.values()) else [])])
-    note = "Below a score: the score of each split."
-    return ReportTable(key, headers, rows, note, frozenset(range(2, 3 + len(score_headers))))
+        rows.append(row)
+    return ReportTable(headers, rows, "Below a score: the score of each split.")
 
 
-def _scores(trial: Trial, finals: Mapping[int, Trial], best: Trial | None) -> list[TableCell]:
-    """Return the score in the search and in the final evaluation. A star marks the best trial."""
-    is_best = best is not None and trial.number == best.number
-    if not finals:
-        return [_score(trial, is_best)]
-    final = finals.get(trial.number)
-    if final is None or final.score is None:
-        state = final.state if final else ""
-        return [_score(trial, False), TableCell(state, state or None, tone=_TONES.get(state, ""))]
-    return [_score(trial, False), _score(final, is_best)]
+def _score_cell(trial: Trial, is_best: bool) -> TableCell:
+    """Show the score of a trial. A star marks the best trial."""
+    splits = ", ".join(metric(score) for score in trial.scores)
+    return TableCell(metric(trial.score), number(trial.score), [splits], "best" if is_best else "")
 
 
-def _score(trial: Trial, is_best: bool) -> TableCell:
-    splits = (", ".join(metric(score) for score in trial.scores),) if trial.scores else ()
-    return TableCell(
-        metric(trial.score), number(trial.score), splits, "best" if is_best else "", badge="★" if is_best else ""
-    )
+def _final_cell(final: Trial | None, is_best: bool) -> TableCell:
+    """Show the score of the final evaluation of a trial, or that it failed."""
+    if final is None or final.score is not None:
+        return TableCell() if final is None else _score_cell(final, is_best)
+    return text_cell(final.state, tone=_TONES.get(final.state, ""))
 
 
-def _hyperparameter(trial: Trial, key: str) -> TableCell:
+def _hyperparameter_cell(trial: Trial, key: str) -> TableCell:
     if key not in trial.params:
-        return TableCell("")
+        return TableCell()
     value = trial.params[key]
-    return TableCell(
-        format_value(value),
-        value if isinstance(value, float | int) and not isinstance(value, bool) else format_value(value),
-    )
+    is_number = isinstance(value, float | int) and not isinstance(value, bool)
+    return TableCell(format_value(value), value if is_number else format_value(value))

@@ -11,8 +11,7 @@ from filelock import FileLock
 
 from tests.unit.report.make import NASTY, around, charts_of, outcomes, page_of, table, write_run
 from tgnn.experiments.results import CellResult, Result
-from tgnn.report.collect import ReportReader
-from tgnn.report.discover import NoRunsFoundError, find_sources
+from tgnn.report.collect import NoRunsFoundError, ReportReader, find_sources
 from tgnn.report.number_format import MINUS
 from tgnn.report.render import render, script_json
 
@@ -96,9 +95,9 @@ def test_theorem_checks(tmp_path):
     Result("theorems", cells).write(tmp_path / "x.json")
     page = page_of(tmp_path)
     assert ">holds</button>" in page
-    first, second = re.findall(r'data-value="(yes|no)"[^>]*><span class="main">(.*?)</td>', page)
-    assert first == ("yes", "✓ yes</span>")
-    assert second == ("no", "✗ no</span><small>too big</small>")
+    first, second = re.findall(r'data-value="(✓ yes|✗ no)"[^>]*><span class="main">(.*?)</td>', page)
+    assert first == ("✓ yes", "✓ yes</span>")
+    assert second == ("✗ no", "✗ no</span><small>too big</small>")
     assert "error 3e-12" in page
 
 
@@ -158,7 +157,7 @@ def test_a_running_run(tmp_path):
     with FileLock(folder / ".lock"):
         contents = ReportReader([tmp_path]).read()
     assert contents.counts["running"] == 1
-    assert contents.details[0].run.val == pytest.approx(0.9 - 0.5 / 30)
+    assert contents.runs[0].metrics["val"] == pytest.approx(0.9 - 0.5 / 30)
     assert "30 of 50" in render(contents)
 
 
@@ -238,7 +237,7 @@ def test_damaged_runs(file, content, reason, tmp_path):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     contents = ReportReader([tmp_path]).read()
     assert contents.counts["damaged"] == 1
-    assert reason in contents.details[0].run.reason
+    assert reason in contents.runs[0].reason
     assert reason in render(contents)
 
 
@@ -247,7 +246,7 @@ def test_values_of_wrong_types(tmp_path):
     (folder / "data.json").write_text('{"info": 3, "task": [], "split": null}')
     (folder / "config.yaml").write_text("data: [1]\nmodel: 4\ntrain: {epochs: many}\n")
     (folder / "history.jsonl").write_text('{"loss": "x"}\n{"loss": null, "seconds": []}\n')
-    assert ReportReader([tmp_path]).read().details[0].run.state == "unfinished"
+    assert ReportReader([tmp_path]).read().runs[0].state == "unfinished"
 
 
 START = '{"tgnn_result": 2, "name": "x", "cells": [{"row": "a", "column": "b", "metric": "c", '

@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from tests.unit.report.make import NASTY, charts_of, page_of, study
-from tgnn.report.collect import ReportReader
-from tgnn.report.discover import find_sources
+from tgnn.report.collect import ReportReader, find_sources
 from tgnn.report.render import render
 from tgnn.tuning.results import Trial
 
@@ -42,13 +41,11 @@ def test_history(tmp_path):
     assert chart["layout"]["yaxis3"]["ticktext"] == ["no score"]
 
 
-@pytest.mark.parametrize(
-    ("higher", "scores"), [(True, [0.71, 0.71, 0.71, 0.83, 0.83, 0.83, 0.83]), (False, [0.71] * 6)]
-)
+@pytest.mark.parametrize(("higher", "scores"), [(True, [0.71, 0.71, 0.83, 0.83, 0.83, 0.83]), (False, [0.71] * 6)])
 def test_the_best_score_never_gets_worse(tmp_path, higher, scores):
     chart = charts_of(page_of(study(tmp_path / "study", higher_is_better=higher)))[0]
     assert chart["data"][0]["name"] == "best so far"
-    assert chart["data"][0]["y"] == scores  # a step has two ends
+    assert chart["data"][0]["y"] == scores
 
 
 def test_importance_is_sorted(tmp_path):
@@ -66,7 +63,7 @@ def test_importance_before_the_search_ends(tmp_path):
 
 def test_the_table_of_trials(tmp_path):
     page = page_of(study(tmp_path / "study"))
-    headers = re.findall(r'id="study-0-cora-gcn-trials-sort-\d+">([^<]*)<', page)
+    headers = re.findall(r'-table-0-sort-\d+">([^<]*)<', page)
     assert headers == ["trial", "state", "accuracy", "seconds", "lr", "norm", "reason"]
     rows = re.findall(r"<tr>(.*?)</tr>", page.partition("<tbody>")[2].partition("</tbody>")[0], flags=re.S)
     cells = [re.sub(r"<[^>]*>", " ", row).split() for row in rows]
