@@ -14,9 +14,8 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from benchmarks.graphs import computers, named
 from benchmarks.layers import PyGProducts
-from tgnn.models import MODELS, build_model
-from tgnn.models.data_shape import DataShape
-from tgnn.models.eigenvector import eigenvectors
+from tgnn.models import MODELS, DataShape, build_model
+from tgnn.models.dgn import eigenvectors
 
 HIDDEN, LAYERS, GRAPHS, ATOMS, RANK = 64, 2, 128, 28, 8
 ON_MANY_EDGES = ("tgnn", "gcn", "graphsage", "appnp", "gprgnn", "mixhop")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tgnn import __version__
-from tgnn.models.data_shape import DataShape
+from tgnn.models import DataShape
 from tgnn.training.checkpoint import CheckpointError, load_weights, read_tensors
 from tgnn.training.compatibility import num_features
 from tgnn.training.config import make_config

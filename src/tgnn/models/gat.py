@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch_geometric.nn import GATConv
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from tgnn.models.data_shape import DataShape
-from tgnn.models.graph_network import GraphNetwork
-from tgnn.models.node_network import NodeNetwork, Norm, encode_input
+from tgnn.models.graph_network import GraphNetwork, check_multiple
+from tgnn.models.node_network import NodeNetwork, Norm, accept_sparse, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE
-from tgnn.models.registration import register_model
-from tgnn.models.sparse_input import accept_sparse
-from tgnn.nn.readout import Readout
+from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
 
 
 class GAT(BasicGNN):
@@ -85,10 +81,10 @@ def build_gat(
     num_layers: int,
     dropout: float,
     *,
-    heads: Annotated[int, Field(ge=1)] = 8,
-    out_heads: Annotated[int, Field(ge=1)] | None = None,
-    attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    heads: PositiveInt = 8,
+    out_heads: PositiveInt | None = None,
+    attention_dropout: Probability = 0.0,
+    input_dropout: Probability = 0.0,
     separate: bool = False,
     bias: bool = False,
     norm: Norm | None = None,
@@ -118,16 +114,13 @@ def build_graph_gat(
     num_layers: int,
     dropout: float,
     *,
-    heads: Annotated[int, Field(ge=1)] = 8,
+    heads: PositiveInt = 8,
     readout: str = "mean",
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``GATConv``. ``hidden_channels`` is divided among the heads."""
-    if hidden_channels % heads:
-        raise ValueError(f"model.hidden_channels is {hidden_channels}, but must be a multiple of model.heads, {heads}.")
+    check_multiple(hidden_channels, "heads", heads)
     edge_dim = None if shape.edge_features is None else hidden_channels
     layers = [
         GATConv(hidden_channels, hidden_channels // heads, heads=heads, edge_dim=edge_dim) for _ in range(num_layers)
     ]
-    return GraphNetwork(
-        shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout, edge_inputs="features"
-    )
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features")

@@ -1,21 +1,17 @@
-"""GCN (Kipf and Welling, 2017): symmetrically normalized sum of the neighbors."""
+"""GCN (Kipf and Welling, 2017), a symmetrically normalized sum, and GatedGCN (Bresson and Laurent, 2017)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
 from torch import Tensor
-from torch_geometric.nn import GCNConv, MessagePassing
+from torch_geometric.nn import GCNConv, MessagePassing, ResGatedGraphConv
 from torch_geometric.nn.models import GCN
 
-from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
-from tgnn.models.node_network import NodeNetwork, Norm, encode_input
+from tgnn.models.node_network import NodeNetwork, Norm, accept_sparse, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_propagate, propagate
-from tgnn.models.registration import register_model
-from tgnn.models.sparse_input import accept_sparse
-from tgnn.nn.readout import Readout
+from tgnn.models.registration import DataShape, Probability, register_model
 
 
 class FusedGCNConv(GCNConv):
@@ -51,7 +47,7 @@ def build_gcn(
     num_layers: int,
     dropout: float,
     *,
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    input_dropout: Probability = 0.0,
     bias: bool = False,
     norm: Norm | None = None,
     jk: str | None = None,
@@ -61,9 +57,8 @@ def build_gcn(
     It has 46,080 parameters on Cora with 32 hidden channels.
     """
     encoder, in_channels = encode_input(shape, hidden_channels)
-    gnn = FusedGCN(
-        in_channels, hidden_channels, num_layers, shape.outputs, dropout=dropout, norm=norm, jk=jk, bias=bias
-    )
+    sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
+    gnn = FusedGCN(*sizes, dropout=dropout, norm=norm, jk=jk, bias=bias)
     return NodeNetwork(accept_sparse(gnn, in_channels), encoder, uses_weights=True, input_dropout=input_dropout)
 
 
@@ -73,6 +68,23 @@ def build_graph_gcn(
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``GCNConv``, with edge weights if the data has them."""
     layers = [GCNConv(hidden_channels, hidden_channels) for _ in range(num_layers)]
-    return GraphNetwork(
-        shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout, edge_inputs="weights"
-    )
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="weights")
+
+
+@register_model(
+    "gatedgcn",
+    "graph",
+    summary="Residual gated graph convolution",
+    paper="Bresson and Laurent 2017, arXiv:1711.07553",
+    uses=("edge features",),
+)
+def build_graph_gatedgcn(
+    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, readout: str = "mean"
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of PyG's ``ResGatedGraphConv``. Its residual connections are those of the paper.
+
+    Edge features enter the gates and the messages. They are not updated from layer to layer, unlike in Dwivedi et al.
+    """
+    edge_dim = None if shape.edge_features is None else hidden_channels
+    layers = [ResGatedGraphConv(hidden_channels, hidden_channels, edge_dim=edge_dim) for _ in range(num_layers)]
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch_geometric.nn import GINConv, GINEConv, MessagePassing, SumAggregation
 from torch_geometric.nn.models import GIN, MLP
 
-from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_fuse
-from tgnn.models.registration import register_model
-from tgnn.nn.readout import Readout
+from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
 from tgnn.ops import neighbor_sum
 
 
@@ -52,7 +49,7 @@ def build_gin(
     num_layers: int,
     dropout: float,
     *,
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    input_dropout: Probability = 0.0,
     train_eps: bool = True,
 ) -> NodeNetwork:
     """Build PyG's ``GIN``, Eq. (4.1) of Xu et al."""
@@ -74,7 +71,7 @@ def build_graph_gin(
     readout: str = "sum",
     jk: Literal["cat"] | None = "cat",
     readout_norm: bool = False,
-    rank: Annotated[int, Field(ge=1)] = 32,
+    rank: PositiveInt = 32,
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``GINConv``, or of ``GINEConv`` if edges have features.
 
@@ -85,8 +82,9 @@ def build_graph_gin(
         shape,
         hidden_channels,
         layers,
-        Readout(readout, hidden_channels, rank),
+        readout,
         dropout,
+        rank,
         jk=jk,
         readout_norm=readout_norm,
         edge_inputs="features",

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.models import MLP
 
-from tgnn.models.data_shape import DataShape
+from tgnn.models.registration import DataShape
 from tgnn.nn.models.encoder import make_encoder
-from tgnn.nn.readout import ReadoutNorm
+from tgnn.nn.readout import Readout, ReadoutNorm
 
 
 class GraphNetwork(torch.nn.Module):
@@ -27,11 +27,11 @@ class GraphNetwork(torch.nn.Module):
         hidden_channels: Number of channels of the node embeddings.
         layers: GNN layers. Each is called as ``layer(x, edge_index)``, or as ``layer(x, edge_index, edge_input)`` if
             ``edge_inputs`` yields a tensor.
-        readout: Readout that is called as ``readout(x, batch, num_graphs)``. Its attribute ``width`` is the number of
-            channels of the graph embedding.
+        readout: Name of a :class:`~tgnn.nn.readout.Readout`, or a module that is called as
+            ``readout(x, batch, num_graphs)`` and whose attribute ``width`` is the number of channels of the graph
+            embedding.
         dropout: Dropout probability of the node embeddings.
-        norm: Whether to apply batch normalization.
-        residual: Whether to add residual connections.
+        rank: Rank of a ``cp`` readout.
         jk: Jumping knowledge. ``"cat"`` concatenates the readouts of all layers; ``None`` uses that of the last layer.
         readout_norm: Whether to normalize the graph embedding over the batch before the head.
         head_layers: Number of layers of the head. Each is half as wide as the one before.
@@ -46,10 +46,9 @@ class GraphNetwork(torch.nn.Module):
         shape: DataShape,
         hidden_channels: int,
         layers: Iterable[torch.nn.Module],
-        readout: torch.nn.Module,
-        dropout: float = 0.0,
-        norm: bool = True,
-        residual: bool = True,
+        readout: str | torch.nn.Module,
+        dropout: float,
+        rank: int = 32,
         jk: Literal["cat"] | None = None,
         readout_norm: bool = False,
         head_layers: int = 3,
@@ -57,6 +56,7 @@ class GraphNetwork(torch.nn.Module):
         edge_inputs: str | Callable[[Data], Tensor] | None = None,
     ) -> None:
         super().__init__()
+        readout = Readout(readout, hidden_channels, rank) if isinstance(readout, str) else readout
         assert shape.features is not None
         self.encoder = make_encoder(shape.features, hidden_channels, "x")
         self.edge_encoder = None
@@ -65,10 +65,8 @@ class GraphNetwork(torch.nn.Module):
         self.edge_function = edge_inputs if callable(edge_inputs) else None
         self.uses_weights = edge_inputs == "weights" and shape.edge_weights
         self.layers = torch.nn.ModuleList(layers)
-        self.norms = torch.nn.ModuleList(
-            torch.nn.BatchNorm1d(hidden_channels) if norm else torch.nn.Identity() for _ in self.layers
-        )
-        self.dropout, self.residual, self.jk, self.readout = torch.nn.Dropout(dropout), residual, jk, readout
+        self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden_channels) for _ in self.layers)
+        self.dropout, self.jk, self.readout = torch.nn.Dropout(dropout), jk, readout
         width = int(readout.width) * (len(self.layers) if jk == "cat" else 1)  # type: ignore[arg-type]
         self.readout_norm = ReadoutNorm(width) if readout_norm else torch.nn.Identity()
         widths = [width] + [max(hidden_channels // 2**i, 1) for i in range(1, head_layers)] + [shape.outputs]
@@ -78,8 +76,7 @@ class GraphNetwork(torch.nn.Module):
         x, edge_inputs = self.encoder(data.x), self._edge_inputs(data)
         embeddings = []
         for layer, norm in zip(self.layers, self.norms):
-            out = norm(layer(x, data.edge_index, *edge_inputs)).relu()
-            x = self.dropout(out + x if self.residual else out)
+            x = self.dropout(norm(layer(x, data.edge_index, *edge_inputs)).relu() + x)
             embeddings.append(x)
         num_graphs = data.num_graphs
         pooled = self.readout(x, data.batch, num_graphs)
@@ -100,17 +97,9 @@ class GraphNetwork(torch.nn.Module):
         return (self.edge_encoder(data.edge_attr),)
 
 
-class NodewiseLayer(torch.nn.Module):
-    """A layer that transforms each node on its own and ignores the edges.
-
-    Args:
-        module: Module that is called with the node embeddings.
-    """
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        out: Tensor = self.module(x)
-        return out
+def check_multiple(hidden_channels: int, name: str, value: int) -> None:
+    """Raise a ``ValueError`` if the number of hidden channels cannot be divided among heads, towers or dimensions."""
+    if hidden_channels % value:
+        raise ValueError(
+            f"model.hidden_channels is {hidden_channels}, but must be a multiple of model.{name}, {value}."
+        )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch.nn.parameter import Parameter
 from torch_geometric.nn import MessagePassing, SAGEConv
@@ -13,13 +12,10 @@ from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import uniform
 from torch_geometric.nn.models import GraphSAGE
 
-from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
-from tgnn.models.node_network import NodeNetwork, Norm, encode_input
+from tgnn.models.node_network import NodeNetwork, Norm, accept_sparse, encode_input
 from tgnn.models.propagation import can_fuse
-from tgnn.models.registration import register_model
-from tgnn.models.sparse_input import accept_sparse
-from tgnn.nn.readout import Readout
+from tgnn.models.registration import DataShape, Probability, register_model
 from tgnn.ops import degrees, neighbor_sum
 
 Pooling = Literal["mean", "max", "sum"]
@@ -82,7 +78,7 @@ def build_graphsage(
     num_layers: int,
     dropout: float,
     *,
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    input_dropout: Probability = 0.0,
     pooling: Pooling = "mean",
     norm: Norm | None = None,
     jk: str | None = None,
@@ -109,4 +105,4 @@ def build_graph_graphsage(
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``SAGEConv``."""
     layers = [SAGEConv(hidden_channels, hidden_channels, aggr=pooling) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout)
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch_geometric.utils import coalesce, degree, remove_self_loops
 
-from tgnn.models.data_shape import DataShape
 from tgnn.models.node_network import NodeNetwork, encode_input
-from tgnn.models.registration import register_model
+from tgnn.models.registration import DataShape, Probability, register_model
 from tgnn.nn.linear import FeatureLinear
 from tgnn.ops import neighbor_sum
 from tgnn.ops.graph_cache import cached_on
@@ -104,7 +100,7 @@ def build_h2gcn(
     num_layers: int,
     dropout: float,
     *,
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    input_dropout: Probability = 0.0,
 ) -> NodeNetwork:
     """Build :class:`H2GCN` with ``num_layers`` rounds."""
     encoder, in_channels = encode_input(shape, hidden_channels)

@@ -11,11 +11,9 @@ from torch_geometric.nn import MixHopConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.norm import BatchNorm
 
-from tgnn.models.data_shape import DataShape
-from tgnn.models.node_network import NodeNetwork, encode_input
+from tgnn.models.node_network import NodeNetwork, accept_sparse, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_propagate, propagate
-from tgnn.models.registration import register_model
-from tgnn.models.sparse_input import accept_sparse
+from tgnn.models.registration import DataShape, Probability, register_model
 
 _POWERS = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 
@@ -108,7 +106,7 @@ def build_mixhop(
     dropout: float,
     *,
     powers: _POWERS = (0, 1, 2),
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    input_dropout: Probability = 0.0,
 ) -> NodeNetwork:
     """Build :class:`MixHop`, where ``hidden_channels`` is the number of channels for each power.
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import torch
-from pydantic import Field
+from torch import Tensor
 from torch_geometric.nn.models import MLP
 
-from tgnn.models.data_shape import DataShape
-from tgnn.models.graph_network import GraphNetwork, NodewiseLayer
-from tgnn.models.node_network import NodeNetwork, encode_input
-from tgnn.models.registration import register_model
-from tgnn.models.sparse_input import accept_sparse
-from tgnn.nn.readout import Readout
+from tgnn.models.graph_network import GraphNetwork
+from tgnn.models.node_network import NodeNetwork, accept_sparse, encode_input
+from tgnn.models.registration import DataShape, Probability, register_model
+
+
+class NodewiseLayer(torch.nn.Module):
+    """A layer that applies a module to each node on its own and ignores the edges."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        out: Tensor = self.module(x)
+        return out
 
 
 @register_model("mlp", "node", summary="MLP of the node features, without the graph", paper="Rosenblatt 1958")
 def build_mlp(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, input_dropout: Probability = 0.0
 ) -> NodeNetwork:
     """Build PyG's ``MLP`` of each node's features."""
     encoder, in_channels = encode_input(shape, hidden_channels)
@@ -38,4 +40,4 @@ def build_graph_mlp(
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of linear layers."""
     layers = [NodewiseLayer(torch.nn.Linear(hidden_channels, hidden_channels)) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout)
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout)

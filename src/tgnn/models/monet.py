@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import GMMConv
 from torch_geometric.utils import degree
 
-from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
-from tgnn.models.registration import register_model
-from tgnn.nn.readout import Readout
+from tgnn.models.registration import DataShape, PositiveInt, register_model
 
 
 def degree_coordinates(data: Data) -> Tensor:
@@ -64,7 +61,7 @@ def build_graph_monet(
     num_layers: int,
     dropout: float,
     *,
-    kernels: Annotated[int, Field(ge=1)] = 3,
+    kernels: PositiveInt = 3,
     pseudo: Literal["degree", "position"] = "degree",
     readout: str = "mean",
 ) -> GraphNetwork:
@@ -77,6 +74,4 @@ def build_graph_monet(
     dim = 2 if pseudo == "degree" else int(shape.positions or 0)
     layers = [MoNetLayer(hidden_channels, dim, kernels) for _ in range(num_layers)]
     coordinates = degree_coordinates if pseudo == "degree" else position_coordinates
-    return GraphNetwork(
-        shape, hidden_channels, layers, Readout(readout, hidden_channels), dropout, edge_inputs=coordinates
-    )
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs=coordinates)

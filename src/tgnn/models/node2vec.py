@@ -12,8 +12,7 @@ from torch_geometric.index import index2ptr
 from torch_geometric.nn.models import MLP, Node2Vec
 from torch_geometric.utils import coalesce
 
-from tgnn.models.data_shape import DataShape
-from tgnn.models.registration import register_model
+from tgnn.models.registration import DataShape, PositiveInt, register_model
 from tgnn.ops.graph_cache import cached_on
 
 _DEVICES_WITHOUT_FLOAT64 = ("mps",)  # long cumulative sums in float32 would distort the probabilities of edges
@@ -182,8 +181,8 @@ def build_node2vec(
     q: Annotated[float, Field(gt=0)] = 1.0,
     walk_length: Annotated[int, Field(ge=2)] = 20,
     context: Annotated[int, Field(ge=2)] = 10,
-    negatives: Annotated[int, Field(ge=1)] = 1,
-    walk_batch: Annotated[int, Field(ge=1)] = 256,
+    negatives: PositiveInt = 1,
+    walk_batch: PositiveInt = 256,
 ) -> Node2VecNetwork:
     """Build a :class:`WalkEmbedding` of ``hidden_channels`` and an MLP of ``num_layers`` layers.
 

@@ -1,4 +1,4 @@
-"""The network around a node model, as the training loop calls it."""
+"""The network around a node model, as the training loop calls it, and its inputs: categories and sparse features."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from tgnn.data.on_disk import DiskGraph
-from tgnn.models.data_shape import DataShape
+from tgnn.models.registration import DataShape
 from tgnn.nn import TGNN
 from tgnn.nn.layerwise_inference import infer_layerwise
 from tgnn.nn.linear import FeatureDropout, FeatureLinear
@@ -86,13 +87,44 @@ class NodeNetwork(torch.nn.Module):
 
 
 def encode_input(shape: DataShape, hidden_channels: int) -> tuple[CategoryEncoder | None, int]:
-    """Return an embedding if the features are categorical, and the number of input channels of the GNN after it.
-
-    Args:
-        shape: Sizes of the inputs and outputs.
-        hidden_channels: Number of channels of the embedding.
-    """
+    """Return an embedding if the features are categorical, and the number of input channels of the GNN after it."""
     if isinstance(shape.features, tuple):
         return CategoryEncoder(shape.features, hidden_channels), hidden_channels
     assert shape.features is not None
     return None, shape.features
+
+
+def accept_sparse(gnn: torch.nn.Module, in_channels: int) -> torch.nn.Module:
+    """Replace the linear layers that a PyG model applies to its input by layers that accept sparse features, in place.
+
+    Only the first layer changes, ``gnn.convs[0]`` or ``gnn.lins[0]``, because the input of later layers is dense. The
+    initial weights are kept.
+
+    Args:
+        gnn: Model whose first layer transforms the features linearly before it aggregates.
+        in_channels: Number of input features.
+
+    Example:
+        >>> from torch_geometric.nn.models import MLP
+        >>> accept_sparse(MLP([8, 8, 3], norm=None), 8).lins
+        ModuleList(
+          (0): FeatureLinear(8, 8, bias=True)
+          (1): Linear(8, 3, bias=True)
+        )
+    """
+    layers: Any = gnn.convs if hasattr(gnn, "convs") else gnn.lins
+    nested = [(parent, *named_child) for parent in layers[0].modules() for named_child in parent.named_children()]
+    for parent, name, child in [(layers, "0", layers[0]), *nested]:
+        if isinstance(child, Linear) and child.in_channels == in_channels:
+            setattr(parent, name, _feature_linear(child))
+    return gnn
+
+
+@torch.no_grad()
+def _feature_linear(linear: Linear) -> FeatureLinear:
+    """Return a :class:`FeatureLinear` with the same weights, which it stores transposed."""
+    new = FeatureLinear(linear.in_channels, linear.out_channels, bias=linear.bias is not None)
+    new.weight.copy_(linear.weight.t())
+    if new.bias is not None:
+        new.bias.copy_(linear.bias)
+    return new

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch.nn.parameter import Parameter
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.norm import BatchNorm
 
-from tgnn.models.data_shape import DataShape
-from tgnn.models.graph_network import GraphNetwork
-from tgnn.models.registration import register_model
-from tgnn.nn.readout import Readout
+from tgnn.models.graph_network import GraphNetwork, check_multiple
+from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
 
 
 class PHMLinear(torch.nn.Module):
@@ -112,26 +109,23 @@ def build_graph_phm_gnn(
     num_layers: int,
     dropout: float,
     *,
-    dimension: Annotated[int, Field(ge=1)] = 4,
+    dimension: PositiveInt = 4,
     pooling: Literal["sum", "softmax"] = "sum",
     readout: str = "sum",
     train_eps: bool = False,
-    head_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None,
+    head_dropout: Probability | None = None,
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of :class:`PHMConv`. Its encoder, readout and head are real-valued.
 
     The readout ``gated`` is the soft attention of Le et al. with real-valued linear layers.
     """
-    if hidden_channels % dimension:
-        raise ValueError(
-            f"model.hidden_channels is {hidden_channels}, but must be a multiple of model.dimension, {dimension}."
-        )
+    check_multiple(hidden_channels, "dimension", dimension)
     layers = [PHMConv(hidden_channels, dimension, pooling, train_eps) for _ in range(num_layers)]
     return GraphNetwork(
         shape,
         hidden_channels,
         layers,
-        Readout(readout, hidden_channels),
+        readout,
         dropout,
         head_dropout=head_dropout,
         edge_inputs="features",

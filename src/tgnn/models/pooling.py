@@ -5,22 +5,19 @@ They compare the CP layer with classical poolings, as in the appendix of Hua et 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch_geometric.nn import SimpleConv
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from tgnn.models.data_shape import DataShape
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, encode_input
-from tgnn.models.registration import register_model
+from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNNConv
 from tgnn.nn.linear import FeatureDropout, FeatureLinear
-from tgnn.nn.readout import Readout
 
 _PAPER = "Hua et al. 2022, arXiv:2205.11691"
 
@@ -85,7 +82,7 @@ def _register_classical(pooling: str) -> None:
         num_layers: int,
         dropout: float,
         *,
-        input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+        input_dropout: Probability = 0.0,
     ) -> NodeNetwork:
         encoder, in_channels = encode_input(shape, hidden_channels)
         sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
@@ -95,7 +92,7 @@ def _register_classical(pooling: str) -> None:
     @register_model(pooling, "graph")
     def build_graph(shape: DataShape, hidden_channels: int, num_layers: int, dropout: float) -> GraphNetwork:
         layers = [_make_layer(hidden_channels, hidden_channels, pooling, 0) for _ in range(num_layers)]
-        return GraphNetwork(shape, hidden_channels, layers, Readout(pooling, hidden_channels), dropout)
+        return GraphNetwork(shape, hidden_channels, layers, pooling, dropout)
 
 
 for _pooling in ("sum", "mean", "max"):
@@ -111,8 +108,8 @@ def build_cp(
     num_layers: int,
     dropout: float,
     *,
-    rank: Annotated[int, Field(ge=1)] = 32,
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    rank: PositiveInt = 32,
+    input_dropout: Probability = 0.0,
 ) -> NodeNetwork:
     """Build the network with CP layers only, Definition 1 of Hua et al."""
     encoder, in_channels = encode_input(shape, hidden_channels)
@@ -123,8 +120,8 @@ def build_cp(
 
 @register_model("cp", "graph")
 def build_graph_cp(
-    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, rank: Annotated[int, Field(ge=1)] = 32
+    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, rank: PositiveInt = 32
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of CP layers and a CP readout."""
     layers = [_make_layer(hidden_channels, hidden_channels, "cp", rank) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, Readout("cp", hidden_channels, rank), dropout)
+    return GraphNetwork(shape, hidden_channels, layers, "cp", dropout, rank)

@@ -1,22 +1,80 @@
-"""Registration of models by name."""
+"""Models by name: registration, hyperparameters, and :func:`build_model`."""
 
 from __future__ import annotations
 
+import inspect
+import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import torch
+from pydantic import Field, TypeAdapter, ValidationError
 
 from tgnn.utils.suggest import closest_match
 
+logger = logging.getLogger("tgnn")
+
+PositiveInt = Annotated[int, Field(ge=1)]
+"""Type of hyperparameters that are counts."""
+
+Probability = Annotated[float, Field(ge=0, lt=1)]
+"""Type of hyperparameters that are dropout probabilities."""
+
 Builder = Callable[..., torch.nn.Module]
 """Called as ``build(shape, hidden_channels, num_layers, dropout, **hyperparameters)``, where ``shape`` is a
-:class:`~tgnn.models.data_shape.DataShape`. Its keyword-only arguments are the hyperparameters of the model. It returns
-a module that maps PyG's ``Data`` or ``Batch`` to the outputs of all nodes or graphs. A module with a loss besides that
-of the targets stores it in its attribute ``extra_loss`` in the forward pass, and the training loop adds it."""
+:class:`DataShape`. Its keyword-only arguments are the hyperparameters of the model. It returns a module that maps PyG's
+``Data`` or ``Batch`` to the outputs of all nodes or graphs. A module with a loss besides that of the targets stores it
+in its attribute ``extra_loss`` in the forward pass, and the training loop adds it."""
 
 _AnyBuilder = TypeVar("_AnyBuilder", bound=Builder)
+
+
+@dataclass(frozen=True)
+class DataShape:
+    """Sizes of the inputs and outputs that a model is built for.
+
+    Args:
+        level: ``"node"`` or ``"graph"``.
+        features: Number of numeric node features, or a tuple with the number of categories in each column if features
+            are categorical. ``None`` if nodes have no features.
+        edge_features: The same for edge features.
+        outputs: Number of outputs per node or graph: the number of classes or of targets.
+        edge_weights: Whether edges have weights.
+        positions: Number of coordinates of node positions. ``None`` if nodes have no positions.
+        nodes: Number of nodes of a single graph. ``None`` for a data set of many graphs.
+        degrees: Histogram of in-degrees in the training data: the number of nodes with 0, 1, 2, ... incoming edges.
+            It is needed only to initialize a model and is not stored.
+    """
+
+    level: str
+    features: int | tuple[int, ...] | None
+    edge_features: int | tuple[int, ...] | None
+    outputs: int
+    edge_weights: bool = False
+    positions: int | None = None
+    nodes: int | None = field(default=None, compare=False)
+    degrees: tuple[int, ...] | None = field(default=None, compare=False, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are stored with a trained model."""
+        return {name: value for name, value in asdict(self).items() if name != "degrees"}
+
+    @staticmethod
+    def from_dict(stored: Mapping[str, Any]) -> DataShape:
+        """Restore a shape from its stored fields. JSON has lists in place of tuples."""
+        fields: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in stored.items()}
+        return DataShape(**fields)
+
+    def inputs(self) -> set[str]:
+        """Return the inputs that the data has: node features, edge features, edge weights, positions."""
+        inputs = {
+            "node features": self.features is not None,
+            "edge features": self.edge_features is not None,
+            "edge weights": self.edge_weights,
+            "positions": self.positions is not None,
+        }
+        return {name for name, available in inputs.items() if available}
 
 
 @dataclass(frozen=True)
@@ -125,3 +183,113 @@ def get_model(name: str) -> Model:
         hint = f"did you mean {similar}?" if similar else f"choose one of {', '.join(MODELS)}"
         raise ModelError(f"unknown model {name!r}; {hint}")
     return MODELS[name]
+
+
+def build_model(
+    name: str, shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, arguments: Mapping[str, Any]
+) -> torch.nn.Module:
+    """Build a model for data of a given shape.
+
+    Args:
+        name: Name of the model.
+        shape: Sizes of the inputs and outputs.
+        hidden_channels: Number of hidden channels.
+        num_layers: Number of layers.
+        dropout: Dropout probability of hidden activations.
+        arguments: Other hyperparameters of the model. Those left out have their defaults.
+    """
+    build, hyperparameters = validate_hyperparameters(name, shape.level, arguments)
+    model, available = get_model(name), shape.inputs()
+    for required in model.needs:
+        if required not in available:
+            names = [m.name for m in MODELS.values() if m.builder(shape.level) and set(m.needs) <= available]
+            others = f"Models that do not need {required}: {', '.join(names)}."
+            hint = others if names else "Add them as columns of the data."
+            raise ModelError(f"{name} needs {required}, but this data has none. {hint}")
+    used = (*model.uses(shape.level), *model.needs)
+    unused = [key for key in ("edge features", "edge weights") if key in available and key not in used]
+    if unused:
+        logger.warning("%s does not use the %s of this data", name, " and the ".join(unused))
+    return build(shape, hidden_channels, num_layers, dropout, **hyperparameters)
+
+
+# ---- hyperparameters: the keyword-only arguments of a builder --------------------------------------------------
+
+
+def model_options(build: Builder) -> dict[str, tuple[Any, Any]]:
+    """Return the hyperparameters of a builder by name, each with its type and its default.
+
+    Args:
+        build: Builder of a model, see :attr:`Model.node` and :attr:`Model.graph`.
+
+    Example:
+        >>> from tgnn.models import get_model
+        >>> model_options(get_model("gcn").node)["bias"]
+        (<class 'bool'>, False)
+    """
+    types = get_type_hints(build, include_extras=True)
+    parameters = inspect.signature(build).parameters.values()
+    return {p.name: (types[p.name], p.default) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def validate_hyperparameters(name: str, level: str, arguments: Mapping[str, Any]) -> tuple[Builder, dict[str, Any]]:
+    """Check the names and types of hyperparameters against the builder of a model, without building the model.
+
+    Args:
+        name: Name of the model.
+        level: ``"node"`` or ``"graph"``.
+        arguments: Hyperparameters beside width, depth and dropout.
+
+    Returns:
+        The builder, and the hyperparameters converted to its types.
+
+    Example:
+        >>> validate_hyperparameters("tgnn", "node", {"rank": "8"})[1]
+        {'rank': 8}
+    """
+    build = get_model(name).builder(level)
+    if build is None:
+        supported = [other.name for other in MODELS.values() if other.builder(level) is not None]
+        raise ModelError(f"{name} does not support {level} tasks. Models that do: {', '.join(supported)}.")
+    options = model_options(build)
+    for key in arguments:
+        if key not in options:
+            known = [*options, "hidden_channels", "num_layers", "dropout"]
+            similar = closest_match(key, known)
+            hint = f"did you mean model.{similar}?" if similar else f"it has {', '.join(known)}"
+            raise ModelError(f"unknown hyperparameter model.{key} of {name}; {hint}")
+    return build, {key: _validate_option(key, value, options[key][0]) for key, value in arguments.items()}
+
+
+def _validate_option(name: str, value: Any, type_hint: Any) -> Any:
+    """Convert a value to the type of a hyperparameter, e.g. ``"8"`` to ``8``, and check its range."""
+    try:
+        converted = TypeAdapter(type_hint).validate_python(value)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise ModelError(f"model.{name} is {value!r}: {reason[0].lower()}{reason[1:]}") from None
+    if isinstance(value, bool) and not isinstance(converted, bool):
+        raise ModelError(f"model.{name} is {value!r}: input should not be true or false")
+    return converted
+
+
+def count_hops(name: str, num_layers: int, arguments: Mapping[str, Any]) -> int:
+    """Return the number of hops that a node's receptive field spans, the length of ``train.num_neighbors``.
+
+    Args:
+        name: Name of the model.
+        num_layers: Number of layers.
+        arguments: Hyperparameters that differ from their defaults.
+
+    Example:
+        >>> count_hops("gcn", 2, {}), count_hops("mixhop", 2, {"powers": [0, 1, 3]})
+        (2, 6)
+    """
+    model = MODELS.get(name)
+    if model is None or model.node is None or model.hops is None:
+        return num_layers
+    hyperparameters = {
+        key: _validate_option(key, arguments[key], type_hint) if key in arguments else default
+        for key, (type_hint, default) in model_options(model.node).items()
+    }
+    return model.hops(num_layers, hyperparameters)

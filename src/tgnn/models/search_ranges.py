@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tgnn.models.hyperparameters import model_options
-from tgnn.models.registration import get_model
+from tgnn.models.registration import get_model, model_options
 
 Range = tuple[Any, ...]
 

@@ -9,9 +9,8 @@ from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.models.data_shape import DataShape
 from tgnn.models.node_network import NodeNetwork, Norm
-from tgnn.models.registration import register_model
+from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNN, GraphTGNN
 from tgnn.nn.init import SMALLEST_SCALE
@@ -59,7 +58,7 @@ def build_tgnn(
     dropout: float,
     *,
     rank: Annotated[int, Field(ge=0)] = 32,
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    input_dropout: Probability = 0.0,
     mix: Literal["sum", "scalar", "node"] = "sum",
     low_order: Literal["sum", "mean", "gcn"] | None = "sum",
     factors: Literal["plain", "weighted", "tempered"] = "plain",
@@ -111,7 +110,7 @@ def build_graph_tgnn(
     readout_norm: bool = False,
     jk: Literal["cat"] | None = None,
     smallest_start: Annotated[float, Field(gt=0, le=1)] = SMALLEST_SCALE,
-    head_layers: Annotated[int, Field(ge=1)] = 2,
+    head_layers: PositiveInt = 2,
     mix: Literal["sum", "scalar", "node"] = "sum",
     low_order: Literal["sum", "mean", "gcn"] | None = "sum",
     factors: Literal["plain", "weighted", "tempered"] = "plain",

@@ -6,18 +6,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import torch
-from pydantic import Field
 from torch_geometric.data import Batch, Data
 
-from tgnn.models.data_shape import DataShape
-from tgnn.models.registration import Builder, get_model, register_model
+from tgnn.models.registration import Builder, DataShape, PositiveInt, get_model, register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import with_cp
 
-_RANK = Annotated[int, Field(ge=1)]
+_RANK = PositiveInt
 
 
 def add_cp(build: Builder) -> Builder:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tgnn.models import get_model
-from tgnn.models.data_shape import DataShape
+from tgnn.models import DataShape, get_model
 from tgnn.training.config import ModelConfig
 
 
@@ -69,7 +68,7 @@ def _check_features(what: str, trained: Width, new: Width, data_name: str, model
 
 
 def num_features(width: Width) -> int:
-    """Return the number of feature columns of a width as :class:`~tgnn.models.data_shape.DataShape` stores it.
+    """Return the number of feature columns of a width as :class:`~tgnn.models.DataShape` stores it.
 
     Example:
         >>> num_features(64), num_features((28, 4)), num_features(None)

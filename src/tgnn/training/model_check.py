@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tgnn.models import build_model
-from tgnn.models.data_shape import DataShape
+from tgnn.models import DataShape, build_model
 from tgnn.training.config import Config, ModelConfig
 from tgnn.training.log_forwarding import mute_logs
 

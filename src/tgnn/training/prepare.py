@@ -15,8 +15,7 @@ from tgnn.data.load import load
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.splits import Split
 from tgnn.data.transforms import scale_rows
-from tgnn.models import build_model, get_model
-from tgnn.models.data_shape import DataShape
+from tgnn.models import DataShape, build_model, get_model
 from tgnn.training.config import Config, ConfigError, DataConfig
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.metrics import Task, has_roc_auc, make_task

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from tgnn import __version__
 from tgnn.data.catalog import CATALOG
-from tgnn.models.data_shape import DataShape
+from tgnn.models import DataShape
 from tgnn.training.checkpoint import load_weights, read_tensors
 from tgnn.training.config import Config, make_config
 from tgnn.training.metrics import Task, is_better_epoch

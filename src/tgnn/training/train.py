@@ -13,7 +13,7 @@ import torch
 
 from tgnn.data.catalog import CATALOG
 from tgnn.data.load import task_level
-from tgnn.models.hyperparameters import validate_hyperparameters
+from tgnn.models.registration import validate_hyperparameters
 from tgnn.ops import cpp_build
 from tgnn.training.checkpoint import Progress
 from tgnn.training.config import Config, ConfigError

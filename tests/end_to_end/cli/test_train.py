@@ -249,8 +249,7 @@ def test_multi_label_classification(run, tmp_path):
 
 def test_edge_weights_change_the_outputs_of_graphs(run, tmp_path):
     from tgnn.data import GraphDataset
-    from tgnn.models import build_model
-    from tgnn.models.data_shape import DataShape
+    from tgnn.models import DataShape, build_model
 
     arrays = {"num_nodes": [2], "num_edges": [1], "edge_index": [[0], [1]], "y": [0], "x": [[1.0], [2.0]]}
     model = build_model("tgnn", DataShape("graph", 1, None, 2), 8, 1, 0.0, {}).eval()

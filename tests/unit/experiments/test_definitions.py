@@ -62,8 +62,7 @@ def test_unknown_models_and_data_sets_are_rejected(selection, words):
 
 def test_parameter_counts_of_the_efficiency_tables():
     """What the paper counts is what ours have (tests/unit/baselines counts them for other sizes)."""
-    from tgnn.models import build_model
-    from tgnn.models.data_shape import DataShape
+    from tgnn.models import DataShape, build_model
 
     for name in ("table-efficiency", "table-pooling"):
         experiment = EXPERIMENTS[name]

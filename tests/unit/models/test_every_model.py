@@ -8,8 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import degree
 
-from tgnn.models import MODELS, build_model
-from tgnn.models.data_shape import DataShape
+from tgnn.models import MODELS, DataShape, build_model
 
 NODE = [name for name, model in MODELS.items() if model.node is not None]
 GRAPH = [name for name, model in MODELS.items() if model.graph is not None]

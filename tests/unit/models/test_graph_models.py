@@ -11,12 +11,10 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from tgnn.data.graph_dataset import pack
-from tgnn.models import build_model
-from tgnn.models.data_shape import DataShape
-from tgnn.models.dgn import DGNConv, Directions
-from tgnn.models.eigenvector import add_eigenvectors, batches_of_equal_size, eigenvectors
+from tgnn.models import DataShape, build_model
+from tgnn.models.dgn import DGNConv, Directions, _batches_of_equal_size, add_eigenvectors, eigenvectors
+from tgnn.models.graph_pooling import AttentionalReadout, BilinearReadout
 from tgnn.models.phm_gnn import PHMConv, PHMLinear
-from tgnn.models.soppool import AttentionalReadout, BilinearReadout
 
 WIDTH = 4
 
@@ -194,7 +192,7 @@ def test_a_single_graph_gets_no_eigenvector():
 
 def test_batches_have_graphs_of_equal_size():
     sizes = torch.tensor([400, 3, 0, 400, 4, 100, 3])
-    assert [piece.tolist() for piece in batches_of_equal_size(sizes)] == [[1, 6], [4], [5], [0], [3]]
+    assert [piece.tolist() for piece in _batches_of_equal_size(sizes)] == [[1, 6], [4], [5], [0], [3]]
 
 
 def complete_graph(nodes: int) -> Data:
@@ -225,7 +223,7 @@ def test_eigenvectors_that_are_not_unique_are_the_same_beside_others(data):
 
 def test_a_graph_too_large_for_eigenvectors():
     with pytest.raises(ValueError, match=r"Graph 1 has 5,001 nodes.*up to 5,000 nodes\. Use gin or gcn"):
-        list(batches_of_equal_size(torch.tensor([3, 5001])))
+        list(_batches_of_equal_size(torch.tensor([3, 5001])))
 
 
 def test_a_stored_eigenvector_gives_the_same_as_a_new_one():

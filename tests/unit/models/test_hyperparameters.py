@@ -10,10 +10,9 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import dense_diff_pool
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
-from tgnn.models import build_model
-from tgnn.models.data_shape import DataShape
+from tgnn.models import DataShape, build_model
 from tgnn.models.dgn import DGNConv
-from tgnn.models.diffpool import cluster_losses
+from tgnn.models.graph_pooling import cluster_losses
 from tgnn.models.phm_gnn import PHMConv
 from tgnn.nn.readout import Readout
 

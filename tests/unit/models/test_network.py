@@ -10,10 +10,9 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models import GCN, MLP
 
-from tgnn.models import MODELS, build_model, node2vec
-from tgnn.models.data_shape import DataShape
+from tgnn.models import MODELS, DataShape, build_model, node2vec
 from tgnn.models.mixhop import MixHop
-from tgnn.models.sparse_input import accept_sparse
+from tgnn.models.node_network import accept_sparse
 from tgnn.nn.linear import FeatureLinear
 
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])

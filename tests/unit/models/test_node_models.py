@@ -10,14 +10,12 @@ from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import APPNP, MixHopConv
 from torch_geometric.nn.models import GCN, GIN, GraphSAGE
 
-from tgnn.models import MODELS, build_model, h2gcn
-from tgnn.models.appnp import PersonalizedPageRank
-from tgnn.models.data_shape import DataShape
+from tgnn.models import MODELS, DataShape, build_model, h2gcn
 from tgnn.models.gcn import FusedGCN
 from tgnn.models.gin import FusedGIN
-from tgnn.models.gprgnn import GeneralizedPageRank
 from tgnn.models.mixhop import TransformFirstMixHopConv
 from tgnn.models.node2vec import random_walk
+from tgnn.models.pagerank import GeneralizedPageRank, PersonalizedPageRank
 from tgnn.models.propagation import propagate
 from tgnn.nn.linear import FeatureLinear
 from tgnn.training.recipes import recipe_for

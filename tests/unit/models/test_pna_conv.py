@@ -8,7 +8,7 @@ from torch_geometric import EdgeIndex
 from torch_geometric.explain.algorithm.utils import set_masks
 from torch_geometric.nn import PNAConv
 
-from tgnn.models.pna_conv import AGGREGATORS, SCALERS, NodewisePNAConv
+from tgnn.models.pna import AGGREGATORS, SCALERS, NodewisePNAConv
 
 DEGREES = torch.tensor([3, 10, 20, 5])
 

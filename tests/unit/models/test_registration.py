@@ -19,8 +19,8 @@ SHAPES = {"node": DataShape("node", 30, None, 3, nodes=9), "graph": DataShape("g
 
 
 LISTED = (
-    "tgnn mlp gcn gat graphsage gin pna monet gatedgcn diffpool soppool phm-gnn dgn gmt appnp mixhop deepergcn gcn2 "
-    "gprgnn h2gcn node2vec sum mean max cp gcn+cp gat+cp graphsage+cp gin+cp pna+cp"
+    "tgnn mlp gcn gatedgcn gat graphsage gin pna monet phm-gnn dgn diffpool soppool gmt appnp gprgnn mixhop h2gcn "
+    "deepergcn gcn2 node2vec sum mean max cp gcn+cp gat+cp graphsage+cp gin+cp pna+cp"
 )
 
 

@@ -17,8 +17,7 @@ import torch
 from tgnn import TGNN
 from tgnn.data.load import load
 from tgnn.data.transforms import scale_rows
-from tgnn.models import ModelError, build_model
-from tgnn.models.data_shape import DataShape
+from tgnn.models import DataShape, ModelError, build_model
 from tgnn.training.checkpoint import (
     CheckpointError,
     Progress,

@@ -1,17 +1,16 @@
-"""DeeperGCN (Li et al., 2020): deep residual layers with softmax aggregation."""
+"""Deep residual models: DeeperGCN (Li et al., 2020) and GCNII (Chen et al., 2020)."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch_geometric.nn import DeepGCNLayer, GENConv
+from torch_geometric.nn import DeepGCNLayer, GCN2Conv, GENConv
 
-from tgnn.models.data_shape import DataShape
 from tgnn.models.node_network import NodeNetwork, encode_input
-from tgnn.models.registration import register_model
+from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
 from tgnn.nn.linear import FeatureLinear
 from tgnn.nn.models.encoder import make_encoder
 
@@ -79,10 +78,76 @@ def build_deepergcn(
     num_layers: int,
     dropout: float,
     *,
-    mlp_layers: Annotated[int, Field(ge=1)] = 2,
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    mlp_layers: PositiveInt = 2,
+    input_dropout: Probability = 0.0,
 ) -> NodeNetwork:
     """Build :class:`DeeperGCN`, with edge features if the data has them."""
     encoder, in_channels = encode_input(shape, hidden_channels)
     gnn = DeeperGCN(in_channels, hidden_channels, num_layers, shape.outputs, dropout, shape.edge_features, mlp_layers)
     return NodeNetwork(gnn, encoder, uses_edges=True, input_dropout=input_dropout)
+
+
+class GCN2(torch.nn.Module):
+    """A linear layer, layers of PyG's ``GCN2Conv``, Eq. (5) of Chen et al., and a linear layer, all without bias.
+
+    Args:
+        in_channels: Number of input features. If it equals ``hidden_channels``, the first linear layer is left out.
+        hidden_channels: Number of channels of the node embeddings.
+        num_layers: Number of ``GCN2Conv`` layers.
+        out_channels: Number of output channels.
+        dropout: Dropout probability before each layer and before the output layer.
+        kwargs: Arguments of ``GCN2Conv``: ``alpha``, ``theta`` and ``shared_weights``.
+    """
+
+    def __init__(
+        self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, dropout: float, **kwargs: Any
+    ) -> None:
+        super().__init__()
+        self.first = None if in_channels == hidden_channels else FeatureLinear(in_channels, hidden_channels)
+        self.convs = torch.nn.ModuleList(
+            GCN2Conv(hidden_channels, layer=number + 1, **kwargs) for number in range(num_layers)
+        )
+        self.last = torch.nn.Linear(hidden_channels, out_channels, bias=False)
+        self.dropout = torch.nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        x = x_0 = x if self.first is None else self.first(x).relu()
+        for conv in self.convs:
+            x = conv(self.dropout(x), x_0, edge_index, edge_weight).relu()
+        out: Tensor = self.last(self.dropout(x))
+        return out
+
+
+@register_model(
+    "gcn2",
+    "node",
+    summary="GCNII: deep GCN with initial residual and identity mapping",
+    paper="Chen et al. 2020, arXiv:2007.02133",
+    uses=("edge weights",),
+    search_space={
+        "model.num_layers": (4, 8, 16, 32),
+        "model.alpha": (0.1, 0.2, 0.5),
+        "model.theta": (0.5, 1.0, 1.5),
+    },
+)
+def build_gcn2(
+    shape: DataShape,
+    hidden_channels: int,
+    num_layers: int,
+    dropout: float,
+    *,
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.1,
+    theta: Annotated[float, Field(gt=0)] = 0.5,
+    shared_weights: bool = True,
+    input_dropout: Probability = 0.0,
+) -> NodeNetwork:
+    """Build :class:`GCN2`, with 48,128 parameters on Cora at 32 hidden channels and 4,117,009 at 1,433.
+
+    ``alpha`` is the weight of the initial residual. ``theta`` is the strength of the identity mapping: layer ``l`` has
+    ``beta = log(theta / l + 1)``. Without ``shared_weights``, this is GCNII*.
+    """
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
+    gnn = GCN2(*sizes, dropout, alpha=alpha, theta=theta, shared_weights=shared_weights)
+    takes_sparse = gnn.first is not None
+    return NodeNetwork(gnn, encoder, uses_weights=True, input_dropout=input_dropout, takes_sparse=takes_sparse)

@@ -1,21 +1,28 @@
-"""DiffPool (Ying et al., 2018): hierarchical pooling with learned soft clusters."""
+"""Models that differ in how they pool the nodes of a graph.
+
+DiffPool (Ying et al., 2018) pools into learned clusters, SOPool (Wang and Ji, 2020) by second-order statistics, and GMT
+(Baek et al., 2021) by attention.
+"""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
+from torch.nn.parameter import Parameter
 from torch_geometric.data import Data
-from torch_geometric.nn import DenseSAGEConv
+from torch_geometric.nn import DenseSAGEConv, GCNConv
+from torch_geometric.nn.aggr import GraphMultisetTransformer
 from torch_geometric.nn.models import MLP
 from torch_geometric.nn.norm import BatchNorm
-from torch_geometric.utils import to_dense_adj, to_dense_batch
+from torch_geometric.utils import scatter, to_dense_adj, to_dense_batch
 
-from tgnn.models.data_shape import DataShape
-from tgnn.models.registration import register_model
+from tgnn.models.gin import make_gin_layer
+from tgnn.models.graph_network import GraphNetwork, check_multiple
+from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
 from tgnn.nn.models.encoder import make_encoder
 
 
@@ -150,8 +157,118 @@ def build_graph_diffpool(
     num_layers: int,
     dropout: float,
     *,
-    clusters: Annotated[int, Field(ge=1)] = 8,
+    clusters: PositiveInt = 8,
     levels: Annotated[int, Field(ge=1, le=2)] = 1,
 ) -> DiffPool:
     """Build :class:`DiffPool`. A second pooling level has a quarter of the ``clusters``."""
     return DiffPool(shape, hidden_channels, num_layers, dropout, (clusters, max(clusters // 4, 1))[:levels])
+
+
+class BilinearReadout(torch.nn.Module):
+    r"""Bilinear mapping second-order pooling, "SOPool-bimap" of Wang and Ji:
+    :math:`\mathrm{flatten}((H W)^\top (H W))`, where :math:`H` are the node embeddings of a graph.
+
+    Args:
+        channels: Number of channels of the node embeddings.
+        projection: Number of columns of :math:`W`. The graph embedding has ``projection ** 2`` channels.
+    """
+
+    def __init__(self, channels: int, projection: int) -> None:
+        super().__init__()
+        self.lin, self.width = torch.nn.Linear(channels, projection, bias=False), projection**2
+
+    def forward(self, x: Tensor, batch: Tensor, size: int) -> Tensor:
+        projected: Tensor = to_dense_batch(self.lin(x), batch, batch_size=size)[0]
+        return (projected.transpose(1, 2) @ projected).flatten(1)
+
+
+class AttentionalReadout(torch.nn.Module):
+    r"""Attentional second-order pooling, "SOPool-attn" of Wang and Ji: :math:`H^\top (H \mu)`.
+
+    Args:
+        channels: Number of channels of the node embeddings and of the graph embedding.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.mu, self.width = Parameter(torch.randn(channels) / channels**0.5), channels
+
+    def forward(self, x: Tensor, batch: Tensor, size: int) -> Tensor:
+        out: Tensor = scatter(x * (x @ self.mu).unsqueeze(1), batch, dim_size=size, reduce="sum")
+        return out
+
+
+@register_model(
+    "soppool",
+    "graph",
+    summary="Second-order pooling: pairwise products of features",
+    paper="Wang and Ji 2020, arXiv:2007.10467",
+    uses=("edge features",),
+    search_space={"model.kind": ("bimap", "attention")},
+)
+def build_graph_soppool(
+    shape: DataShape,
+    hidden_channels: int,
+    num_layers: int,
+    dropout: float,
+    *,
+    kind: Literal["bimap", "attention"] = "bimap",
+    projection: PositiveInt = 16,
+    train_eps: bool = False,
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of GIN layers with second-order pooling of the last layer.
+
+    ``projection`` is used by ``kind="bimap"`` only.
+    """
+    layers = [make_gin_layer(shape, hidden_channels, train_eps) for _ in range(num_layers)]
+    readout = BilinearReadout(hidden_channels, projection) if kind == "bimap" else AttentionalReadout(hidden_channels)
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features")
+
+
+class MultisetReadout(torch.nn.Module):
+    """PyG's ``GraphMultisetTransformer`` as a readout. The nodes of a graph must be contiguous in ``batch``.
+
+    Args:
+        width: Number of channels of the node embeddings and of the graph embedding.
+        seeds: Number of seed vectors, into which a graph is pooled first.
+        heads: Number of attention heads.
+        norm: Whether to apply layer normalization after attention.
+    """
+
+    def __init__(self, width: int, seeds: int, heads: int, norm: bool) -> None:
+        super().__init__()
+        self.pool, self.width = GraphMultisetTransformer(width, seeds, heads=heads, layer_norm=norm), width
+
+    def forward(self, x: Tensor, batch: Tensor, size: int) -> Tensor:
+        out: Tensor = self.pool(x, batch, dim_size=size)
+        return out
+
+
+@register_model(
+    "gmt",
+    "graph",
+    summary="Multi-head attention pooling of nodes into seed vectors",
+    paper="Baek et al. 2021, arXiv:2102.11533",
+    search_space={"model.seeds": (4, 8, 16)},
+)
+def build_graph_gmt(
+    shape: DataShape,
+    hidden_channels: int,
+    num_layers: int,
+    dropout: float,
+    *,
+    seeds: PositiveInt = 8,
+    heads: PositiveInt = 4,
+    norm: bool = False,
+    head_dropout: Probability | None = None,
+) -> GraphNetwork:
+    """Build a :class:`GraphNetwork` of PyG's ``GCNConv`` with :class:`MultisetReadout`.
+
+    The readout pools the nodes into ``seeds`` vectors, applies self-attention, and pools these into one. The paper uses
+    a quarter of the average number of nodes as ``seeds``, pools the concatenated embeddings of all layers, and computes
+    keys and values by a GNN where PyG's readout has a linear layer.
+    """
+    check_multiple(hidden_channels, "heads", heads)
+    layers = [GCNConv(hidden_channels, hidden_channels) for _ in range(num_layers)]
+    readout = MultisetReadout(hidden_channels, seeds, heads, norm)
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, head_dropout=head_dropout)
