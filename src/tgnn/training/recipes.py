@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tgnn.data.catalog import CATALOG
-from tgnn.data.on_disk.layout import read_manifest
+from tgnn.data.on_disk.manifest import Manifest
 from tgnn.data.readers.detect import is_on_disk
 from tgnn.models import MODELS, count_hops, model_options
 from tgnn.training.config import Config, ConfigError, make_config, with_options
@@ -172,7 +172,7 @@ def _on_disk_recipe(path: str) -> dict[str, dict[str, Any]]:
 
     A large graph trains for 20 epochs. A small one has few batches per epoch, so it trains for up to 200.
     """
-    nodes = max(read_manifest(Path(path).expanduser()).nodes, 1)
+    nodes = max(Manifest.read(Path(path).expanduser()).nodes, 1)
     epochs = min(max(2000 * _BATCH_SIZE // nodes, 20), 200)
     return {
         "model": {"low_order": "mean"},  # its expectation is the same for sampled and for full neighborhoods

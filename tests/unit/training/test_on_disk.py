@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ import torch
 
 from tgnn.data import load
 from tgnn.data.convert import write
+from tgnn.data.on_disk import GraphWriter
 from tgnn.data.on_disk.from_memory import write_disk
-from tgnn.training import recipes
 from tgnn.training.evaluate import evaluate
 from tgnn.training.predict import predict
 from tgnn.training.recipes import resolve
@@ -50,15 +49,16 @@ def test_disk_and_memory_give_the_same_result(places, tmp_path):
     assert said.table().columns == words.table().columns
 
 
-def test_graphs_on_disk_are_sampled_by_default(places, monkeypatch):
+def test_graphs_on_disk_are_sampled_by_default(places, tmp_path):
     config = resolve(str(places / "disk"), "tgnn", "node", changes={"model.num_layers": 3})
     train_settings = config.train
     assert config.model.arguments["low_order"] == "mean"
     assert train_settings.num_neighbors == (10, 10, 10)
     assert (train_settings.batch_size, train_settings.workers) == (1024, 2)
     assert (train_settings.epochs, train_settings.patience) == (200, 50)  # of one step each
-    monkeypatch.setattr(recipes, "read_manifest", lambda path: SimpleNamespace(nodes=1_000_000))
-    large = resolve(str(places / "disk"), "tgnn", "node").train
+    with GraphWriter(tmp_path / "large", 1_000_000):
+        pass
+    large = resolve(str(tmp_path / "large"), "tgnn", "node").train
     assert (large.epochs, large.patience) == (20, 5)
     assert resolve(
         str(places / "disk"), "tgnn", "node", changes={"train.num_neighbors": (4, 4)}

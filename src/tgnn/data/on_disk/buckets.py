@@ -1,13 +1,14 @@
 """External sort of edges by target node, for graphs larger than memory.
 
 Edges are distributed to one file per range of target nodes. Each file is then sorted in memory. A file that is too
-large is first split into smaller ranges in the same way.
+large is first split into smaller ranges in the same way. Polars cannot replace this, because its streaming engine keeps
+all rows in memory to sort them: 40 million edges (305 MiB) needed 1.2 GiB, and 2.3 GiB without duplicates (polars 2.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,13 +17,9 @@ import torch
 
 from tgnn.ops.graph import group
 from tgnn.utils.memory_map import as_tensor
-from tgnn.utils.progress import Tick, no_tick
 
 NUM_BUCKETS = 64
 """Number of ranges of target nodes, and of files that are open at the same time."""
-
-Sorted = Callable[[np.ndarray, np.ndarray], None]
-"""Called with the in-degrees of the next nodes, int64, and the sources of their edges."""
 
 
 class EdgeBuckets:
@@ -51,14 +48,36 @@ class EdgeBuckets:
             source: Source nodes.
             target: Target nodes, from ``begin`` to ``end - 1``.
         """
-        source, target = (np.asarray(end, dtype=self.node_type) for end in (source, target))
-        bucket = as_tensor((target - self.begin) // self.width)
+        pairs = np.stack([source, target], axis=1, dtype=self.node_type, casting="unsafe")
+        bucket = as_tensor((pairs[:, 1] - self.begin) // self.width)
         order = group(bucket, None, self.count, torch.int32)
-        pairs = np.stack([source, target], axis=1)[order.index.numpy()]
-        ends = order.ptr.tolist()
+        pairs, ends = pairs[order.index.numpy()], order.ptr.tolist()
         for number in range(self.count):
             if ends[number] < ends[number + 1]:
                 self._file(number).write(pairs[ends[number] : ends[number + 1]].data)
+
+    def sorted(self, at_once: int, merge: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Sort all edges by target and remove the files.
+
+        Args:
+            at_once: Maximum number of edges to sort in memory.
+            merge: Whether to remove duplicate edges and sort the sources of each node. By default, the edges of a node
+                keep their order.
+
+        Yields:
+            The in-degrees of the next nodes, int64, and the sources of their edges. The sources of a node with more
+            than ``at_once`` edges may follow in further pieces without in-degrees.
+        """
+        self.close()
+        for number in range(self.count):
+            begin = self.begin + number * self.width
+            yield from self._sorted(self._path(number), begin, min(begin + self.width, self.end), at_once, merge)
+
+    def close(self) -> None:
+        """Close all files, even if writing one of them fails."""
+        with ExitStack() as files:
+            while self._files:
+                files.callback(self._files.popitem()[1].close)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{self.name}-{number}.edges"
@@ -68,64 +87,41 @@ class EdgeBuckets:
             self._files[number] = self._path(number).open("wb")
         return self._files[number]
 
-    def close(self) -> None:
-        """Close all files, even if writing one of them fails."""
-        with ExitStack() as files:
-            while self._files:
-                files.callback(self._files.popitem()[1].close)
-
-    def sort(self, write: Sorted, at_once: int, merge: bool, tick: Tick = no_tick) -> None:
-        """Sort all edges by target, pass them to ``write`` and remove the files.
-
-        Args:
-            write: Called with the edges of consecutive nodes.
-            at_once: Maximum number of edges to sort in memory.
-            merge: Whether to remove duplicate edges and sort the sources of each node. By default, the edges of a node
-                keep their order.
-            tick: Called with the number of edges of each file.
-        """
-        self.close()
-        for number in range(self.count):
-            begin = self.begin + number * self.width
-            self._sort(self._path(number), begin, min(begin + self.width, self.end), write, at_once, merge, tick)
-
-    def _sort(self, path: Path, begin: int, end: int, write: Sorted, at_once: int, merge: bool, tick: Tick) -> None:
+    def _sorted(
+        self, path: Path, begin: int, end: int, at_once: int, merge: bool
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if not path.exists():
-            write(np.zeros(end - begin, dtype=np.int64), np.empty(0, dtype=self.node_type))
+            yield np.zeros(end - begin, dtype=np.int64), np.empty(0, dtype=self.node_type)
             return
-        edges = path.stat().st_size // (2 * self.node_type.itemsize)
-        if edges <= at_once:
+        num_edges = path.stat().st_size // (2 * self.node_type.itemsize)
+        if num_edges <= at_once:
             pairs = np.fromfile(path, self.node_type).reshape(-1, 2)
-            write(*(_merged if merge else _grouped)(pairs[:, 0], pairs[:, 1] - begin, end - begin, self.num_nodes))
-            tick(edges)
+            yield (_merged if merge else _grouped)(pairs[:, 0], pairs[:, 1] - begin, end - begin, self.num_nodes)
         elif end - begin == 1:
-            self._write_one(path, edges, write, at_once, merge)
-            tick(edges)
+            yield from self._of_one_node(path, num_edges, at_once, merge)
         else:
-            parts = EdgeBuckets(self.folder, path.stem, begin, end, self.num_nodes, self.node_type)
-            try:
+            with closing(EdgeBuckets(self.folder, path.stem, begin, end, self.num_nodes, self.node_type)) as parts:
                 for pairs in self._pieces(path, at_once):
                     parts.add(pairs[:, 0], pairs[:, 1])
-            finally:
-                parts.close()
             path.unlink()
-            parts.sort(write, at_once, merge, tick)
-            return
-        path.unlink()
+            yield from parts.sorted(at_once, merge)
+        path.unlink(missing_ok=True)
 
-    def _write_one(self, path: Path, edges: int, write: Sorted, at_once: int, merge: bool) -> None:
-        """Write a file whose edges all have the same target. Duplicates are removed with a mask over all nodes."""
-        nothing = np.empty(0, dtype=np.int64)
+    def _of_one_node(
+        self, path: Path, num_edges: int, at_once: int, merge: bool
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the edges of a single target node. Duplicates are removed with a mask over all nodes."""
         if merge:
             marked = np.zeros(self.num_nodes, dtype=bool)
             for pairs in self._pieces(path, at_once):
                 marked[pairs[:, 0]] = True
             sources = np.flatnonzero(marked).astype(self.node_type)
-            write(np.array([len(sources)]), sources)
+            yield np.array([len(sources)]), sources
             return
-        write(np.array([edges]), nothing.astype(self.node_type))
+        degree = np.array([num_edges])
         for pairs in self._pieces(path, at_once):
-            write(nothing, pairs[:, 0])
+            yield degree, pairs[:, 0]
+            degree = degree[:0]
 
     def _pieces(self, path: Path, at_once: int) -> Iterator[np.ndarray]:
         with path.open("rb") as file:
@@ -146,9 +142,8 @@ def _merged(source: np.ndarray, target: np.ndarray, nodes: int, num_nodes: int) 
     keys *= num_nodes
     keys += source
     keys.sort()
-    first = np.ones(len(keys), dtype=bool)
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    keys = keys[first]
-    counts = np.diff(np.searchsorted(keys, np.arange(nodes + 1, dtype=np.int64) * num_nodes))
-    keys -= np.repeat(np.arange(nodes, dtype=np.int64) * num_nodes, counts)
+    keys = keys[np.diff(keys, prepend=-1) > 0]
+    first_keys = np.arange(nodes + 1, dtype=np.int64) * num_nodes
+    counts = np.diff(np.searchsorted(keys, first_keys))
+    keys -= np.repeat(first_keys[:-1], counts)
     return counts, keys.astype(source.dtype)

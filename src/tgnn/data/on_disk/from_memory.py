@@ -12,11 +12,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.on_disk.writer import GraphWriter
-from tgnn.data.splits import from_masks, split_codes
+from tgnn.data.splits import PARTS, from_masks, split_codes
 
 _NODES_AT_ONCE = 2**16
 _UNSUPPORTED = {"edge_attr": "edge features", "edge_weight": "edge weights", "pos": "node positions"}
-_MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def write_disk(data: Data, folder: Path | str, *, leave_out: bool = False, overwrite: bool = False) -> None:
@@ -52,20 +51,13 @@ def write_disk(data: Data, folder: Path | str, *, leave_out: bool = False, overw
             writer.add_edges(*data.edge_index)
         if (ids := data.get("node_id")) is not None:
             writer.set_ids(ids)
-        part, rows = _part(data), _rows(data.x)
+        masks = [data.get(f"{part}_mask") for part in PARTS]
+        split = None if any(mask is None for mask in masks) else split_codes(from_masks("masks", *masks)) + 1
+        rows = _rows(data.x)
         for begin in range(0, max(n, 1), _NODES_AT_ONCE):
             some = slice(begin, begin + _NODES_AT_ONCE)
-            x, y, p = (None if values is None else values[some] for values in (rows, data.y, part))
+            x, y, p = (None if values is None else values[some] for values in (rows, data.y, split))
             writer.add_nodes(scipy.sparse.csr_matrix.toarray(x) if scipy.sparse.issparse(x) else x, y, p)
-
-
-def _part(data: Data) -> np.ndarray | None:
-    """Return the set of each node (0 none, 1 training, 2 validation, 3 test) if all three masks exist."""
-    masks = [data.get(name) for name in _MASKS]
-    if any(mask is None for mask in masks):
-        return None
-    parts: np.ndarray = split_codes(from_masks("masks", *masks)) + 1
-    return parts.astype(np.uint8)
 
 
 def _rows(x: Tensor | None) -> Any:

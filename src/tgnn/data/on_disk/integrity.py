@@ -9,7 +9,6 @@ import numpy as np
 from torch import Tensor
 
 from tgnn.data.dataset_info import statistics
-from tgnn.data.on_disk import array_checks, layout
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.validation.report import Finding, Locations, ValidationReport
 from tgnn.data.validation.value_checks import check_labels, constant_features, duplicate_mask, large_features
@@ -18,6 +17,7 @@ from tgnn.utils.progress import bar
 
 _EDGES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**16
+_NODES = Locations(unit="node")
 
 
 def check_disk(folder: Path | str) -> ValidationReport:
@@ -36,50 +36,31 @@ def check_disk(folder: Path | str) -> ValidationReport:
     """
     graph = DiskGraph(folder, check=False)
     report = ValidationReport(str(folder), "graph on disk", statistics(graph))
-    _check_files(graph, report)
-    if report.ok:  # the content of damaged files is not checked
-        _check_edges(graph, report)
-    if report.ok:
-        _check_rows(graph, report)
-        _check_targets(graph, report)
-        _check_ids(graph, report)
+    for check in (_check_files, _check_arrays, _check_edges, _check_nodes):
+        check(graph, report)
+        if not report.ok:  # the next checks need valid data
+            break
     return report
 
 
 def _check_files(graph: DiskGraph, report: ValidationReport) -> None:
-    manifest = layout.read_manifest(graph.folder)
-    size = sum(file.bytes for file in manifest.files.values())
+    size = sum(file.bytes for file in graph.manifest.files.values())
     with bar(f"{graph.folder.name}: verifying checksums of {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
-        for name, file in manifest.files.items():
+        for name, file in graph.manifest.files.items():
             if sha256_of(graph.folder / name, tick) != file.sha256:
                 text = "the SHA-256 differs from the stored one; copy the file again, or write the graph again"
                 report.add(Finding("error", "damaged-file", text, name))
-    if manifest.hash != layout.content_hash(manifest.files):
-        report.add(
-            Finding(
-                "error",
-                "damaged-file",
-                "the stored hash does not match the files; write the graph again",
-                layout.FILE,
-            )
-        )
+
+
+def _check_arrays(graph: DiskGraph, report: ValidationReport) -> None:
+    for name, array in graph.arrays.items():
+        if problem := graph.manifest.find_problem(name, array):
+            report.add(Finding("error", "invalid-array", f"the array {problem}", name))
 
 
 def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
-    nodes = Locations(unit="node")
     loops = duplicates = 0
     linked = np.zeros(graph.num_nodes, dtype=bool)
-    ptr = graph.in_edges.ptr.numpy()
-    if len(decreases := array_checks.decreasing(ptr)):
-        report.add(
-            nodes.finding(
-                "error", "falling-pointer", "rowptr decreases after this node, but must never decrease", decreases
-            )
-        )
-        return
-    if wrong := array_checks.wrong_pointers(ptr, graph.num_edges):
-        report.add(Finding("error", "wrong-pointer", f"the array {wrong}", layout.ROWPTR))
-        return
     with bar(f"{graph.folder.name}: checking {graph.num_edges:,} edges", graph.num_edges) as tick:
         for begin, ptr, source in _blocks(graph):
             counts = np.diff(ptr)
@@ -87,7 +68,7 @@ def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
             outside = (source < 0) | (source >= graph.num_nodes)
             if outside.any():
                 text = f"an incoming edge has a source outside of 0 to {graph.num_nodes - 1}"
-                report.add(nodes.finding("error", "dangling-id", text, np.unique(target[outside])))
+                report.add(_NODES.finding("error", "dangling-id", text, np.unique(target[outside])))
                 return
             others = source != target
             loops += len(source) - int(others.sum())
@@ -101,7 +82,7 @@ def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
         report.add(Finding("warning", "duplicate-edge", text))
     if not linked.all():
         text = "isolated node; its prediction depends on its own features only"
-        report.add(nodes.finding("note", "isolated-node", text, ~linked))
+        report.add(_NODES.finding("note", "isolated-node", text, ~linked))
 
 
 def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
@@ -116,48 +97,34 @@ def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         begin += len(some) - 1
 
 
-def _check_rows(graph: DiskGraph, report: ValidationReport) -> None:
+def _check_nodes(graph: DiskGraph, report: ValidationReport) -> None:
+    _check_features(graph, report)
+    if graph.y is not None:
+        report.add(*check_labels(graph.y, _NODES))
+    try:
+        ids = graph.node_id
+        keys = None if ids is None else ids.numpy() if isinstance(ids, Tensor) else ids.hashes()
+    except ValueError as error:
+        report.add(Finding("error", "wrong-ids", str(error)))
+        return
+    if keys is not None and (duplicate := duplicate_mask(keys)) is not None:
+        text = "duplicate node id; predictions of these nodes cannot be distinguished"
+        report.add(_NODES.finding("error", "duplicate-id", text, duplicate))
+
+
+def _check_features(graph: DiskGraph, report: ValidationReport) -> None:
     if graph.x is None:
         report.add(Finding("note", "no-features", "the nodes have no features"))
         return
-    nodes = Locations(unit="node")
-    width = graph.x.size(1)
-    least, most = np.full(width, np.inf), np.full(width, -np.inf)
+    least, most = np.full(graph.x.size(1), np.inf), np.full(graph.x.size(1), -np.inf)
     with bar(f"{graph.folder.name}: checking the features of {graph.num_nodes:,} nodes", graph.num_nodes) as tick:
         for begin in range(0, graph.num_nodes, _ROWS_AT_ONCE):
             rows = graph.x[begin : begin + _ROWS_AT_ONCE].numpy()
-            odd = ~np.isfinite(rows).all(axis=1)
-            if odd.any():
+            invalid = ~np.isfinite(rows).all(axis=1)
+            if invalid.any():
                 text = "a feature is infinite or NaN"
-                report.add(nodes.finding("error", "infinite-feature", text, np.flatnonzero(odd) + begin))
+                report.add(_NODES.finding("error", "infinite-feature", text, np.flatnonzero(invalid) + begin))
                 return
             least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
             tick(len(rows))
     report.add(*large_features(least, most), *(constant_features(least, most) if graph.num_nodes > 1 else ()))
-
-
-def _check_targets(graph: DiskGraph, report: ValidationReport) -> None:
-    if graph.y is not None:
-        wrong = array_checks.wrong_labels(graph.y.numpy(), graph.info.target, graph.info.outputs)
-        if wrong:
-            report.add(Finding("error", "wrong-labels", f"the array {wrong}", layout.Y))
-            return
-        report.add(*check_labels(graph.y, Locations(unit="node")))
-    part = layout.open_array(graph.folder, layout.PART, layout.read_manifest(graph.folder))
-    if part is not None and (wrong := array_checks.wrong_split(part)):
-        report.add(Finding("error", "wrong-part", f"the array {wrong}", layout.PART))
-
-
-def _check_ids(graph: DiskGraph, report: ValidationReport) -> None:
-    """Report duplicate ids. Strings are compared by a hash of 8 bytes."""
-    try:
-        ids = graph.node_id
-        if ids is None:
-            return
-        duplicate = duplicate_mask(ids.numpy() if isinstance(ids, Tensor) else ids.hashes())
-    except ValueError as error:
-        report.add(Finding("error", "wrong-ids", str(error)))
-        return
-    if duplicate is not None:
-        text = "duplicate node id; predictions of these nodes cannot be distinguished"
-        report.add(Locations(unit="node").finding("error", "duplicate-id", text, duplicate))

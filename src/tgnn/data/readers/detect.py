@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from tgnn.data.dataset_info import statistics
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
-from tgnn.data.on_disk.layout import FILE
+from tgnn.data.on_disk.manifest import FILE
 from tgnn.data.readers.graph_npz import open_npz, read_graph, read_graphs
 from tgnn.data.readers.shchur_npz import read_gnn_benchmark
 from tgnn.data.readers.tu import read_tu
