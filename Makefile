@@ -22,7 +22,7 @@ bench: $(READY)         ## every speed and memory figure of docs/benchmarks.md, 
 	$(BIN)/python -m benchmarks $(ARGS)
 
 results: $(READY)       ## docs/results.md and the table of the README, out of results/
-	$(BIN)/python -m tgnn.experiments.result_pages
+	$(BIN)/python tools/result_pages.py
 
 # torch goes in first and alone: with it in place nothing else asks for another build of it.
 $(READY): pyproject.toml constraints.txt

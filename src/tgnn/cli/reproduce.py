@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from tgnn.cli.train import check_output_folder, parse_option, shareable_options
 
 if TYPE_CHECKING:
     from tgnn.experiments.experiment import Experiment, Selection
-    from tgnn.experiments.experiment_progress import ExperimentProgress
+    from tgnn.experiments.runner import ExperimentProgress
 
 _LINE_INTERVAL = 15.0
 """Seconds between two progress lines if the output is not a terminal."""
@@ -65,11 +66,16 @@ def reproduce(
     """
     from tgnn.experiments.definitions import EXPERIMENTS
     from tgnn.experiments.experiment import Selection
+    from tgnn.utils.suggest import closest_match
 
     if name is None:
         _list(EXPERIMENTS.values(), json)
         return
-    experiment = _find(name)
+    if name not in EXPERIMENTS:
+        similar = closest_match(name, EXPERIMENTS)
+        hint = f"did you mean {similar}?" if similar else f"choose one of {', '.join(EXPERIMENTS)}"
+        raise typer.BadParameter(f"unknown table or figure {name!r}; {hint}", param_hint="NAME")
+    experiment = EXPERIMENTS[name]
     changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     changes = {key: value for key, value in changes.items() if value is not None}
     changes |= dict(parse_option(text) for text in overrides or [])
@@ -77,7 +83,7 @@ def reproduce(
         _split_names(models), _split_names(datasets), largest, runs, changes, jobs or os.cpu_count() or 1
     )
     if dry_run:
-        _show_cells(experiment, selection, json)
+        _print_cells(experiment, selection, json)
         return
     check_output_folder(folder)
     _run(experiment, selection, folder, _command(experiment, selection, overrides or []), json)
@@ -87,81 +93,56 @@ def _split_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _find(name: str) -> Experiment:
-    from tgnn.experiments.definitions import EXPERIMENTS
-    from tgnn.utils.suggest import closest_match
-
-    if name not in EXPERIMENTS:
-        similar = closest_match(name, EXPERIMENTS)
-        hint = f"did you mean {similar}?" if similar else f"choose one of {', '.join(EXPERIMENTS)}"
-        raise typer.BadParameter(f"unknown table or figure {name!r}; {hint}", param_hint="NAME")
-    return EXPERIMENTS[name]
-
-
-def _list(experiments: Any, json: bool) -> None:
-    rows = [
-        {
-            "name": experiment.name,
-            "title": experiment.title,
-            "rows": [row for row, _, _ in experiment.rows] or _unique(row for row, _ in experiment.points),
-            "columns": list(experiment.columns) or _unique(column for _, column in experiment.points),
-            "cells": experiment.size,
-            "runs": experiment.runs,
-        }
-        for experiment in experiments
-    ]
-    if json:
-        print_json(rows)
-        return
+def _list(experiments: Iterable[Experiment], json: bool) -> None:
     from rich.table import Table
 
+    from tgnn.experiments.experiment import Selection
+
     table = Table("name", "cells", "runs", "title", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(row["name"], str(row["cells"]), str(row["runs"]), row["title"])
-    out.print(table)
-
-
-def _unique(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
-
-
-def _show_cells(experiment: Experiment, selection: Selection, json: bool) -> None:
-    if experiment.measure is not None:
-        rows: list[dict[str, Any]] = [
-            {"row": row, "column": column} for row, column in experiment.select_points(selection)
-        ]
-    else:
-        cells = experiment.cells(selection)
-        rows = [{"row": c.row, "column": c.column, "config": c.config.model_dump(mode="json")} for c in cells]
-    for row in rows:
-        figure = experiment.paper_figure(row["row"], row["column"])
-        row |= {"runs": selection.runs or experiment.runs, "paper": None if figure is None else figure.value}
+    descriptions = []
+    for experiment in experiments:
+        name, title, runs = experiment.name, experiment.title, experiment.runs
+        cells = len(experiment.cells(Selection()))
+        rows, columns = [row for row, _, _ in experiment.rows], list(experiment.columns)
+        table.add_row(name, str(cells), str(runs), title)
+        descriptions.append(
+            {"name": name, "title": title, "rows": rows, "columns": columns, "cells": cells, "runs": runs}
+        )
     if json:
-        print_json(rows)
-        return
-    for row in rows:
-        paper = "" if row["paper"] is None else f"  (paper {row['paper']:.4g})"
-        line = f"{row['row']} on {row['column']}, {row['runs']} run{'s' if row['runs'] > 1 else ''}{paper}"
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+        print_json(descriptions)
+    else:
+        out.print(table)
+
+
+def _print_cells(experiment: Experiment, selection: Selection, json: bool) -> None:
+    from tgnn.experiments.results import find_paper_figure
+
+    cells, runs = [], selection.runs or experiment.runs
+    for cell in experiment.cells(selection):
+        config = {} if cell.config is None else {"config": cell.config.model_dump(mode="json")}
+        figure = find_paper_figure(experiment.name, cell.row, cell.column)
+        paper = None if figure is None else figure.value
+        cells.append({"row": cell.row, "column": cell.column, **config, "runs": runs, "paper": paper})
+        if not json:
+            line = f"{cell.row} on {cell.column}, {runs} run{'s' if runs > 1 else ''}"
+            line += "" if paper is None else f"  (paper {paper:.4g})"
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+    if json:
+        print_json(cells)
 
 
 def _run(experiment: Experiment, selection: Selection, folder: Path, command: str, json: bool) -> None:
-    from tgnn.experiments.format_json import to_json_object
-    from tgnn.experiments.format_markdown import to_markdown
+    from tgnn.experiments.formats import to_json_object, to_markdown, write_tables
     from tgnn.experiments.runner import run_experiment
-    from tgnn.experiments.write_formats import write_tables
     from tgnn.training.interrupts import sigterm_as_interrupt
 
-    display = _ProgressDisplay(json)
     try:
-        with sigterm_as_interrupt(), display:
-            result = run_experiment(experiment, selection, folder, command, display.update)
+        with sigterm_as_interrupt(), _show_progress(quiet=json or console.verbosity < 0) as on_progress:
+            result = run_experiment(experiment, selection, folder, command, on_progress)
     except KeyboardInterrupt:
         err.print("interrupted; run the same command again to continue")
         raise typer.Exit(130) from None
     tables = write_tables(result, folder)
-    selected = {(cell.row, cell.column) for cell in (experiment.cells(selection) if experiment.rows else result.cells)}
-    failed = [cell for cell in result.cells if cell.failed and (cell.row, cell.column) in selected]
     if json:
         print_json(to_json_object(result))
     else:
@@ -169,7 +150,8 @@ def _run(experiment: Experiment, selection: Selection, folder: Path, command: st
         paths = ", ".join(str(path) for path in [folder / f"{experiment.name}.json", *tables])
         if console.verbosity >= 0:
             err.print(f"saved {paths}\nshow them as a page: tgnn report {folder}", soft_wrap=True)
-    if failed:
+    selected = [result.cell(cell.row, cell.column) for cell in experiment.cells(selection)]
+    if any(cell is not None and cell.failed for cell in selected):
         raise typer.Exit(1)
 
 
@@ -184,53 +166,41 @@ def _command(experiment: Experiment, selection: Selection, overrides: list[str])
     return shlex.join(arguments)
 
 
-class _ProgressDisplay:
-    """Progress of an experiment: a status line on a terminal, otherwise one line every few seconds."""
+@contextlib.contextmanager
+def _show_progress(quiet: bool) -> Iterator[Callable[[ExperimentProgress], None]]:
+    """Yield a callback that shows a status line on a terminal, and otherwise prints a line every few seconds."""
+    if quiet:
+        yield lambda progress: None
+        return
+    if err.is_terminal:
+        with err.status("loading the data") as status:
+            yield lambda progress: status.update(_describe(progress))
+        return
+    last_line: float | None = None
 
-    def __init__(self, json: bool) -> None:
-        self._quiet = json or console.verbosity < 0
-        self._last_line: float | None = None
-        self._status: Any = None
+    def print_line(progress: ExperimentProgress) -> None:
+        nonlocal last_line
+        if last_line is None:  # the first line is printed once all parallel runs have started
+            is_due = len(progress.running) >= min(progress.jobs, progress.left)
+        else:
+            is_due = time.monotonic() - last_line > _LINE_INTERVAL
+        if is_due or not progress.left:
+            last_line = time.monotonic()
+            err.print(_describe(progress), markup=False, highlight=False, soft_wrap=True)
 
-    def __enter__(self) -> _ProgressDisplay:
-        if not self._quiet and err.is_terminal:
-            self._status = err.status("loading the data")
-            self._status.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-    def update(self, progress: ExperimentProgress) -> None:
-        line = self._line(progress)
-        if self._status is not None:
-            self._status.update(line)
-        elif not self._quiet and (self._is_due(progress) or not progress.left):
-            self._last_line = time.monotonic()
-            err.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    def _is_due(self, progress: ExperimentProgress) -> bool:
-        """Print the first line once all parallel runs have started, then one per interval."""
-        if self._last_line is None:
-            return len(progress.running) >= min(progress.jobs, progress.left)
-        return time.monotonic() - self._last_line > _LINE_INTERVAL
-
-    def _line(self, progress: ExperimentProgress) -> str:
-        left = progress.left
-        line = f"{progress.done} of {progress.total} runs done"
-        line += f" ({progress.reused} reused)" if progress.reused else ""
-        line += f", {progress.failed} failed" if progress.failed else ""
-        line += f", {left - len(progress.running)} waiting" if left > len(progress.running) else ""
-        if progress.seconds_left is not None:
-            line += f", about {_duration(progress.seconds_left)} left"
-        if progress.running:
-            names = ", ".join(f"{row} on {column} (seed {seed})" for row, column, seed in sorted(progress.running))
-            line += f"; running: {names}"
-        return line
+    yield print_line
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+def _describe(progress: ExperimentProgress) -> str:
+    waiting = progress.left - len(progress.running)
+    line = f"{progress.done} of {progress.total} runs done"
+    line += f" ({progress.reused} reused)" if progress.reused else ""
+    line += f", {progress.failed} failed" if progress.failed else ""
+    line += f", {waiting} waiting" if waiting > 0 else ""
+    if (seconds := progress.seconds_left) is not None:
+        hours = f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+        line += f", about {f'{seconds:.0f} s' if seconds < 90 else hours} left"
+    if progress.running:
+        names = ", ".join(f"{row} on {column} (seed {seed})" for row, column, seed in sorted(progress.running))
+        line += f"; running: {names}"
+    return line

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from tgnn.cli.console import err, note, out
-from tgnn.experiments.paper_figures import reported
+from tgnn.experiments.results import reported
 
 if TYPE_CHECKING:
     from tgnn.training.config import Config

@@ -1,11 +1,11 @@
-"""Titles, notes and layouts of results, looked up when a result is rendered.
+"""Texts shown with a result: title, layout and notes, looked up when it is rendered, and its failure messages.
 
-They come from the definition of the experiment, so that old result files show the current wording.
+Title, layout and notes come from the definition of the experiment, so that old result files show the current wording.
 """
 
 from __future__ import annotations
 
-import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,8 +15,8 @@ from tgnn.experiments.experiment import Experiment, Selection
 from tgnn.experiments.results import CellResult, Result
 from tgnn.training.config import Config, make_config
 
-_SIMILAR = 0.6
-"""Similarity from which a stored note counts as an earlier wording of a note in the catalog."""
+_MAX_LENGTH = 120
+"""Maximum length of a failure message in a table cell."""
 
 
 def result_title(result: Result) -> str:
@@ -39,33 +39,16 @@ def result_notes(result: Result) -> list[str]:
         return notes
     splits = _split_note(result.cells)
     outdated = "" if experiment is None else _outdated_note(result, experiment)
-    columns = dict.fromkeys(f"{cell.column}: {note}" for cell in result.cells if (note := data_note(cell)))
-    return [*notes, *(note for note in (splits, outdated) if note), *columns]
-
-
-def data_note(cell: CellResult) -> str:
-    """Return how the data of a cell differs from the official files, in the current wording of the catalog.
-
-    A note that resembles none of the catalog's is returned as it is stored.
-    """
-    entry = CATALOG.get(_option(cell.config, "data", "name"))
-    if not cell.note or entry is None:
-        return cell.note
-    known = [source.differs for source in entry.sources]
-    known += [note for layout in entry.layouts for note in layout.notes.values()]
-    similarity, note = max(((_similarity(note, cell.note), note) for note in known), default=(0.0, ""))
-    return note if similarity >= _SIMILAR else cell.note
-
-
-def _similarity(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+    columns = dict.fromkeys(f"{cell.column}: {cell.note}" for cell in result.cells if cell.note)
+    return [*notes, *filter(None, (splits, outdated)), *columns]
 
 
 def _split_note(cells: Sequence[CellResult]) -> str:
     names_by_split: dict[str, dict[str, None]] = {}
     for cell in cells:
-        name, split = (_option(cell.config, "data", key) for key in ("name", "split"))
-        split = split or (CATALOG[name].default_split if name in CATALOG else "")
+        options: Mapping[str, Any] = cell.config.get("data", {})
+        name = options.get("name", "")
+        split = options.get("split") or (CATALOG[name].default_split if name in CATALOG else "")
         if split:
             names_by_split.setdefault(split, {})[name] = None
     splits = ", ".join(f"{split} ({', '.join(names)})" for split, names in names_by_split.items())
@@ -75,36 +58,46 @@ def _split_note(cells: Sequence[CellResult]) -> str:
 def _outdated_note(result: Result, experiment: Experiment) -> str:
     """Count the cells whose hyperparameters differ from the current recipes."""
     current = {(cell.row, cell.column): cell.config for cell in experiment.cells(Selection())}
-    outdated = [
-        cell
-        for cell in result.cells
-        if (cell.row, cell.column) in current and _is_outdated(cell, current[cell.row, cell.column])
-    ]
+    outdated = sum(_is_outdated(cell, current.get((cell.row, cell.column))) for cell in result.cells)
     if not outdated:
         return ""
-    count = "All" if len(outdated) == len(result.cells) else f"{len(outdated)} of {len(result.cells)}"
+    count = "All" if outdated == len(result.cells) else f"{outdated} of {len(result.cells)}"
     return f"{count} cells were run with earlier recipes. The result file stores their configurations."
 
 
-def _is_outdated(cell: CellResult, current: Config) -> bool:
+def _is_outdated(cell: CellResult, current: Config | None) -> bool:
     """Compare the options that both configurations set. An option that one of them leaves out has its default value."""
-    try:
-        stored = make_config(cell.config)
-    except ValueError:
-        return bool(cell.config)
-    if not cell.config or stored.hash == current.hash:
+    if current is None or not cell.config:
         return False
-    old, new = stored.model_dump(mode="json"), current.model_dump(mode="json")
-    ignored = {("data", key) for key in ("root", "offline")}
-    ignored |= {("train", key) for key in ("seed", "device", "threads", "workers", "save_every", "track")}
+    try:
+        old, new = make_config(cell.config).hashed_sections, current.hashed_sections
+    except ValueError:
+        return True
+    for sections in (old, new):
+        for key in ("seed", "device"):
+            del sections["train"][key]
     return any(
-        old[section][key] != new[section][key]
-        for section in old
-        for key in old[section].keys() & new[section].keys()
-        if (section, key) not in ignored
+        old[section][key] != new[section][key] for section in old for key in old[section].keys() & new[section].keys()
     )
 
 
-def _option(config: Mapping[str, Any], section: str, key: str) -> str:
-    options = config.get(section)
-    return str(options.get(key) or "") if isinstance(options, Mapping) else ""
+def shorten_reason(reason: str) -> str:
+    r"""Return the first sentence of a failure message, for a table cell.
+
+    Example:
+        >>> shorten_reason("cora was not found. Looked in:\n  here\n  there"), shorten_reason("out of memory")
+        ('cora was not found …', 'out of memory')
+    """
+    first = re.split(r"(?<=\.)\s|\n", reason.strip(), maxsplit=1)[0]
+    if first == reason.strip() and len(first) <= _MAX_LENGTH:
+        return first
+    return first[:_MAX_LENGTH].rstrip(" .:;") + " …"
+
+
+def long_reasons(result: Result) -> list[tuple[str, str]]:
+    """Return each failure message that was shortened once: the names of its cells and the full message."""
+    cells_by_reason: dict[str, list[str]] = {}
+    for cell in result.cells:
+        if cell.failed and shorten_reason(cell.failed) != cell.failed.strip():
+            cells_by_reason.setdefault(cell.failed.strip(), []).append(f"{cell.row} on {cell.column}")
+    return [(", ".join(cells), reason) for reason, cells in cells_by_reason.items()]

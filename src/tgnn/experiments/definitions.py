@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tgnn.experiments.experiment import Experiment, Row
-from tgnn.experiments.interactions import NOTES, POINTS, measure_interaction
+from tgnn.experiments.experiment import Column, Experiment, Row
+from tgnn.experiments.interactions import NOTES, ORDERS, POOLINGS, WIDTHS, measure_interaction
+from tgnn.experiments.results import load_paper_figures
 from tgnn.experiments.theorems import CHECKS, measure_theorem
 
 CITATION = ("cora", "citeseer", "pubmed")
@@ -53,7 +54,7 @@ _EFFICIENCY_OPTIONS = {
     "train.prior_correction": "none",
 }
 
-_NO_PRIOR_CORRECTION = {name: (name, {"train.prior_correction": "none"}) for name in CITATION}
+_NO_PRIOR_CORRECTION = {"train.prior_correction": "none"}
 _NOT_COMPARABLE = (
     "No prior correction is applied (train.prior_correction), so the scores are not comparable with Table 1."
 )
@@ -70,77 +71,48 @@ def _models(*names: str) -> list[Row]:
     return [(name, name, {}) for name in names]
 
 
-def _data(names: Iterable[str]) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    return {name: (name, {}) for name in names}
+def _data(names: Iterable[str], options: Mapping[str, Any] | None = None) -> dict[str, Column]:
+    return {name: (name, options or {}) for name in names}
 
 
-def _paper_equation(rank: int) -> dict[str, Any]:
-    """Return the options for the unmodified Eq. (5) with one learning rate for all parameters."""
-    return {
-        "model.rank": rank,
-        "model.hidden_channels": 32,
-        "model.factors": "plain",
-        "model.low_order": "sum",
-        "model.root_weight": False,
-        "model.mix": "sum",
-        "model.norm": None,
-        "model.jk": None,
-        "optimizer.cp_lr": None,
-    }
+def _sized(model: str, sizes: Iterable[int], key: str, options: Mapping[str, Any] | None = None) -> list[Row]:
+    """Return one row for each value of a hyperparameter, such as the rank."""
+    return [(f"{model} {size}", model, {**(options or {}), key: size}) for size in sizes]
 
 
-def _efficiency_rows() -> list[Row]:
-    rows: list[Row] = [
-        (f"tgnn {rank}", "tgnn", {**_EFFICIENCY_OPTIONS, **_paper_equation(rank)}) for rank in SIZES[:1] + SIZES[2:8]
-    ]
-    rows += [
-        (
-            f"gcn {hidden}",
-            "gcn",
-            {**_EFFICIENCY_OPTIONS, "model.hidden_channels": hidden, "model.norm": None, "model.jk": None},
-        )
-        for hidden in (32, 64)
-    ]
-    rows += [
-        (
-            f"gat {hidden}x{heads}",
-            "gat",
-            {
-                **_EFFICIENCY_OPTIONS,
-                "model.hidden_channels": hidden,
-                "model.heads": heads,
-                "model.out_heads": None,
-                "model.separate": True,
-                "model.attention_dropout": 0.0,
-                "model.norm": None,
-                "model.jk": None,
-            },
-        )
+_PAPER_EQUATION = {
+    **_EFFICIENCY_OPTIONS,
+    "model.hidden_channels": 32,
+    "model.factors": "plain",
+    "model.low_order": "sum",
+    "model.root_weight": False,
+    "model.mix": "sum",
+    "model.norm": None,
+    "model.jk": None,
+    "optimizer.cp_lr": None,
+}
+"""Options for the unmodified Eq. (5) with one learning rate for all parameters."""
+
+_PLAIN_GCN = {**_EFFICIENCY_OPTIONS, "model.norm": None, "model.jk": None}
+_PLAIN_GAT = {**_PLAIN_GCN, "model.out_heads": None, "model.separate": True, "model.attention_dropout": 0.0}
+_EFFICIENCY_ROWS: list[Row] = [
+    *_sized("tgnn", (8, 32, 64, 128, 256, 512, 1024), "model.rank", _PAPER_EQUATION),
+    *_sized("gcn", (32, 64), "model.hidden_channels", _PLAIN_GCN),
+    *(
+        (f"gat {hidden}x{heads}", "gat", {**_PLAIN_GAT, "model.hidden_channels": hidden, "model.heads": heads})
         for hidden in (32, 64)
         for heads in (1, 8)
-    ]
-    return rows + [
-        (f"gcn2 {hidden}", "gcn2", {**_EFFICIENCY_OPTIONS, "model.hidden_channels": hidden})
-        for hidden in (32, 64, 1433)
-    ]
-
-
-def _pooling_rows() -> list[Row]:
-    rows: list[Row] = [("tgnn 8", "tgnn", {**_EFFICIENCY_OPTIONS, **_paper_equation(8)})]
-    return rows + [
-        (f"{pooling} {hidden}", pooling, {**_EFFICIENCY_OPTIONS, "model.hidden_channels": hidden})
-        for pooling in ("mean", "max", "sum")
-        for hidden in (32, 64)
-    ]
-
-
-def _rank_rows() -> list[Row]:
-    rows: list[Row] = [(f"tgnn {rank}", "tgnn", {"model.rank": rank, "model.hidden_channels": 32}) for rank in SIZES]
-    return rows + [
-        (f"{m} {hidden}", m, {"model.hidden_channels": hidden}) for m in ("gcn", "graphsage") for hidden in SIZES
-    ]
-
-
+    ),
+    *_sized("gcn2", (32, 64, 1433), "model.hidden_channels", _EFFICIENCY_OPTIONS),
+]
+_POOLING_ROWS = [
+    *_sized("tgnn", (8,), "model.rank", _PAPER_EQUATION),
+    *(row for m in ("mean", "max", "sum") for row in _sized(m, (32, 64), "model.hidden_channels", _EFFICIENCY_OPTIONS)),
+]
+_RANK_ROWS = [
+    *_sized("tgnn", SIZES, "model.rank", {"model.hidden_channels": 32}),
+    *(row for model in ("gcn", "graphsage") for row in _sized(model, SIZES, "model.hidden_channels")),
+]
 _CITATION_MODELS = _models("gcn", "gat", "graphsage", "h2gcn", "gprgnn", "appnp", "mixhop", "tgnn")
 
 _ALL = (
@@ -176,7 +148,7 @@ _ALL = (
         _models("mlp", "gcn", "gin", "diffpool", "gat", "monet", "gatedgcn", "pna", "phm-gnn", "dgn", "tgnn"),
         _data(("zinc", "cifar10", "mnist", "ogbg-molhiv")),
         runs=5,
-        only_reported=True,
+        positions={(row, column) for table, row, column in load_paper_figures() if table == "table-2-graph"},
         notes=(
             "The paper copies the scores of the other models from the benchmark papers. Here all models are trained on "
             "the same data with the same number of epochs and the same schedule. ZINC is used without bond features, "
@@ -207,8 +179,8 @@ _ALL = (
     Experiment(
         "figure-rank",
         "Accuracy against rank or number of hidden channels (Figure 3)",
-        _rank_rows(),
-        _NO_PRIOR_CORRECTION,
+        _RANK_ROWS,
+        _data(CITATION, _NO_PRIOR_CORRECTION),
         layout="rank",
         notes=(
             "Rows are a model and its rank (tgnn) or number of hidden channels (other models).",
@@ -232,7 +204,7 @@ _ALL = (
     Experiment(
         "table-efficiency",
         "Parameters, training time and accuracy on Cora (appendix)",
-        _efficiency_rows(),
+        _EFFICIENCY_ROWS,
         {
             "3": ("cora", {"train.num_neighbors": (3, 3), "train.batch_size": 4096}),
             "10": ("cora", {"train.num_neighbors": (10, 10), "train.batch_size": 4096}),
@@ -252,7 +224,7 @@ _ALL = (
     Experiment(
         "table-pooling",
         "tGNN against mean, max and sum pooling on Cora (appendix)",
-        _pooling_rows(),
+        _POOLING_ROWS,
         _data(("cora",)),
         layout="efficiency",
         notes=(
@@ -263,7 +235,7 @@ _ALL = (
         "figure-mixing",
         "Accuracy with learned branch weights (appendix)",
         [("tgnn scalar", "tgnn", {"model.mix": "scalar"})],
-        _NO_PRIOR_CORRECTION,
+        _data(CITATION, _NO_PRIOR_CORRECTION),
         runs=3,
         layout="mixing",
         series=("a_high/", "a_low/"),
@@ -279,7 +251,7 @@ _ALL = (
             row
             for model in ("gcn", "tgnn")
             for row in (
-                (f"{model} without prior correction", model, {"train.prior_correction": "none"}),
+                (f"{model} without prior correction", model, _NO_PRIOR_CORRECTION),
                 (model, model, {}),
             )
         ],
@@ -295,7 +267,7 @@ _ALL = (
         "table-stratified",
         "Node classification on citation networks with stratified splits (beyond the paper)",
         _CITATION_MODELS,
-        {name: (name, {"data.split": "stratified", "train.prior_correction": "none"}) for name in CITATION},
+        _data(CITATION, {"data.split": "stratified", **_NO_PRIOR_CORRECTION}),
         notes=(
             "The hyperparameters are those tuned for the per-class-quota splits of the paper. The training, validation "
             "and test sets of a stratified split have the same class priors, so no prior correction is applied.",
@@ -305,7 +277,7 @@ _ALL = (
         "table-dense",
         "Node classification on graphs with high-degree nodes (beyond the paper)",
         _models("gcn", "graphsage", "tgnn"),
-        {name: (name, {"data.split": "stratified"}) for name in ("amazon-computers", "blogcatalog")},
+        _data(("amazon-computers", "blogcatalog"), {"data.split": "stratified"}),
         runs=5,
         notes=(
             "The maximum degrees are 2,992 and 3,992. All neighbors are aggregated.",
@@ -318,11 +290,7 @@ _ALL = (
     Experiment(
         "table-zinc",
         "Graph regression on ZINC with and without bond features, same readout and training budget (beyond the paper)",
-        [
-            ("gin", "gin", _SAME_READOUT),
-            ("pna", "pna", _SAME_READOUT),
-            ("tgnn", "tgnn", _SAME_READOUT),
-        ],
+        [(model, model, _SAME_READOUT) for model in ("gin", "pna", "tgnn")],
         {"atoms": ("zinc", {"data.edge_features": False}), "atoms and bonds": ("zinc", {"data.edge_features": True})},
         runs=4,
         notes=(
@@ -337,18 +305,21 @@ _ALL = (
     Experiment(
         "theorems",
         "Numerical checks of the three theorems of the paper",
+        [(theorem, "Theorem", {}) for theorem in dict.fromkeys(theorem for theorem, _ in CHECKS)],
+        _data(case for _, case in CHECKS),
         runs=1,
         layout="theorems",
-        points=tuple(CHECKS),
+        positions=CHECKS,
         measure=measure_theorem,
     ),
     Experiment(
         "figure-interactions",
         "Accuracy on planted interactions of 1 to 8 neighbors (beyond the paper)",
+        [(f"{pooling} {width}", pooling, {}) for pooling in POOLINGS for width in WIDTHS],
+        _data(map(str, ORDERS)),
         layout="interactions",
         runs=3,
         notes=NOTES,
-        points=POINTS,
         measure=measure_interaction,
     ),
 )

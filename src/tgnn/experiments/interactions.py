@@ -12,22 +12,15 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.aggr import (
-    Aggregation,
-    AttentionalAggregation,
-    DegreeScalerAggregation,
-    MaxAggregation,
-    MeanAggregation,
-    SumAggregation,
-)
+from torch_geometric.nn.aggr import Aggregation, AttentionalAggregation, DegreeScalerAggregation
 from torch_geometric.nn.models import MLP
+from torch_geometric.nn.resolver import aggregation_resolver
 
 from tgnn.experiments.results import CellResult, RunResult
 from tgnn.nn import CPAggregation
@@ -79,25 +72,9 @@ class SetNetwork(torch.nn.Module):
     def __init__(self, pooling: str, width: int) -> None:
         super().__init__()
         self.before = torch.nn.Identity() if pooling == "cp" else MLP([FEATURES, width, width], norm=None)
-        self.pool = self._pooling(pooling, width)
+        self.pool = _make_pooling(pooling, width)
         in_channels = 12 * width if pooling == "pna" else width
         self.after = MLP([in_channels, width, 2], norm=None)
-
-    @staticmethod
-    def _pooling(name: str, width: int) -> Aggregation:
-        make: dict[str, Callable[[], Aggregation]] = {
-            "cp": lambda: CPAggregation(FEATURES, width, rank=width),
-            "sum": SumAggregation,
-            "mean": MeanAggregation,
-            "max": MaxAggregation,
-            "attention": lambda: AttentionalAggregation(MLP([width, 1], norm=None)),
-            "pna": lambda: DegreeScalerAggregation(
-                ["mean", "min", "max", "std"],
-                ["identity", "amplification", "attenuation"],
-                torch.bincount(torch.tensor([MEMBERS])),
-            ),
-        }
-        return make[name]()
 
     def forward(self, x: Tensor) -> Tensor:
         sets, members, _ = x.shape
@@ -106,7 +83,16 @@ class SetNetwork(torch.nn.Module):
         return out
 
 
-POINTS = [(f"{pooling} {width}", str(order)) for pooling in POOLINGS for width in WIDTHS for order in ORDERS]
+def _make_pooling(name: str, width: int) -> Aggregation:
+    if name == "cp":
+        return CPAggregation(FEATURES, width, rank=width)
+    if name == "attention":
+        return AttentionalAggregation(MLP([width, 1], norm=None))
+    if name == "pna":
+        scalers = ["identity", "amplification", "attenuation"]
+        degrees = torch.bincount(torch.tensor([MEMBERS]))
+        return DegreeScalerAggregation(["mean", "min", "max", "std"], scalers, degrees)
+    return aggregation_resolver(name)
 
 
 def measure_interaction(row: str, column: str, runs: int, store: Path) -> CellResult:

@@ -1,22 +1,29 @@
-"""Results of an experiment, stored as one JSON file with scores, configurations and hashes.
+"""Results of an experiment, stored as one JSON file, and the values that the paper reports (``paper_figures.csv``).
 
-A result file stores no title, notes or layout. :mod:`tgnn.experiments.captions` looks them up in the definition of the
-experiment when the result is rendered.
+A result file stores scores, configurations and hashes, but no title, notes or layout.
+:mod:`tgnn.experiments.captions` looks them up in the definition of the experiment when the result is rendered.
 """
 
 from __future__ import annotations
 
+import csv
 import json
+import logging
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from tgnn.utils.io import write_json
 
+logger = logging.getLogger("tgnn")
+
 VERSION = 2
+_MAIN_TABLES = ("table-1-citation", "table-1-ogb", "table-2-graph", "table-tu")
 
 
 class ResultFileError(ValueError):
@@ -147,3 +154,100 @@ def read_result(path: Path) -> Result:
 def _run_result(run: Mapping[str, Any]) -> RunResult:
     """Convert null scores back to NaN, because NaN is written as null."""
     return RunResult(**{**run, **{name: math.nan for name in ("test", "val") if run[name] is None}})
+
+
+# ---- merging ---------------------------------------------------------------------------------------------------
+
+
+def merge(earlier: Result, new: Result, rows: Sequence[str], columns: Sequence[str]) -> Result:
+    """Add the cells and the runs with other seeds of an earlier result to a new one.
+
+    Running a part of a table therefore keeps the rest of it.
+
+    Args:
+        earlier: Earlier result, whose cells have the same configurations as now.
+        new: Result of the current command.
+        rows: Order of the rows.
+        columns: Order of the columns. Other columns follow them.
+    """
+    merged = [_with_earlier_runs(cell, earlier.cell(cell.row, cell.column)) for cell in new.cells]
+    more = [
+        cell for cell in earlier.cells if new.cell(cell.row, cell.column) is None and _has_same_splits(cell, merged)
+    ]
+    if merged == list(new.cells) and not more:
+        return new
+    columns = list(dict.fromkeys([*columns, *new.columns, *(cell.column for cell in more)]))
+    cells = sorted([*merged, *more], key=lambda cell: (rows.index(cell.row), columns.index(cell.column)))
+    commands = dict.fromkeys([*earlier.command.split("; "), new.command])
+    return replace(new, cells=tuple(cells), command="; ".join(filter(None, commands)))
+
+
+def _with_earlier_runs(cell: CellResult, earlier: CellResult | None) -> CellResult:
+    """Add the earlier runs of seeds that were not run now, or that failed now, if they have the same data."""
+    if earlier is None:
+        return cell
+    seeds = {run.seed for run in cell.runs}
+    runs = sorted([*cell.runs, *(run for run in earlier.runs if run.seed not in seeds)], key=lambda run: run.seed)
+    if len(runs) == len(cell.runs) or len({run.data_hash for run in runs}) > 1:
+        return cell
+    missing = {name: getattr(cell, name) or getattr(earlier, name) for name in ("metric", "note", "series")}
+    return replace(cell, runs=runs, **missing)
+
+
+def _has_same_splits(cell: CellResult, others: Sequence[CellResult]) -> bool:
+    """Check that a cell has the splits of the other rows of its column. With other data it would not."""
+    splits = {run.seed: run.split_hash for other in others if other.column == cell.column for run in other.runs}
+    same = all(splits.get(run.seed, run.split_hash) == run.split_hash for run in cell.runs)
+    if not same:
+        logger.warning("%s on %s is left out, because its runs have other splits or data", cell.row, cell.column)
+    return same
+
+
+# ---- values of the paper ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """Value of one cell in a table of the paper.
+
+    Args:
+        table: Name of the table, such as ``"table-1-citation"``.
+        value: Reported mean, as a fraction where the paper gives percent.
+        spread: Reported standard deviation.
+    """
+
+    table: str
+    value: float
+    spread: float
+
+
+@cache
+def load_paper_figures() -> Mapping[tuple[str, str, str], PaperFigure]:
+    """Load all values of the paper by table, row and column."""
+    with files("tgnn.experiments").joinpath("paper_figures.csv").open(encoding="utf-8") as file:
+        return {
+            (line["table"], line["row"], line["column"]): PaperFigure(
+                line["table"], float(line["value"]), float(line["spread"])
+            )
+            for line in csv.DictReader(file)
+        }
+
+
+def find_paper_figure(table: str, row: str, column: str) -> PaperFigure | None:
+    """Return a cell of a table, or ``None`` if the paper does not report it.
+
+    Example:
+        >>> find_paper_figure("table-efficiency/parameters", "tgnn 8", "3").value
+        58128.0
+    """
+    return load_paper_figures().get((table, row, column))
+
+
+def reported(model: str, data: str) -> PaperFigure | None:
+    """Return the value in the main tables of the paper for a model on a data set, or ``None``.
+
+    Example:
+        >>> reported("tgnn", "cora").value
+        0.8808
+    """
+    return next((figure for table in _MAIN_TABLES if (figure := find_paper_figure(table, model, data))), None)

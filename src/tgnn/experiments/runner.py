@@ -2,29 +2,81 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from tgnn.data.dataset_info import content_hash
+from tgnn.data.dataset_info import LoadedData, content_hash
 from tgnn.data.load import get_entry, load
 from tgnn.data.splits import choose_split
+from tgnn.experiments.captions import shorten_reason
 from tgnn.experiments.experiment import Experiment, ExperimentCell, Selection
-from tgnn.experiments.experiment_progress import CELLS_FOLDER, ExperimentProgress, OnProgress, RunKey
-from tgnn.experiments.failure_messages import shorten_reason
-from tgnn.experiments.measured_points import measure_points
-from tgnn.experiments.merge_results import merge, read_earlier
-from tgnn.experiments.results import CellResult, Result, RunResult
-from tgnn.training.config import Config
+from tgnn.experiments.results import (
+    CellResult,
+    Result,
+    ResultFileError,
+    RunResult,
+    find_paper_figure,
+    merge,
+    read_result,
+)
+from tgnn.training.config import Config, DataConfig, make_config
 from tgnn.training.parallel_runs import run_parallel
 from tgnn.training.prepare import transform_features
 from tgnn.training.run_folder import METRICS, RunError, RunFolder, current_environment
 
 logger = logging.getLogger("tgnn")
+
+CELLS_FOLDER = "cells"
+"""Folder of the runs and measurements, next to the result file."""
+
+RunKey = tuple[str, str, int]
+"""Row, column and seed of a run."""
+
+
+@dataclass
+class ExperimentProgress:
+    """Number of finished, running and failed runs of an experiment.
+
+    Args:
+        total: Total number of runs.
+        done: Number of finished runs, including reused ones.
+        reused: Number of runs reused from an earlier command.
+        running: Runs that are training now.
+        failed: Number of failed runs.
+        seconds: Training time of each run finished by this command.
+        jobs: Number of runs that train in parallel.
+    """
+
+    total: int
+    done: int = 0
+    reused: int = 0
+    running: set[RunKey] = field(default_factory=set)
+    failed: int = 0
+    seconds: list[float] = field(default_factory=list)
+    jobs: int = 1
+
+    @property
+    def left(self) -> int:
+        """Number of runs that are neither done nor failed."""
+        return self.total - self.done - self.failed
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated remaining time in seconds, or ``None`` before the first run has finished."""
+        if not self.seconds or not self.left:
+            return None
+        return sum(self.seconds) / len(self.seconds) * self.left / min(self.jobs, self.left)
+
+
+OnProgress = Callable[[ExperimentProgress], None]
+"""Callback for every run that starts or ends."""
 
 
 def run_experiment(
@@ -43,25 +95,59 @@ def run_experiment(
         command: Command line that reproduces the result, stored in the result file.
         on_progress: Called whenever a run starts or ends.
     """
-    measured = experiment.measure is not None
-    cells, points = ([], experiment.select_points(selection)) if measured else (experiment.cells(selection), [])
-    folder.mkdir(parents=True, exist_ok=True)  # fails before any run starts if the folder cannot be created
-    with _locked(experiment, folder):
-        metadata: dict[str, Any] = {"command": command, "environment": _public_environment()}
-        if measured:
-            return measure_points(experiment, points, selection, folder, metadata, on_progress)
-        return _train_cells(experiment, cells, selection, folder, metadata, on_progress)
-
-
-def _locked(experiment: Experiment, folder: Path) -> contextlib.AbstractContextManager[object]:
-    """Lock the result file. Two processes would overwrite each other's runs."""
+    cells = experiment.cells(selection)
+    (folder / CELLS_FOLDER).mkdir(parents=True, exist_ok=True)  # fails here if the folder cannot be created
+    versions = {name: value for name, value in current_environment().items() if name != "command"}  # has private paths
+    empty = Result(experiment.name, (), command, versions)
+    run = _train_cells if experiment.measure is None else _measure_cells
     try:
-        return FileLock(folder / f".{experiment.name}.lock").acquire(timeout=1)
-    except Timeout:
+        with FileLock(folder / f".{experiment.name}.lock").acquire(timeout=1):
+            return run(experiment, cells, selection, folder, empty, on_progress)
+    except Timeout:  # two processes would overwrite each other's runs
         raise RunError(
             f"another process is running {experiment.name} in {folder}; wait until it ends, or choose another folder "
             f"with --out"
         ) from None
+
+
+# ---- experiments that train no recipes: the theorems and the planted interactions -------------------------------
+
+
+def _measure_cells(
+    experiment: Experiment,
+    cells: Sequence[ExperimentCell],
+    selection: Selection,
+    folder: Path,
+    result: Result,
+    on_progress: OnProgress,
+) -> Result:
+    """Measure one cell after the other and write the result after each. A failed cell does not stop the others.
+
+    Earlier cells are not merged, because they store no configuration. Their files are kept in the folder of cells.
+    """
+    assert experiment.measure is not None
+    path, positions = folder / f"{experiment.name}.json", [(cell.row, cell.column) for cell in cells]
+    _read_earlier(path, lambda cell: (cell.row, cell.column) in positions, "cells that are not selected")
+    progress = ExperimentProgress(len(cells))
+    for row, column in positions:
+        progress.running = {(row, column, 0)}
+        on_progress(progress)
+        start = time.monotonic()
+        try:
+            cell = experiment.measure(row, column, selection.runs or experiment.runs, folder / CELLS_FOLDER)
+            progress.done += 1
+        except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
+            cell = CellResult(row, column, "", failed=str(error) or type(error).__name__)
+            progress.failed += 1
+        progress.seconds.append(time.monotonic() - start)
+        result = replace(result, cells=(*result.cells, cell))
+        result.write(path)
+    progress.running = set()
+    on_progress(progress)
+    return result
+
+
+# ---- experiments that train recipes ----------------------------------------------------------------------------
 
 
 def _train_cells(
@@ -69,12 +155,12 @@ def _train_cells(
     cells: Sequence[ExperimentCell],
     selection: Selection,
     folder: Path,
-    metadata: dict[str, Any],
+    empty: Result,
     on_progress: OnProgress,
 ) -> Result:
-    path, store, runs = folder / f"{experiment.name}.json", folder / CELLS_FOLDER, selection.runs or experiment.runs
+    path, runs = folder / f"{experiment.name}.json", selection.runs or experiment.runs
     plans = {
-        (cell.row, cell.column, seed): _plan(cell.config, seed, store)
+        (cell.row, cell.column, seed): _plan(cell, seed, folder / CELLS_FOLDER)
         for seed in range(runs)  # one run of every cell first, so that the whole table is filled early
         for cell in cells
     }
@@ -82,15 +168,20 @@ def _train_cells(
     for key, (_, run_folder) in plans.items():
         keys_by_folder.setdefault(run_folder, []).append(key)
     unique = {keys[0]: plans[keys[0]] for keys in keys_by_folder.values()}
-    store.mkdir(exist_ok=True)
-    earlier = read_earlier(path, experiment, selection)
+    earlier = _read_earlier(
+        path, lambda cell: _has_current_config(cell, experiment, selection), "cells with other configurations"
+    )
     finished: dict[RunKey, dict[str, Any]] = {}
     failures: dict[RunKey, str] = {}
     progress = ExperimentProgress(len(plans), jobs=selection.jobs)
 
-    def current_result() -> Result:
+    def write_result() -> Result:
         results = [_cell_result(experiment, cell, runs, finished, failures, plans) for cell in cells]
-        return merge(earlier, Result(experiment.name, results, **metadata), experiment)
+        result = replace(empty, cells=results)
+        if earlier is not None:
+            result = merge(earlier, result, [row for row, _, _ in experiment.rows], list(experiment.columns))
+        result.write(path)
+        return result
 
     def add_finished(key: RunKey, metrics: dict[str, Any]) -> None:
         keys = keys_by_folder[plans[key][1]]
@@ -101,7 +192,7 @@ def _train_cells(
         add_finished(key, metrics)
         progress.running.discard(key)
         progress.seconds.append(float(metrics["seconds"]))
-        current_result().write(path)
+        write_result()
         on_progress(progress)
 
     def on_failure(key: RunKey, error: Exception) -> None:
@@ -112,47 +203,53 @@ def _train_cells(
         progress.running.discard(key)
         progress.failed += len(keys)
         logger.warning("%s on %s, seed %d, failed: %s", *key, message)
-        current_result().write(path)
+        write_result()
         on_progress(progress)
 
     def on_start(key: RunKey) -> None:
         progress.running.add(key)
         on_progress(progress)
 
-    for key, earlier_run in _earlier_runs(unique).items():
-        if isinstance(earlier_run, Exception):
-            on_failure(key, earlier_run)
+    for key, metrics in _finished_runs(unique).items():
+        if isinstance(metrics, Exception):
+            on_failure(key, metrics)
         else:
-            add_finished(key, earlier_run)
+            add_finished(key, metrics)
     progress.reused = progress.done
     left = {key: plan for key, plan in unique.items() if key not in finished and key not in failures}
     on_progress(progress)
     if left:
         run_parallel(left, min(selection.jobs, len(left)), True, on_done, on_failure, on_start)
-    result = current_result()
-    result.write(path)
-    return result
+    return write_result()
 
 
-def _plan(config: Config, seed: int, store: Path) -> tuple[Config, Path]:
-    own = config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})})
-    return own, store / f"{own.data.name}-{own.model.name}-{own.hash}"
+def _plan(cell: ExperimentCell, seed: int, store: Path) -> tuple[Config, Path]:
+    """Return the configuration and the folder of a run."""
+    assert cell.config is not None
+    config = cell.config.model_copy(update={"train": cell.config.train.model_copy(update={"seed": seed})})
+    return config, store / f"{config.data.name}-{config.model.name}-{config.hash}"
 
 
-def _earlier_runs(plans: dict[RunKey, tuple[Config, Path]]) -> dict[RunKey, dict[str, Any] | Exception]:
+def _finished_runs(plans: Mapping[RunKey, tuple[Config, Path]]) -> dict[RunKey, dict[str, Any] | Exception]:
     """Read the metrics of finished runs, or the reason why a run folder cannot be reused."""
     runs: dict[RunKey, dict[str, Any] | Exception] = {}
-    hashes = _Hashes()
+    load_once = lru_cache(maxsize=1)(_load_data)  # keeps one data set in memory, because it may be large
     for key, (config, folder) in sorted(plans.items(), key=lambda plan: plan[1][0].data.model_dump_json()):
         if RunFolder(folder).is_finished:
             try:
-                runs[key] = _reuse_run(config, folder, hashes)
+                runs[key] = _reuse_run(config, folder, *load_once(config.data))
             except (ValueError, OSError) as error:
                 runs[key] = error
     return runs
 
 
-def _reuse_run(config: Config, folder: Path, hashes: _Hashes) -> dict[str, Any]:
+def _load_data(options: DataConfig) -> tuple[LoadedData, str]:
+    """Load the data of a run, and compute its hash as a run does."""
+    data = load(options.name, options.root, options.offline, split=options.split)
+    return data, content_hash(transform_features(data, options))
+
+
+def _reuse_run(config: Config, folder: Path, data: LoadedData, data_hash: str) -> dict[str, Any]:
     try:
         metrics = RunFolder(folder).metrics
     except RunError as error:
@@ -160,7 +257,9 @@ def _reuse_run(config: Config, folder: Path, hashes: _Hashes) -> dict[str, Any]:
     missing = [name for name in (*RunResult.__dataclass_fields__, "metric") if metrics.get(name) is None]
     if missing:
         raise RunError(f"{folder / METRICS} is damaged: it has no {missing[0]}; remove the folder")
-    if (metrics["data_hash"], metrics["split_hash"]) != hashes.of(config):
+    protocol = config.data.split or get_entry(config.data.name).default_split  # data.split may be one fold of it
+    split_hash = choose_split(data, protocol, config.train.seed).hash
+    if (metrics["data_hash"], metrics["split_hash"]) != (data_hash, split_hash):
         raise RunError(
             f"{folder} is a run on other data than {config.data.name} is now (the hashes differ); "
             f"remove the folder, or choose another one with --out"
@@ -168,65 +267,87 @@ def _reuse_run(config: Config, folder: Path, hashes: _Hashes) -> dict[str, Any]:
     return metrics
 
 
-class _Hashes:
-    """Hashes of the current data and splits. Consecutive requests for the same data set load it once."""
-
-    def __init__(self) -> None:
-        self._data: dict[str, tuple[Any, str, str]] = {}
-
-    def of(self, config: Config) -> tuple[str, str]:
-        key = config.data.model_dump_json()
-        if key not in self._data:
-            self._data.clear()  # keep one data set in memory, because it may be large
-            options = config.data
-            data = load(options.name, options.root, options.offline, split=options.split)
-            protocol = options.split or get_entry(options.name).default_split  # data.split may be one fold of it
-            self._data[key] = (data, content_hash(transform_features(data, options)), protocol)
-        data, data_hash, protocol = self._data[key]
-        return data_hash, choose_split(data, protocol, config.train.seed).hash
-
-
 def _cell_result(
     experiment: Experiment,
     cell: ExperimentCell,
     runs: int,
-    finished: dict[RunKey, dict[str, Any]],
-    failures: dict[RunKey, str],
-    plans: dict[RunKey, tuple[Config, Path]],
+    finished: Mapping[RunKey, dict[str, Any]],
+    failures: Mapping[RunKey, str],
+    plans: Mapping[RunKey, tuple[Config, Path]],
 ) -> CellResult:
+    assert cell.config is not None
     keys = [(cell.row, cell.column, seed) for seed in range(runs)]
-    ended = [finished[key] for key in keys if key in finished]
-    reasons = list(dict.fromkeys(failures[key] for key in keys if key in failures))
-    paper = experiment.paper_figure(cell.row, cell.column)
-    first = next((plans[key][1] for key in keys if key in finished), None)
+    ended = [key for key in keys if key in finished]
+    first = finished[ended[0]] if ended else {}
+    paper = find_paper_figure(experiment.name, cell.row, cell.column)
     config = cell.config.model_dump(mode="json")
     for local_option in ("root", "offline"):
         config["data"].pop(local_option)
     return CellResult(
         cell.row,
         cell.column,
-        str(ended[0]["metric"]) if ended else "",
+        str(first.get("metric", "")),
         config=config,
-        runs=tuple(RunResult(**{name: metrics[name] for name in RunResult.__dataclass_fields__}) for metrics in ended),
+        runs=tuple(
+            RunResult(**{name: finished[key][name] for name in RunResult.__dataclass_fields__}) for key in ended
+        ),
         paper=None if paper is None else paper.value,
         paper_spread=None if paper is None else paper.spread,
-        failed="; ".join(reasons),
-        note=str(ended[0].get("differs") or "") if ended else "",
+        failed="; ".join(dict.fromkeys(failures[key] for key in keys if key in failures)),
+        note=str(first.get("differs") or ""),
         paper_runs=None if paper is None else experiment.runs,
-        series=_series(first, experiment.series) if first is not None and experiment.series else {},
+        series=_read_series(plans[ended[0]][1], tuple(experiment.series)) if ended and experiment.series else {},
     )
 
 
-def _series(folder: Path, prefixes: Sequence[str]) -> dict[str, list[float]]:
+def _read_series(folder: Path, prefixes: tuple[str, ...]) -> dict[str, list[float]]:
     """Read the curves of a run whose names start with one of the prefixes."""
     series: dict[str, list[float]] = {}
     for record in RunFolder(folder).history():
         for name, value in record.items():
-            if name.startswith(tuple(prefixes)):
+            if name.startswith(prefixes):
                 series.setdefault(name, []).append(round(float(value), 4))
     return series
 
 
-def _public_environment() -> dict[str, Any]:
-    """Return the software versions and the machine without the command, which may contain private paths."""
-    return {name: value for name, value in current_environment().items() if name != "command"}
+# ---- earlier results -------------------------------------------------------------------------------------------
+
+
+def _read_earlier(path: Path, keep: Callable[[CellResult], bool], dropped_cells: str) -> Result | None:
+    """Read the cells of an earlier result that are kept, and warn of the others.
+
+    Args:
+        path: Path of the earlier result. A missing or invalid file gives ``None``.
+        keep: Whether to keep a cell.
+        dropped_cells: Description of the cells that are not kept, for the warning.
+    """
+    if not path.exists():
+        return None
+    try:
+        earlier = read_result(path)
+    except ResultFileError as error:
+        logger.warning("%s The file is replaced.", error)
+        return None
+    kept = [cell for cell in earlier.cells if keep(cell)]
+    dropped = [
+        f"{cell.row} on {cell.column}" for cell in earlier.cells if cell not in kept and (cell.runs or cell.note)
+    ]
+    if dropped:
+        names = ", ".join(dropped[:5]) + (", ..." if len(dropped) > 5 else "")
+        logger.warning("%s no longer contains %s: %s", path, dropped_cells, names)
+    return replace(earlier, cells=tuple(kept))
+
+
+def _has_current_config(cell: CellResult, experiment: Experiment, selection: Selection) -> bool:
+    """Check whether the current options would give a cell the configuration that it has."""
+    if not cell.config:
+        return False
+    try:
+        stored = make_config(cell.config)
+        current = experiment.cells(replace(selection, models=[cell.row], datasets=[cell.column], largest=None))
+    except ValueError:  # the row, the data set or an option no longer exists
+        return False
+    return any(
+        one.config is not None and (one.row, one.column, one.config.hash) == (cell.row, cell.column, stored.hash)
+        for one in current
+    )

@@ -6,10 +6,8 @@ import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tgnn.experiments.captions import result_layout, result_notes, result_title
-from tgnn.experiments.failure_messages import long_reasons, shorten_reason
-from tgnn.experiments.paper_figures import find_paper_figure
-from tgnn.experiments.results import CellResult, Result, read_result
+from tgnn.experiments.captions import long_reasons, result_layout, result_notes, result_title, shorten_reason
+from tgnn.experiments.results import CellResult, Result, find_paper_figure, read_result
 from tgnn.experiments.statistics import (
     SIGNIFICANCE_LEVEL,
     best_rows,

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tgnn.experiments.paper_figures import reported
+from tgnn.experiments.results import reported
 from tgnn.report.charts import ReportFigure, Trace, curve, line_chart
 from tgnn.report.number_format import count, metric, number, rate, signed
 from tgnn.report.result_figures import mixing_curves

@@ -113,12 +113,12 @@ def test_an_output_folder_that_is_a_file(run, tmp_path):
     ("words", "message"),
     [
         (("reproduce", "tabel-tu"), "did you mean table-tu"),
-        (("reproduce", "table-tu", "--models", "gni"), "table-tu has no model 'gni'; it has gin, gmt, soppool, tgnn"),
+        (("reproduce", "table-tu", "--models", "gni"), "table-tu has no row 'gni'; it has gin, gmt, soppool, tgnn"),
         (("reproduce", "table-tu", "--datasets", "mutga"), "did you mean mutag"),
         (("reproduce", "table-tu", "--dry-run", "--set", "model.hidden_channels"), "is not KEY=VALUE"),
         (
             ("reproduce", "figure-interactions", "--models", "gcn"),
-            "figure-interactions has no 'gcn'; it has cp",
+            "figure-interactions has no row 'gcn'; it has cp",
         ),
         (
             ("reproduce", "table-tu", "--models", ""),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from tests.unit.experiments.make import cell
-from tgnn.data.catalog import CATALOG
-from tgnn.experiments.captions import data_note, result_layout, result_notes, result_title
+from tgnn.experiments.captions import result_layout, result_notes, result_title
 from tgnn.experiments.definitions import EXPERIMENTS
 from tgnn.experiments.experiment import Selection
 from tgnn.experiments.results import Result
@@ -39,11 +37,3 @@ def test_splits_and_outdated_hyperparameters():
     config["optimizer"]["lr"] *= 2
     outdated = Result("table-1-citation", [cell("gcn", "cora", [0.5], config=config)])
     assert "All cells were run with earlier recipes" in result_notes(outdated)[-1]
-
-
-def test_notes_on_data_have_the_wording_of_the_catalog():
-    (wording,) = {source.differs for source in CATALOG["zinc"].sources} - {""}
-    stored = cell("gin", "atoms", [0.5], config={"data": {"name": "zinc"}}, note=wording.replace("the", "a"))
-    assert data_note(stored) == wording
-    assert data_note(replace(stored, note="My own molecules.")) == "My own molecules."
-    assert data_note(replace(stored, note="")) == ""

@@ -6,7 +6,7 @@ import pytest
 
 from tgnn.experiments.definitions import EXPERIMENTS
 from tgnn.experiments.experiment import Selection
-from tgnn.experiments.paper_figures import find_paper_figure, load_paper_figures
+from tgnn.experiments.results import find_paper_figure, load_paper_figures
 from tgnn.models import MODELS
 from tgnn.training.recipes import recipe_for
 
@@ -14,16 +14,15 @@ from tgnn.training.recipes import recipe_for
 def test_every_cell_resolves_to_a_known_model():
     for experiment in EXPERIMENTS.values():
         for one in experiment.cells(Selection()):
-            assert one.config.model.name in MODELS
-            known = [f for f in load_paper_figures() if f.table == experiment.name]
-            if known and experiment.only_reported:
-                assert experiment.paper_figure(one.row, one.column) is not None
+            assert one.config is None or one.config.model.name in MODELS
 
 
 @pytest.mark.parametrize("name", ["table-1-citation", "table-1-ogb", "table-2-graph", "table-3-ablation", "table-tu"])
 def test_every_value_of_the_paper_has_a_cell(name):
     cells = {(one.row, one.column) for one in EXPERIMENTS[name].cells(Selection())}
-    assert {(f.row, f.column) for f in load_paper_figures() if f.table == name} <= cells
+    reported = {(row, column) for table, row, column in load_paper_figures() if table == name}
+    assert reported <= cells
+    assert reported == cells or name != "table-2-graph"  # where cells that the paper leaves out are not run
 
 
 def test_rows_of_a_table_have_the_same_data_and_budget():
@@ -53,7 +52,7 @@ def test_select_models_data_sets_and_sizes():
 
 @pytest.mark.parametrize(
     ("selection", "words"),
-    [(Selection(models=["gnc"]), "has no model 'gnc'"), (Selection(datasets=["coar"]), "did you mean cora")],
+    [(Selection(models=["gnc"]), "has no row 'gnc'"), (Selection(datasets=["coar"]), "did you mean cora")],
 )
 def test_unknown_models_and_data_sets_are_rejected(selection, words):
     with pytest.raises(ValueError, match=words):
@@ -112,10 +111,10 @@ def test_notes_describe_the_recipes_of_tgnn():
     assert {name for name, config in found.items() if config.model.arguments.get("mix") == "scalar"} == {"cora"}
 
 
-def test_select_points():
-    points = EXPERIMENTS["figure-interactions"].select_points(Selection(models=["cp", "sum 32"], datasets=["2"]))
-    assert points == [("cp 8", "2"), ("cp 32", "2"), ("sum 32", "2")]
-    with pytest.raises(ValueError, match="theorems has no 'cora'; it has F=2, k=3"):
-        EXPERIMENTS["theorems"].select_points(Selection(datasets=["cora"]))
+def test_experiments_without_recipes():
+    cells = EXPERIMENTS["figure-interactions"].cells(Selection(models=["cp", "sum 32"], datasets=["2"]))
+    assert [(one.row, one.column) for one in cells] == [("cp 8", "2"), ("cp 32", "2"), ("sum 32", "2")]
+    with pytest.raises(ValueError, match="theorems has no column 'cora'; it has F=2, k=3"):
+        EXPERIMENTS["theorems"].cells(Selection(datasets=["cora"]))
     with pytest.raises(ValueError, match=r"model\.rank cannot be set"):
-        EXPERIMENTS["theorems"].select_points(Selection(changes={"model.rank": 3, "data.root": "x"}))
+        EXPERIMENTS["theorems"].cells(Selection(changes={"data.root": "x", "model.rank": 3}))

@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tools.result_pages import BEGIN, END, read_results, readme_table, results_page, with_table
 
 from tests.unit.experiments.make import cell, citation_result
-from tgnn.experiments.result_pages import BEGIN, END, read_results, readme_table, results_page, with_table
+from tgnn.experiments.formats import to_csv, to_latex, to_markdown, write_tables
 from tgnn.experiments.results import CellResult, Result, ResultFileError, read_result
 from tgnn.experiments.statistics import (
     average_ranks,
     reference_p_values,
     summarize_scores,
 )
-from tgnn.experiments.write_formats import to_csv, to_latex, to_markdown, write_tables
 
 ROOT = Path(__file__).parents[3]
 

@@ -12,12 +12,10 @@ from tests.unit.experiments.make import KARATE, QUICK, cell
 from tgnn.experiments import interactions
 from tgnn.experiments.definitions import EXPERIMENTS
 from tgnn.experiments.experiment import Selection
-from tgnn.experiments.experiment_progress import CELLS_FOLDER, ExperimentProgress
+from tgnn.experiments.formats import to_markdown
 from tgnn.experiments.interactions import draw_sets
-from tgnn.experiments.merge_results import merge
-from tgnn.experiments.results import Result, read_result
-from tgnn.experiments.runner import run_experiment
-from tgnn.experiments.write_formats import to_markdown
+from tgnn.experiments.results import Result, merge, read_result
+from tgnn.experiments.runner import CELLS_FOLDER, ExperimentProgress, run_experiment
 
 
 def test_finished_runs_are_reused(tmp_path):
@@ -96,10 +94,9 @@ def test_cells_with_other_configurations_are_dropped(tmp_path, caplog):
 
 def test_merge():
     """A cell is made of one data set, and a column of one split for each seed."""
-    experiment = replace(KARATE, rows=[(row, "gcn", {}) for row in "abc"])
     then = Result("t", [cell("a", "x", [0.1, 0.2, 0.3]), cell("c", "x", [0.6]), cell("c", "y", [0.7])], "first")
     now = Result("t", [cell("b", "x", [0.5]), cell("a", "x", [0.4])], "second")
-    found = merge(then, now, experiment)
+    found = merge(then, now, "abc", "x")
     assert [(one.row, one.column, one.tests) for one in found.cells] == [
         ("a", "x", [0.4, 0.2, 0.3]),
         ("b", "x", [0.5]),
@@ -107,20 +104,20 @@ def test_merge():
         ("c", "y", [0.7]),
     ]
     assert found.command == "first; second"
-    assert merge(found, replace(now, command="first"), experiment).command == "first; second"
+    assert merge(found, replace(now, command="first"), "abc", "x").command == "first; second"
     fresh = replace(
         now, cells=[replace(one, runs=(replace(one.runs[0], data_hash="e", split_hash="o"),)) for one in now.cells]
     )
-    found = merge(then, fresh, experiment)
+    found = merge(then, fresh, "abc", "x")
     assert [(one.row, one.column, one.tests) for one in found.cells] == [
         ("a", "x", [0.4]),
         ("b", "x", [0.5]),
         ("c", "y", [0.7]),
     ]
-    assert merge(None, now, experiment) is now
+    assert merge(now, now, "abc", "x") is now
     failed = replace(cell("a", "x", []), metric="", failed="its data was not found")
     drawn = replace(then, cells=[replace(then.cells[0], note="a note", series={"a_high": [0.5]})])
-    (kept,) = merge(drawn, replace(now, cells=[failed]), experiment).cells
+    (kept,) = merge(drawn, replace(now, cells=[failed]), "abc", "x").cells
     assert (kept.tests, kept.metric, kept.failed) == ([0.1, 0.2, 0.3], "accuracy", "its data was not found")
     assert (kept.note, kept.series) == ("a note", {"a_high": [0.5]})
 
@@ -154,12 +151,15 @@ def test_a_second_process_on_the_same_table_is_rejected(tmp_path):
 
 def test_dropped_points_are_warned_of(tmp_path, caplog):
     points = replace(
-        KARATE, rows=(), columns={}, points=[("a", "x"), ("b", "x")], measure=lambda row, *_: cell(row, "x", [0.5])
+        KARATE,
+        rows=[(row, row, {}) for row in "ab"],
+        columns={"x": ("x", {})},
+        measure=lambda *at: cell(*at[:2], [0.5]),
     )
     run_experiment(points, Selection(), tmp_path)
     assert "no longer contains" not in caplog.text
     run_experiment(points, Selection(models=["a"]), tmp_path)
-    assert "points that are not selected: b on x" in caplog.text
+    assert "cells that are not selected: b on x" in caplog.text
 
 
 def test_remaining_time_accounts_for_parallel_runs():
@@ -211,7 +211,7 @@ def test_a_failed_point_does_not_stop_the_others(tmp_path):
         return cell(row, column, [0.5] * runs)
 
     seen = []
-    points = replace(KARATE, rows=(), columns={}, points=[("a", "x"), ("b", "x"), ("c", "x")], measure=measure)
+    points = replace(KARATE, rows=[(row, row, {}) for row in "abc"], columns={"x": ("x", {})}, measure=measure)
     found = run_experiment(
         points, Selection(), tmp_path, on_progress=lambda now: seen.append((now.done, now.failed, now.left))
     )

@@ -1,19 +1,22 @@
-"""Generate ``docs/results.md`` and the results block of the README: ``python -m tgnn.experiments.result_pages``."""
+"""Generate docs/results.md and the results block of the README from the files in results/.
+
+Run: make results, or python tools/result_pages.py
+"""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from tgnn.experiments.captions import result_title
 from tgnn.experiments.definitions import EXPERIMENTS
-from tgnn.experiments.format_markdown import to_markdown
+from tgnn.experiments.formats import to_markdown
 from tgnn.experiments.results import Result, read_result
 from tgnn.experiments.statistics import ScoreSummary, summarize_scores
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.utils.io import write_text
 
+ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- results: made by `make results`, not by hand -->", "<!-- end of results -->"
 _README_TABLES = ("table-1-citation", "table-1-ogb", "table-2-graph", "table-zinc", "table-tu", "table-dense")
 _METRIC_NAMES = {"mae": "MAE (lower is better)", "roc-auc": "ROC-AUC"}
@@ -131,17 +134,8 @@ def with_table(readme: str, table: str) -> str:
     return f"{head}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Write both pages."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--docs", type=Path, default=Path("docs/results.md"))
-    parser.add_argument("--readme", type=Path, default=Path("README.md"))
-    options = parser.parse_args(arguments)
-    results = read_results(options.results)
-    write_text(options.docs, results_page(results))
-    write_text(options.readme, with_table(options.readme.read_text(encoding="utf-8"), readme_table(results)))
-
-
 if __name__ == "__main__":
-    main()
+    stored = read_results(ROOT / "results")
+    readme = ROOT / "README.md"
+    write_text(ROOT / "docs/results.md", results_page(stored))
+    write_text(readme, with_table(readme.read_text(encoding="utf-8"), readme_table(stored)))
