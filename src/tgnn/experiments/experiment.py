@@ -106,8 +106,11 @@ class Experiment:
             if self.positions is None or column not in self.columns or (row[0], column) in self.positions
         ]
         if not cells:
-            rows, columns = ", ".join(row for row, _, _ in self.rows), ", ".join(self.columns)
-            raise ValueError(f"no cell of {self.name} is selected; its rows are {rows}, and its columns are {columns}")
+            rows = ", ".join(row for row, _, _ in self.rows)
+            columns_text = ", ".join(self.columns)
+            raise ValueError(
+                f"no cell of {self.name} is selected; its rows are {rows}, and its columns are {columns_text}"
+            )
         if any(key.startswith("model.") for key in selection.changes):
             _check_models(cells)
         return cells
