@@ -11,8 +11,7 @@ from torch_geometric.nn import DeepGCNLayer, GCN2Conv, GENConv
 
 from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
-from tgnn.nn.linear import FeatureLinear
-from tgnn.nn.models.encoder import make_encoder
+from tgnn.nn.feature_maps import FeatureLinear, make_encoder
 
 
 class DeeperGCN(torch.nn.Module):

@@ -21,7 +21,7 @@ from torch_geometric.utils import degree, scatter, subgraph
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.registration import DataShape, register_model
-from tgnn.nn.models.encoder import make_encoder
+from tgnn.nn.feature_maps import make_encoder
 from tgnn.utils.progress import bar
 
 logger = logging.getLogger("tgnn")

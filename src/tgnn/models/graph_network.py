@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models import MLP
 
 from tgnn.models.registration import DataShape
-from tgnn.nn.models.encoder import make_encoder
+from tgnn.nn.feature_maps import make_encoder
 from tgnn.nn.readout import Readout, ReadoutNorm
 
 

@@ -23,7 +23,7 @@ from torch_geometric.utils import scatter, to_dense_adj, to_dense_batch
 from tgnn.models.gin import make_gin_layer
 from tgnn.models.graph_network import GraphNetwork, check_multiple
 from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
-from tgnn.nn.models.encoder import make_encoder
+from tgnn.nn.feature_maps import make_encoder
 
 
 class DenseSAGE(torch.nn.Module):

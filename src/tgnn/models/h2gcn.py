@@ -8,7 +8,7 @@ from torch_geometric.utils import coalesce, degree, remove_self_loops
 
 from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.registration import DataShape, Probability, register_model
-from tgnn.nn.linear import FeatureLinear
+from tgnn.nn.feature_maps import FeatureLinear
 from tgnn.ops import neighbor_sum
 from tgnn.ops.graph_cache import cached_on
 

@@ -16,9 +16,8 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 from tgnn.data.on_disk import DiskGraph
 from tgnn.models.registration import DataShape
 from tgnn.nn import TGNN
+from tgnn.nn.feature_maps import CategoryEncoder, FeatureDropout, FeatureLinear
 from tgnn.nn.layerwise_inference import infer_layerwise
-from tgnn.nn.linear import FeatureDropout, FeatureLinear
-from tgnn.nn.models.encoder import CategoryEncoder
 from tgnn.ops.graph_cache import cached_on
 from tgnn.utils.memory_map import as_tensor
 

@@ -15,7 +15,7 @@ from tgnn.models.graph_network import GraphNetwork, check_multiple
 from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, messages_are_inspected
 from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
-from tgnn.nn.linear import FeatureLinear
+from tgnn.nn.feature_maps import FeatureLinear
 
 AGGREGATORS = ("mean", "min", "max", "std")
 SCALERS = ("identity", "amplification", "attenuation")

@@ -17,7 +17,7 @@ from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNNConv
-from tgnn.nn.linear import FeatureDropout, FeatureLinear
+from tgnn.nn.feature_maps import FeatureDropout, FeatureLinear
 
 _PAPER = "Hua et al. 2022, arXiv:2205.11691"
 

@@ -13,8 +13,8 @@ from tgnn.models.node_network import NodeNetwork, Norm
 from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNN, GraphTGNN
+from tgnn.nn.feature_maps import CategoryEncoder
 from tgnn.nn.init import SMALLEST_SCALE
-from tgnn.nn.models.encoder import CategoryEncoder
 
 
 class GraphTGNNNetwork(torch.nn.Module):

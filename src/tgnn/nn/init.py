@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -33,3 +35,9 @@ def log_spaced_normal_(weight: Tensor, smallest: float = SMALLEST_SCALE) -> Tens
     with torch.no_grad():
         weight.normal_().mul_(scales.to(weight) / max(inputs, 1) ** 0.5)
     return weight
+
+
+def check_smallest_start(value: Any) -> None:
+    """Check that the smallest initial scale of the factors is above 0 and at most 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+        raise ValueError(f"smallest_start is {value!r}, but must be a number above 0 and at most 1.")

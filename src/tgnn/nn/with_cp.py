@@ -13,8 +13,8 @@ from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.conv import MessagePassing
 
 from tgnn.nn.aggr import CPAggregation, HighOrderAggregation
-from tgnn.nn.checks import check_size
 from tgnn.nn.conv import TGNNConv
+from tgnn.nn.feature_maps import check_size
 
 
 class Change(NamedTuple):

@@ -13,7 +13,7 @@ from torch_geometric.nn.models import GCN, MLP
 from tgnn.models import MODELS, DataShape, build_model, node2vec
 from tgnn.models.mixhop import MixHop
 from tgnn.models.node_network import accept_sparse
-from tgnn.nn.linear import FeatureLinear
+from tgnn.nn.feature_maps import FeatureLinear
 
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
 

@@ -17,7 +17,7 @@ from tgnn.models.mixhop import TransformFirstMixHopConv
 from tgnn.models.node2vec import random_walk
 from tgnn.models.pagerank import GeneralizedPageRank, PersonalizedPageRank
 from tgnn.models.propagation import propagate
-from tgnn.nn.linear import FeatureLinear
+from tgnn.nn.feature_maps import FeatureLinear
 from tgnn.training.recipes import recipe_for
 
 NODE = [name for name, model in MODELS.items() if model.node is not None]

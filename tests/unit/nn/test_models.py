@@ -10,8 +10,7 @@ from torch_geometric.loader import NeighborLoader
 from torch_geometric.sampler import BaseSampler, NumNeighbors, SamplerOutput
 
 from tgnn import TGNN, GraphTGNN
-from tgnn.nn.linear import FeatureDropout
-from tgnn.nn.models.encoder import CategoryEncoder
+from tgnn.nn.feature_maps import CategoryEncoder, FeatureDropout
 from tgnn.testing import assert_permutation_equivariant
 
 N = 12

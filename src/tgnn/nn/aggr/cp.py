@@ -15,9 +15,8 @@ from torch_geometric.nn.inits import glorot, zeros
 from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import degree
 
-from tgnn.nn.checks import check_size, check_smallest_start
-from tgnn.nn.init import SMALLEST_SCALE, log_spaced_normal_
-from tgnn.nn.linear import FeatureLinear
+from tgnn.nn.feature_maps import FeatureLinear, check_size
+from tgnn.nn.init import SMALLEST_SCALE, check_smallest_start, log_spaced_normal_
 from tgnn.ops import segment_product
 
 Activation = str | Callable[[Tensor], Tensor] | None

@@ -11,12 +11,10 @@ from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
-from tgnn.nn.checks import check_size, check_smallest_start
-from tgnn.nn.init import SMALLEST_SCALE, log_spaced_normal_
-from tgnn.nn.linear import FeatureLinear
+from tgnn.nn.feature_maps import FeatureLinear, check_size
+from tgnn.nn.init import SMALLEST_SCALE, check_smallest_start, log_spaced_normal_
 from tgnn.nn.mixing import ScalarMix, make_mix
-from tgnn.nn.neighborhood import Neighborhood, as_edge_index, make_neighborhood
-from tgnn.nn.tempered import tempered_product
+from tgnn.nn.neighborhood import Neighborhood, as_edge_index, make_neighborhood, tempered_product
 from tgnn.ops import neighbor_product
 from tgnn.ops.dispatch import check_edge_weight
 

@@ -10,9 +10,8 @@ from torch import Tensor
 from torch_geometric.nn.models import MLP
 
 from tgnn.nn.aggr import CPAggregation
-from tgnn.nn.checks import check_size
+from tgnn.nn.feature_maps import check_size, make_encoder
 from tgnn.nn.init import SMALLEST_SCALE
-from tgnn.nn.models.encoder import make_encoder
 from tgnn.nn.models.tgnn import TGNN
 from tgnn.nn.neighborhood import as_edge_index
 from tgnn.nn.readout import ReadoutNorm, concat_readouts, make_readouts

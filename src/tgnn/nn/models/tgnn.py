@@ -8,9 +8,8 @@ from typing import Any, Final
 from torch import Tensor
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from tgnn.nn.checks import check_size
 from tgnn.nn.conv import TGNNConv
-from tgnn.nn.linear import FeatureDropout
+from tgnn.nn.feature_maps import FeatureDropout, check_size
 
 _JK = (None, "last", "cat", "max", "lstm")
 

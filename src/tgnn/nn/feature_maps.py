@@ -1,8 +1,8 @@
-"""Linear map and dropout for dense and sparse features."""
+"""Maps of node and edge features: linear maps, embeddings of categories, and dropout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,8 +11,15 @@ from torch import Tensor
 from torch.nn.parameter import Parameter, UninitializedParameter
 from torch_geometric.nn.inits import glorot
 
-from tgnn.nn.checks import check_features, check_size
 from tgnn.ops import sparse_matmul
+
+
+def check_size(name: str, value: Any, minimum: int = 1, lazy: bool = False) -> None:
+    """Check that a size is an integer of at least ``minimum``, or -1 (inferred from the input) if ``lazy``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is {value!r}, but must be an integer.")
+    if value < minimum and not (lazy and value == -1):
+        raise ValueError(f"{name} is {value}, but must be at least {minimum}{' (or -1)' if lazy else ''}.")
 
 
 class FeatureLinear(torch.nn.Module):
@@ -68,11 +75,26 @@ class FeatureLinear(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(self.weight, UninitializedParameter):
             self._materialize(x.size(-1))
-        check_features(self.input_name, x, self.in_channels, self.weight)
+        self._check(x)
         if x.layout == torch.strided:
             return F.linear(x, self.weight.t(), self.bias)
-        out = sparse_matmul(to_csr(x), self.weight)
+        out = sparse_matmul(_to_csr(x), self.weight)
         return out if self.bias is None else out.add_(self.bias)
+
+    def _check(self, x: Any) -> None:
+        name, dtype = self.input_name, self.weight.dtype
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(x).__name__}.")
+        if x.dim() == 0 or x.size(-1) != self.in_channels:
+            found = x.size(-1) if x.dim() else 0
+            raise ValueError(f"{name} has {found} features, but the layer expects {self.in_channels}.")
+        if not x.is_floating_point():
+            raise TypeError(
+                f"{name} is {x.dtype}, but the weights are {dtype}; convert it with .float(), or pass the number of "
+                "categories of each column as a list to GraphTGNN."
+            )
+        if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(f"{name} is {x.dtype}, but the weights are {dtype}; convert it with .to({dtype}).")
 
     def _materialize(self, in_channels: int) -> None:
         assert isinstance(self.weight, UninitializedParameter)
@@ -94,6 +116,74 @@ class FeatureLinear(torch.nn.Module):
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, bias={self.bias is not None})"
 
 
+class CategoryEncoder(torch.nn.Module):
+    """Sum of one embedding per categorical column, for example for the atoms and bonds of OGB.
+
+    Args:
+        sizes: Number of categories of each column.
+        out_channels: Size of the embeddings.
+        input_name: Name of the input in error messages.
+
+    Shapes:
+        - **input:** integers ``[N, len(sizes)]``, or ``[N]`` for one column
+        - **output:** ``[N, out_channels]``
+
+    Example:
+        >>> CategoryEncoder([28], 16)(torch.tensor([0, 5, 27])).shape
+        torch.Size([3, 16])
+    """
+
+    def __init__(self, sizes: Sequence[int], out_channels: int, input_name: str = "x") -> None:
+        super().__init__()
+        if not sizes or min(sizes) < 1:
+            raise ValueError(
+                f"The numbers of categories of {input_name} are {list(sizes)}, but must be a list of positive numbers."
+            )
+        self.input_name = input_name
+        self.sizes = list(sizes)
+        self.offset: Tensor
+        self.register_buffer("offset", torch.tensor([0, *self.sizes[:-1]]).cumsum(0), persistent=False)
+        self.weight = Parameter(torch.empty(sum(self.sizes), out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        torch.nn.init.normal_(self.weight, std=len(self.sizes) ** -0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.view(-1, 1) if x.dim() == 1 else x
+        if x.is_floating_point() or x.size(1) != len(self.sizes):
+            raise ValueError(
+                f"{self.input_name} must be categories, integers in {len(self.sizes)} columns, "
+                f"got {list(x.shape)} of {x.dtype}."
+            )
+        if not torch.compiler.is_compiling():
+            self._check(x)
+        if len(self.sizes) == 1:
+            return F.embedding(x.squeeze(1), self.weight)
+        return F.embedding_bag(x + self.offset, self.weight, mode="sum")
+
+    def _check(self, x: Tensor) -> None:
+        for column, size in enumerate(self.sizes if x.numel() else []):
+            low, high = (int(value) for value in torch.aminmax(x[:, column]))
+            if low < 0 or high >= size:
+                wrong = low if low < 0 else high
+                raise ValueError(
+                    f"{self.input_name}[:, {column}] contains category {wrong}, but has {size}: 0 to {size - 1}."
+                )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.sizes}, {self.weight.size(1)})"
+
+
+def make_encoder(channels: int | Sequence[int], out_channels: int, input_name: str) -> FeatureLinear | CategoryEncoder:
+    """Create an encoder: a linear map for a number of features, embeddings for a list of numbers of categories."""
+    if isinstance(channels, (list, tuple)):
+        return CategoryEncoder(channels, out_channels, input_name)
+    check_size("in_channels" if input_name == "x" else "edge_dim", channels, lazy=True)
+    assert isinstance(channels, int)
+    return FeatureLinear(channels, out_channels, bias=True, input_name=input_name)
+
+
 class FeatureDropout(torch.nn.Dropout):
     """Dropout for dense and sparse features. In a sparse matrix it drops stored entries.
 
@@ -107,7 +197,7 @@ class FeatureDropout(torch.nn.Dropout):
             return x
         if x.layout == torch.strided:
             return _dropout(x, self.p)
-        csr = to_csr(x)
+        csr = _to_csr(x)
         kept = _dropout(csr.values(), self.p)
         return torch.sparse_csr_tensor(csr.crow_indices(), csr.col_indices(), kept, csr.shape, check_invariants=False)
 
@@ -120,7 +210,7 @@ def _dropout(x: Tensor, p: float) -> Tensor:
     return x * kept.to(x.dtype).mul_(1 / (1 - p))
 
 
-def to_csr(x: Tensor) -> Tensor:
+def _to_csr(x: Tensor) -> Tensor:
     if x.layout not in (torch.sparse_csr, torch.sparse_coo):
         raise TypeError(f"x must be dense, sparse CSR or sparse COO, got {x.layout}; convert it with .to_sparse_csr().")
     return x if x.layout == torch.sparse_csr else x.to_sparse_csr()
