@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from tgnn.training.config import Config
-from tgnn.training.loop import fit
+from tgnn.training.loop import Trainer
 from tgnn.training.optim import make_optimizer
 from tgnn.training.prepare import Prepared, make_model, prepare
 from tgnn.training.recipes import resolve
@@ -27,7 +27,7 @@ def contenders(name: str, root: str | None) -> tuple[Callable[[], object], Calla
 
 
 def ours(config: Config, prepared: Prepared, folder: Path) -> None:
-    fit(make_model(config, prepared.shape), prepared, config, RunFolder(folder))
+    Trainer(make_model(config, prepared.shape), prepared, config).fit(RunFolder(folder))
 
 
 def bare(config: Config, prepared: Prepared) -> None:

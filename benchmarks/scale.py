@@ -37,7 +37,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 def measure(folder: str, rank: int) -> dict[str, Any]:
     """Measure training epochs, then exact inference over all nodes, in this process; return medians."""
     from tgnn.training.loaders import make_training_loader
-    from tgnn.training.loop import fit
+    from tgnn.training.loop import Trainer
     from tgnn.training.prepare import make_model, prepare
     from tgnn.training.recipes import resolve
     from tgnn.training.run_folder import RunFolder
@@ -48,7 +48,7 @@ def measure(folder: str, rank: int) -> dict[str, Any]:
     prepared = prepare(config)
     model = make_model(config, prepared.shape)
     with tempfile.TemporaryDirectory() as run:
-        fit(model, prepared, config, RunFolder(run))
+        Trainer(model, prepared, config).fit(RunFolder(run))
         lines = RunFolder(run).history()
     pieces = make_training_loader(prepared.data, prepared.split.train, config.train, torch.device("cpu"))(0)
     some = [(piece.size, piece.data.num_nodes) for piece in islice(pieces, 8)]

@@ -130,7 +130,7 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 from torch_geometric.nn import BatchNorm
 from tgnn.training.loaders import TrainingBatch
-from tgnn.training.distributed.rendezvous import join_world
+from tgnn.training.distributed.torchrun import join_world
 
 class Net(torch.nn.Module):
     def __init__(self):
@@ -229,7 +229,7 @@ def test_a_used_port_and_a_port_without_listener(tmp_path):
             output = started[0].read("err")
     assert f"Rank 0 of 2 could not connect to the other processes at 127.0.0.1:{port}: " in output
     assert "a free port on it" in output
-    script = "from tgnn.training.distributed.rendezvous import join_world\nwith join_world(1):\n    pass"
+    script = "from tgnn.training.distributed.torchrun import join_world\nwith join_world(1):\n    pass"
     environment = os.environ | {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     found = warm.run(script, environment=environment)
     assert found.returncode == 1

@@ -66,11 +66,13 @@ def _hyperparameters(name: str, level: str, build: Any) -> dict[str, Any]:
 def _count_parameters(name: str, level: str) -> int:
     """Return the number of parameters of the default recipe, on Cora or on ZINC with bond features."""
     from tgnn.models import DataShape
-    from tgnn.training.model_check import build_silently
+    from tgnn.training.parallel_runs import mute_logs
+    from tgnn.training.prepare import make_model
     from tgnn.training.recipes import resolve
 
     shape = DataShape("node", 1433, None, 7, nodes=2708) if level == "node" else DataShape("graph", (28,), (4,), 1)
-    model = build_silently(resolve("", name, level).model, shape)
+    with mute_logs():  # not every model uses the bond features
+        model = make_model(resolve("", name, level), shape)
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -246,7 +246,8 @@ def _read_configuration(folder: Path, world: World | None) -> tuple[Config, int]
     """Return the configuration and the number of runs of a folder, which rank 0 reads for all ranks."""
     from tgnn.training.config import make_config
     from tgnn.training.distributed.world import SINGLE_PROCESS
-    from tgnn.training.run_group import RunGroup, load_run
+    from tgnn.training.repeated_runs import RunGroup
+    from tgnn.training.run_folder import load_run
 
     def read() -> tuple[dict[str, Any], int]:
         run = load_run(folder)
@@ -310,7 +311,7 @@ def _train(
 
 def _launch_processes(processes: int, folder: Path, resume: bool) -> None:
     """Run the same command in several processes, which find each other through torchrun's environment variables."""
-    from tgnn.training.distributed.launch import launch
+    from tgnn.training.distributed.torchrun import launch
     from tgnn.training.run_folder import RunFolder
 
     arguments = [*sys.argv[1:], *([] if resume else ["--out", str(folder)])]
@@ -344,7 +345,7 @@ def _join_torchrun() -> Iterator[World | None]:
     if "RANK" not in os.environ:
         yield None
         return
-    from tgnn.training.distributed.rendezvous import join_world
+    from tgnn.training.distributed.torchrun import join_world
     from tgnn.training.interrupts import Interrupted
 
     if os.environ.get("LOCAL_RANK", "0") != "0":

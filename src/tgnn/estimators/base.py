@@ -27,12 +27,11 @@ from tgnn.estimators.parameters import config_from_parameters
 from tgnn.estimators.saving import read_estimator, write_estimator
 from tgnn.estimators.targets import check_labels, check_numbers, draw_holdout
 from tgnn.models import get_model
-from tgnn.training import loop
-from tgnn.training.compatibility import check_compatible, num_features
 from tgnn.training.config import Config
-from tgnn.training.inference import infer
 from tgnn.training.loaders import make_inference_batches
+from tgnn.training.loop import Epoch, Trainer, infer
 from tgnn.training.metrics import make_task
+from tgnn.training.predict import check_compatible, num_features
 from tgnn.training.prepare import (
     HeldOutLabels,
     Prepared,
@@ -139,13 +138,13 @@ class Estimator(BaseEstimator, ABC):
         device = find_device(config.train.device)
         history: list[dict[str, Any]] = []
 
-        def on_epoch(epoch: loop.Epoch) -> None:
+        def on_epoch(epoch: Epoch) -> None:
             history.append(dict(epoch.record))
             self._print_epoch(epoch, config.train.epochs)
 
         with _isolated(config, device):
             model = make_model(config, prepared.shape).to(device)
-            best, progress = loop.fit(model, prepared, config, on_epoch=on_epoch)
+            best, progress = Trainer(model, prepared, config).fit(on_epoch=on_epoch)
         model.load_state_dict(best)
         self.model_, self.history_ = model.eval(), history
         self.n_iter_, self.best_epoch_ = progress.epoch, progress.best_epoch
@@ -201,7 +200,7 @@ class Estimator(BaseEstimator, ABC):
         outputs = infer(self.model_.to(device), batches, config.train.precision, device)
         return outputs.cpu()[torch.from_numpy(rows)]
 
-    def _print_epoch(self, epoch: loop.Epoch, max_epochs: int) -> None:
+    def _print_epoch(self, epoch: Epoch, max_epochs: int) -> None:
         interval = 1 if self.verbose > 1 else max(1, max_epochs // 10)
         if self.verbose and (epoch.number % interval == 0 or epoch.number == max_epochs - 1):
             print(

@@ -12,9 +12,9 @@ import torch
 from tgnn import __version__
 from tgnn.models import DataShape
 from tgnn.training.checkpoint import CheckpointError, load_weights, read_tensors
-from tgnn.training.compatibility import num_features
 from tgnn.training.config import make_config
 from tgnn.training.metrics import Task
+from tgnn.training.predict import num_features
 from tgnn.training.prepare import make_model
 from tgnn.utils.io import write_tensors
 

@@ -11,7 +11,7 @@ from tgnn.data.catalog import CATALOG
 from tgnn.data.load import get_entry
 from tgnn.experiments.results import CellResult
 from tgnn.training.config import Config
-from tgnn.training.model_check import check_model
+from tgnn.training.prepare import check_model
 from tgnn.training.recipes import resolve
 
 

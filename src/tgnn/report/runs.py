@@ -15,9 +15,9 @@ from tgnn.report.charts import ReportFigure, Trace, curve, line_chart
 from tgnn.report.number_format import count, metric, number, rate, signed
 from tgnn.report.result_figures import mixing_curves
 from tgnn.report.sections import ReportTable, TableCell, flatten, number_cell, text_cell
-from tgnn.training.metrics import HIGHER_IS_BETTER
+from tgnn.training.metrics import HIGHER_IS_BETTER, find_best_epoch
 from tgnn.training.repeated_runs import summarize
-from tgnn.training.run_folder import CONFIG, DATA, ENVIRONMENT, HISTORY, METRICS, RUNS, RunFolder, find_best_epoch
+from tgnn.training.run_folder import CONFIG, DATA, ENVIRONMENT, HISTORY, METRICS, RUNS, RunFolder
 
 FILES = (CONFIG, ENVIRONMENT, DATA, METRICS, HISTORY)
 _TONES = {"running": "running", "unfinished": "running", "damaged": "damaged"}

@@ -7,7 +7,7 @@ Resuming: :func:`tgnn.training.train.train_run` checks that configuration, data 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class Progress:
         best_score: Validation metric of the best epoch.
         best_loss: Validation loss of the best epoch.
         schedule: State of the learning rate schedule.
-        scaler: State of the gradient scaler of float16 training.
+        scaler: State of the gradient scaler of float16 training, else empty.
         seconds: Training time.
     """
 
@@ -42,8 +42,8 @@ class Progress:
     best_epoch: int = -1
     best_score: float | None = None
     best_loss: float | None = None
-    schedule: dict[str, float] | None = None
-    scaler: dict[str, float] | None = None
+    schedule: dict[str, float] = field(default_factory=dict)
+    scaler: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
 

@@ -1,4 +1,7 @@
-"""The training loop: train an epoch, validate, keep the best weights, save a checkpoint, stop early."""
+"""The training loop: train an epoch, validate, keep the best weights, save a checkpoint, stop early.
+
+:func:`infer` computes the outputs of a model for validation, test, ``evaluate``, ``predict`` and estimators.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,18 @@ from tgnn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tgnn.training.config import Config
 from tgnn.training.diagnostics import advice, branch_weights, gradient_norms, observe_products, product_statistics
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
-from tgnn.training.inference import autocast, infer
 from tgnn.training.interrupts import Interrupted, catch_interrupts
-from tgnn.training.loaders import TimedBatches, TrainingBatch, make_inference_batches, make_training_loader
-from tgnn.training.metrics import Task, is_better_epoch
+from tgnn.training.loaders import (
+    InferenceBatch,
+    TimedBatches,
+    TrainingBatch,
+    make_inference_batches,
+    make_training_loader,
+)
+from tgnn.training.metrics import is_better_epoch
 from tgnn.training.optim import LearningRateSchedule, make_optimizer
 from tgnn.training.prepare import Prepared
-from tgnn.training.run_folder import HistoryWriter, RunFolder
+from tgnn.training.run_folder import RunFolder, history_line
 
 logger = logging.getLogger("tgnn")
 
@@ -63,17 +71,35 @@ class Epoch:
 OnEpoch = Callable[[Epoch], None]
 
 
-def fit(
-    model: torch.nn.Module,
-    prepared: Prepared,
-    config: Config,
-    folder: RunFolder | None = None,
-    resume: bool = False,
-    on_epoch: OnEpoch = lambda epoch: None,
-    world: World = SINGLE_PROCESS,
-) -> tuple[dict[str, Tensor], Progress]:
-    """Train a model; see :class:`Trainer` and :meth:`Trainer.fit`."""
-    return Trainer(model, prepared, config, world).fit(folder, resume, on_epoch)
+def autocast(precision: str, device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Return the context of a forward pass in ``"float32"``, ``"bfloat16"`` or ``"float16"``."""
+    if precision == "float32":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, getattr(torch, precision))
+
+
+@torch.no_grad()
+def infer(model: torch.nn.Module, batches: Iterable[InferenceBatch], precision: str, device: torch.device) -> Tensor:
+    """Compute the outputs of a model in evaluation mode.
+
+    Args:
+        model: On its device. It is switched to evaluation mode.
+        batches: From :func:`~tgnn.training.loaders.make_inference_batches`.
+        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        device: Device of the model.
+
+    Returns:
+        Outputs in float32, ``[N, outputs]``, in the order of the batches; ``[0, 0]`` if there are no batches.
+    """
+    model.eval()
+    outputs = []
+    for data, rows in batches:
+        with autocast(precision, device):
+            out = model(data)
+        outputs.append((out if rows is None else out[rows]).float())
+    if not outputs:  # all examples belong to other ranks
+        return torch.empty(0, 0)
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 class Trainer:
@@ -101,7 +127,8 @@ class Trainer:
         self.forward = world.data_parallel(model)
         self.optimizer = make_optimizer(model, config.optimizer)
         self.schedule = LearningRateSchedule(self.optimizer, config.optimizer, config.train.epochs)
-        self.precision = MixedPrecision(config.train.precision, self.device)
+        self.precision = config.train.precision
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision == "float16")
         self.early_stopping = EarlyStopping(prepared.task.metric, config.train.select_by, config.train.patience)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] = {}
@@ -127,14 +154,17 @@ class Trainer:
         folder = folder if self.world.is_rank_zero else None
         progress, saved = self.progress, time.monotonic()
         self._started = saved - progress.seconds
-        with catch_interrupts() as stop, contextlib.closing(HistoryWriter(folder, progress.epoch)) as history:
+        open_history = contextlib.nullcontext() if folder is None else folder.open_history(progress.epoch)
+        with catch_interrupts() as stop, open_history as history:
             if self.world.any(stop.is_set()):
                 raise Interrupted
             while progress.epoch < self.config.train.epochs and not self.early_stopping.should_stop(progress):
                 epoch = self._run_epoch()
-                history.write(epoch.record)
+                if history is not None:
+                    history.write(history_line(epoch.record))
                 self._warn_about_products(epoch)
-                self._advance()
+                progress.epoch += 1
+                progress.seconds = time.monotonic() - self._started
                 if self.world.is_rank_zero:
                     on_epoch(epoch)
                 interrupted = self.world.any(stop.is_set())
@@ -157,12 +187,7 @@ class Trainer:
 
         started = time.monotonic()
         batches = TimedBatches(self.training_loader(number))
-        self.model.train()
-        record["loss"] = train_epoch(
-            *(self.model, self.forward, self.task, batches, self.optimizer, self.precision),
-            grad_clip=self.config.optimizer.grad_clip,
-            world=self.world,
-        )
+        record["loss"] = self._train(batches)
         record["learning"] = round(time.monotonic() - started, 4)
         if self._is_diagnosed(number):
             record |= gradient_norms(self.model)
@@ -192,9 +217,41 @@ class Trainer:
         if self.device.type == "cuda":
             torch.cuda.manual_seed(seed)
 
+    def _train(self, batches: Iterable[TrainingBatch]) -> float:
+        """Take one optimizer step per batch and return the mean loss."""
+        self.model.train()
+        total, count = 0.0, 0
+        for batch in batches:
+            self.optimizer.zero_grad(set_to_none=True)
+            with autocast(self.precision, self.device):
+                out = self.forward(batch)
+                loss = self.task.loss(out if batch.rows is None else out[batch.rows], batch.y)
+            total += float(loss.detach()) * batch.weight * batch.size
+            count += batch.size
+            extra_loss = getattr(self.model, "extra_loss", None)  # the only loss of node2vec's embedding
+            loss = loss if extra_loss is None else loss + extra_loss
+            if self.world.size > 1:  # DDP averages gradients over ranks; this makes them those of the whole batch
+                loss = loss * (batch.weight * self.world.size)
+            self._step(loss)
+        total = self.world.all_reduce(total)
+        if not math.isfinite(total):
+            raise DivergedError(
+                f"The training loss became {total}. Try a smaller optimizer.lr, or optimizer.grad_clip=1."
+            )
+        return total / count
+
+    def _step(self, loss: Tensor) -> None:
+        """Backpropagate a loss and take an optimizer step. The scaler does nothing unless the precision is float16."""
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        if (grad_clip := self.config.optimizer.grad_clip) is not None:
+            self.scaler.unscale_(self.optimizer)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), grad_clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
     def _validate(self) -> tuple[Tensor, float, float]:
         """Compute the outputs, the metric and the loss of the validation set. Rank 0 computes them for all ranks."""
-        outputs = infer(self.model, self.val_batches, self.config.train.precision, self.device)
+        outputs = infer(self.model, self.val_batches, self.precision, self.device)
         outputs = self.world.all_gather(outputs)
         score, loss = self.world.broadcast(lambda: self.task.evaluate(outputs, self.val_targets))
         return outputs, score, loss
@@ -212,20 +269,16 @@ class Trainer:
 
     # ---- checkpoints -------------------------------------------------------------------------------------------
 
-    def _advance(self) -> None:
-        self.progress.epoch += 1
-        self.progress.seconds = time.monotonic() - self._started
-        self.progress.schedule, self.progress.scaler = self.schedule.state_dict(), self.precision.state_dict()
-
     def _save_checkpoint(self, folder: RunFolder) -> None:
+        self.progress.schedule, self.progress.scaler = self.schedule.state_dict(), self.scaler.state_dict()
         save_checkpoint(folder.checkpoint_path, self.model, self.best_weights, self.optimizer, self.progress)
 
     def _load_checkpoint(self, folder: RunFolder) -> None:
         self.best_weights, self.progress = load_checkpoint(
             folder.checkpoint_path, self.model, self.optimizer, self.world
         )
-        self.schedule.load_state_dict(self.progress.schedule or self.schedule.state_dict())
-        self.precision.load_state_dict(self.progress.scaler)
+        self.schedule.load_state_dict(self.progress.schedule)
+        self.scaler.load_state_dict(self.progress.scaler)
 
 
 class EarlyStopping:
@@ -251,87 +304,3 @@ class EarlyStopping:
     def should_stop(self, progress: Progress) -> bool:
         """Whether ``patience`` epochs in a row brought no improvement."""
         return progress.epoch - progress.best_epoch > self.patience
-
-
-def train_epoch(
-    model: torch.nn.Module,
-    forward: Callable[[TrainingBatch], Tensor],
-    task: Task,
-    batches: Iterable[TrainingBatch],
-    optimizer: torch.optim.Optimizer,
-    precision: MixedPrecision,
-    grad_clip: float | None = None,
-    world: World = SINGLE_PROCESS,
-) -> float:
-    """Take one optimizer step per batch and return the mean loss.
-
-    Args:
-        model: The model. A model with an attribute ``extra_loss`` adds it to the loss.
-        forward: Forward pass in training, from :meth:`~tgnn.training.distributed.world.World.data_parallel`.
-        task: Defines the loss.
-        batches: Batches of the training set.
-        optimizer: Optimizer of the model.
-        precision: Precision of the forward pass.
-        grad_clip: Maximum norm of the gradient. ``None``: gradients are not clipped.
-        world: The processes that share each batch.
-    """
-    total, count = 0.0, 0
-    for batch in batches:
-        optimizer.zero_grad(set_to_none=True)
-        with precision.autocast():
-            out = forward(batch)
-            loss = task.loss(out if batch.rows is None else out[batch.rows], batch.y)
-        total += float(loss.detach()) * batch.weight * batch.size
-        count += batch.size
-        extra_loss = getattr(model, "extra_loss", None)
-        loss = loss if extra_loss is None else loss + extra_loss
-        if world.size > 1:  # DDP averages gradients over ranks; this makes them those of the whole batch
-            loss = loss * (batch.weight * world.size)
-        precision.step(loss, optimizer, model, grad_clip)
-    total = world.all_reduce(total)
-    if not math.isfinite(total):
-        raise DivergedError(f"The training loss became {total}. Try a smaller optimizer.lr, or optimizer.grad_clip=1.")
-    return total / count
-
-
-class MixedPrecision:
-    """Forward and backward passes in float32, bfloat16 or float16. Gradients of float16 are scaled.
-
-    Args:
-        name: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-        device: Device of the model.
-    """
-
-    def __init__(self, name: str, device: torch.device) -> None:
-        self.name, self.device = name, device
-        self._scaler = torch.amp.GradScaler(device.type, enabled=name == "float16")
-
-    def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the context of a forward pass."""
-        return autocast(self.name, self.device)
-
-    def step(
-        self, loss: Tensor, optimizer: torch.optim.Optimizer, model: torch.nn.Module, grad_clip: float | None
-    ) -> None:
-        """Backpropagate a loss and take an optimizer step."""
-        if self.name != "float16":
-            loss.backward()  # type: ignore[no-untyped-call]
-            if grad_clip is not None:
-                torch.nn.utils.clip_grad_norm_(model.parameters(), grad_clip)
-            optimizer.step()
-            return
-        self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-        if grad_clip is not None:
-            self._scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(model.parameters(), grad_clip)
-        self._scaler.step(optimizer)
-        self._scaler.update()
-
-    def state_dict(self) -> dict[str, float] | None:
-        """Return the state of the gradient scaler for a checkpoint."""
-        return self._scaler.state_dict() or None
-
-    def load_state_dict(self, state: dict[str, float] | None) -> None:
-        """Restore the state of the gradient scaler."""
-        if state is not None:
-            self._scaler.load_state_dict(state)

@@ -1,10 +1,11 @@
-"""Tasks and metrics: the loss, the metric and the predictions of each type of target."""
+"""Tasks and metrics: loss, metric, predictions and prior correction of each type of target, and the best epoch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +25,7 @@ class Task:
         center: Mean of the training targets of a regression task, one per output. The model predicts standardized
             targets.
         scale: Standard deviation of the training targets, one per output.
-        log_prior_ratio: Added to the logits (``training/prior_correction.py``). Empty: no prior correction.
+        log_prior_ratio: Added to the logits (:func:`compute_log_prior_ratio`). Empty: no prior correction.
 
     Example:
         >>> task = Task("classes", "accuracy")
@@ -114,25 +115,38 @@ def make_task(target: str, metric: str, y: Tensor) -> Task:
     return Task(target, metric, tuple(center), tuple(scale))
 
 
-# ---- model selection -------------------------------------------------------------------------------------------
+def compute_log_prior_ratio(train_classes: Tensor, shifted_classes: Tensor, num_classes: int) -> tuple[float, ...]:
+    r"""Compute the prior correction of the logits under label shift (``train.prior_correction``).
 
+    A classifier trained with class priors :math:`p_c` and applied to data with class priors :math:`q_c` adds
+    :math:`\log q_c - \log p_c` to the logit of class :math:`c` (Bayes' rule, Saerens et al. 2002). Splits with a quota
+    per class have uniform priors in the training set, while small classes are rare elsewhere. The shifted priors are
+    smoothed with ``num_classes`` pseudo-examples distributed as the training set, so that no class becomes impossible.
+    A class without training examples is not corrected.
 
-def is_better_score(metric: str, score: float, other: float) -> bool:
-    """Whether a score is better than another. NaN is worse than every number.
+    Args:
+        train_classes: Classes of the training examples.
+        shifted_classes: Classes of the examples whose priors are assumed, such as the validation set.
+        num_classes: Number of classes.
 
     Example:
-        >>> is_better_score("accuracy", 0.9, 0.8), is_better_score("mae", 0.9, 0.8)
-        (True, False)
+        >>> compute_log_prior_ratio(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 1, 1]), 2)
+        (-0.405..., 0.287...)
     """
-    if math.isnan(score) or math.isnan(other):
-        return math.isnan(other) and not math.isnan(score)
-    return score > other if HIGHER_IS_BETTER[metric] else score < other
+    train_counts = torch.bincount(train_classes, minlength=num_classes).double()
+    shifted_counts = torch.bincount(shifted_classes, minlength=num_classes).double()
+    train_priors = train_counts / train_counts.sum()
+    shifted_priors = (shifted_counts + num_classes * train_priors) / (shifted_counts.sum() + num_classes)
+    return tuple(torch.where(train_priors > 0, (shifted_priors / train_priors).log(), 0).tolist())
+
+
+# ---- selection of the best epoch -------------------------------------------------------------------------------
 
 
 def is_better_epoch(
     metric: str, select_by: str, epoch: tuple[float, float], best: tuple[float | None, float | None]
 ) -> bool:
-    """Whether an epoch is better on the validation set than the best epoch before it.
+    """Whether an epoch is better on the validation set than the best epoch before it. NaN is worse than every number.
 
     Args:
         metric: Name of the validation metric.
@@ -152,33 +166,49 @@ def is_better_epoch(
         return True
     if select_by == "loss" or score == best_score:
         return loss < best_loss or math.isnan(best_loss)
-    return is_better_score(metric, score, best_score)
+    if math.isnan(best_score):
+        return not math.isnan(score)
+    return score > best_score if HIGHER_IS_BETTER[metric] else score < best_score
+
+
+def find_best_epoch(history: Sequence[Mapping[str, Any]], metric: str, select_by: str = "metric") -> int | None:
+    """Return the number of the best epoch on the validation set, from 1. ``None``: no epoch was validated.
+
+    Args:
+        history: Records of ``history.jsonl``, where ``None`` stands for NaN.
+        metric: Name of the validation metric.
+        select_by: ``"metric"`` or ``"loss"``, as ``train.select_by``.
+
+    Example:
+        >>> find_best_epoch([{"val_mae": 0.5}, {"val_mae": 0.2}, {"val_mae": 0.3}], "mae")
+        2
+    """
+
+    def as_float(value: Any) -> float:
+        return float(value) if isinstance(value, int | float) else math.nan
+
+    best: tuple[float | None, float | None] = (None, None)
+    best_epoch = None
+    for number, record in enumerate(history, start=1):
+        if f"val_{metric}" not in record:
+            continue
+        epoch = as_float(record[f"val_{metric}"]), as_float(record.get("val_loss", 0.0))
+        if is_better_epoch(metric, select_by, epoch, best):
+            best, best_epoch = epoch, number
+    return best_epoch
 
 
 # ---- ROC-AUC ---------------------------------------------------------------------------------------------------
 
 
 def has_roc_auc(y: Tensor) -> bool:
-    """Whether ROC-AUC is defined: at least one label is 0 for some examples and 1 for others.
-
-    Args:
-        y: Labels, ``[N]`` or ``[N, T]``. NaN marks unknown labels.
-
-    Example:
-        >>> has_roc_auc(torch.tensor([[0, 1], [0, 0]])), has_roc_auc(torch.tensor([0, 0]))
-        (True, False)
-    """
+    """Whether ROC-AUC is defined: a label, of ``[N]`` or ``[N, T]``, is 0 for some examples and 1 for others."""
     columns = y.reshape(len(y), -1)
     return bool(((columns == 0).any(0) & (columns == 1).any(0)).any())
 
 
 def mean_roc_auc(out: Tensor, y: Tensor) -> float:
-    """Average ROC-AUC over the labels for which it is defined, as in OGB's evaluator.
-
-    Args:
-        out: Scores, ``[N, T]``.
-        y: Labels, ``[N, T]``. Unknown labels (NaN) are ignored.
-    """
+    """Average ROC-AUC over the labels ``[N, T]`` for which it is defined, as in OGB's evaluator. NaN is unknown."""
     scores = []
     for column in range(y.size(1)):
         known = ~y[:, column].isnan() if y.is_floating_point() else torch.ones(len(y), dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Predict with a trained model: on the run's own data, or on new nodes or graphs."""
+"""Predict with a trained model, on the run's own data or on new nodes or graphs, and evaluate a finished run again."""
 
 from __future__ import annotations
 
@@ -23,18 +23,24 @@ from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.tables.compare_encodings import first_difference
 from tgnn.data.tables.standardize import rescaling
 from tgnn.data.transforms import scale_columns
-from tgnn.training.compatibility import IncompatibleDataError, check_compatible
-from tgnn.training.config import Config
-from tgnn.training.inference import infer
+from tgnn.models import DataShape, get_model
+from tgnn.training.config import Config, ModelConfig
 from tgnn.training.loaders import make_inference_batches
+from tgnn.training.loop import infer
 from tgnn.training.metrics import Task
-from tgnn.training.prepare import add_model_inputs, find_device, infer_shape, transform_features
-from tgnn.training.run_folder import RunFolder
+from tgnn.training.prepare import add_model_inputs, find_device, infer_shape, prepare, transform_features
+from tgnn.training.run_folder import RunError, RunFolder
 from tgnn.utils.io import atomic_path
 
 ROWS_PER_CHUNK = 2**17
 """Rows that are converted and written at once."""
+Width = int | tuple[int, ...] | None
+"""Number of numeric features, or number of categories of each categorical column, as ``DataShape`` stores it."""
 logger = logging.getLogger("tgnn")
+
+
+class IncompatibleDataError(ValueError):
+    """The data cannot be used with the trained model. The message says which part differs."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +164,48 @@ def predict(
     return predictions
 
 
+def evaluate(
+    run: RunFolder | str | os.PathLike[str], data: str | os.PathLike[str] | None = None, *, device: str = "auto"
+) -> dict[str, Any]:
+    """Load the data and the model of a run, and compute the metric on the test set.
+
+    Args:
+        run: The run, or the path of its folder.
+        data: Path of the run's data if it was moved. Other data is refused.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+
+    Returns:
+        ``metric``, its value ``test``, the value ``recorded`` after training, and the split.
+    """
+    run = run if isinstance(run, RunFolder) else RunFolder(run)
+    config, recorded, info, task = run.config, run.metrics, run.data_info, run.task
+    model, torch_device = run.load_model(), find_device(device)
+    config = run.config_with_data(data)
+    prepared = prepare(config)
+    if prepared.data_hash != info["data_hash"]:
+        raise RunError(
+            f"{config.data.name} is not the data that {run.path} was trained on: its hash is {prepared.data_hash}, "
+            f"and the hash of the run's data is {info['data_hash']}. Restore the files and schema.yaml, or train again."
+        )
+    if prepared.split.hash != info["split"]["hash"]:
+        raise RunError(
+            f"The split is not the split of {run.path}: its hash is {prepared.split.hash}, "
+            f"and the hash of the run's split is {info['split']['hash']}."
+        )
+    batches = make_inference_batches(prepared.data, prepared.split.test, config.train.batch_size, torch_device)
+    outputs = infer(model.to(torch_device), batches, config.train.precision, torch_device)
+    return {
+        "metric": task.metric,
+        "test": task.score(outputs, prepared.test_labels.read().to(outputs.device)),
+        "recorded": recorded["test"],
+        "split": prepared.split.name,
+        "split_hash": prepared.split.hash,
+    }
+
+
+# ---- new data --------------------------------------------------------------------------------------------------
+
+
 def _load(config: Config, run_info: dict[str, Any]) -> LoadedData:
     """Load data with the encoding (categories, classes, scales) of the training data."""
     name, info = config.data.name, DatasetInfo(**run_info["info"])
@@ -223,6 +271,73 @@ def _match_encoding(trained: Mapping[str, Any] | None, data: LoadedData, name: s
             data.columns = factor, shift
         else:
             data[matrix] = scale_columns(data[matrix], factor, shift)
+
+
+def check_compatible(
+    model: ModelConfig, trained: DataShape, new: DataShape, data_name: str, model_name: str = "the model"
+) -> None:
+    """Raise :class:`IncompatibleDataError` unless a trained model can process new data.
+
+    Args:
+        model: Configuration of the model.
+        trained: Shape of the training data.
+        new: Shape of the new data.
+        data_name: Name of the new data in the message.
+        model_name: Name of the model in the message.
+
+    Example:
+        >>> check_compatible(ModelConfig(), DataShape("node", 4, None, 2), DataShape("node", 3, None, 2), "X")
+        Traceback (most recent call last):
+        tgnn.training.predict.IncompatibleDataError: X has 3 features, but the model is expecting 4 features ...
+    """
+    for name in ("features", "edge_features"):
+        _check_features(name.replace("_", " "), getattr(trained, name), getattr(new, name), data_name, model_name)
+    reads_weights = "edge weights" in get_model(model.name).uses(trained.level)
+    if reads_weights and trained.edge_weights and not new.edge_weights:
+        raise IncompatibleDataError(f"{data_name} has no edge weights, but {model_name} was trained with edge weights.")
+    if reads_weights and new.edge_weights and not trained.edge_weights:
+        raise IncompatibleDataError(
+            f"{data_name} has edge weights, but {model_name} was trained without edge weights. "
+            "Remove them, or train with edge weights."
+        )
+    if model.arguments.get("pseudo") == "position" and trained.positions != new.positions:
+        raise IncompatibleDataError(
+            f"{data_name} has node positions with {new.positions or 0} coordinates, but {model_name} was trained with "
+            f"{trained.positions} coordinates."
+        )
+
+
+def _check_features(what: str, trained: Width, new: Width, data_name: str, model_name: str) -> None:
+    """Check the number of columns, their type, and the number of categories of each categorical column."""
+    expected, found = num_features(trained), num_features(new)
+    if expected != found:
+        raise IncompatibleDataError(  # the wording of scikit-learn, which its own checks expect
+            f"{data_name} has {found} {what}, but {model_name} is expecting {expected} {what} as input."
+        )
+    if expected and isinstance(trained, tuple) != isinstance(new, tuple):
+        types = ("categorical (integers)", "numeric (floats)")
+        was, now = types if isinstance(trained, tuple) else types[::-1]
+        raise IncompatibleDataError(f"The {what} of {data_name} are {now}, but {model_name} was trained with {was}.")
+    if isinstance(trained, tuple) and isinstance(new, tuple):
+        for column, (known, given) in enumerate(zip(trained, new)):
+            if given > known:
+                raise IncompatibleDataError(
+                    f"Column {column} of the {what} of {data_name} has the category {given - 1}, but {model_name} was "
+                    f"trained with the categories 0 to {known - 1}."
+                )
+
+
+def num_features(width: Width) -> int:
+    """Return the number of feature columns of a width as :class:`~tgnn.models.DataShape` stores it.
+
+    Example:
+        >>> num_features(64), num_features((28, 4)), num_features(None)
+        (64, 2, 0)
+    """
+    return 0 if width is None else len(width) if isinstance(width, tuple) else width
+
+
+# ---- outputs ---------------------------------------------------------------------------------------------------
 
 
 def _convert_outputs(task: Task, outputs: Tensor) -> tuple[Tensor, Tensor | None]:

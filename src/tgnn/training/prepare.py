@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from tgnn.data.dataset_info import LoadedData, content_hash
 from tgnn.data.graph_dataset import GraphDataset
@@ -18,8 +17,7 @@ from tgnn.data.transforms import scale_rows
 from tgnn.models import DataShape, build_model, get_model
 from tgnn.training.config import Config, ConfigError, DataConfig
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
-from tgnn.training.metrics import Task, has_roc_auc, make_task
-from tgnn.training.prior_correction import with_prior_correction
+from tgnn.training.metrics import Task, compute_log_prior_ratio, has_roc_auc, make_task
 
 
 class HeldOutLabels:
@@ -88,18 +86,16 @@ def transform_features(data: LoadedData, config: DataConfig) -> LoadedData:
         data.features = config.features
         return data
     if not config.edge_features:
-        data = data.without_edge_features() if isinstance(data, GraphDataset) else _without_edge_attr(data)
+        if isinstance(data, GraphDataset):
+            data = data.without_edge_features()
+        else:
+            data.edge_attr = None
     if config.features != "stored":
         if isinstance(data, GraphDataset) or data.x is None or not data.x.is_floating_point():
             raise ValueError(
                 f"data.features={config.features} needs one graph with numeric node features. Use data.features=stored."
             )
         data.x = scale_rows(data.x, config.features)
-    return data
-
-
-def _without_edge_attr(data: Data) -> Data:
-    data.edge_attr = None
     return data
 
 
@@ -155,16 +151,23 @@ def add_model_inputs(data: LoadedData, model: str) -> None:
 
 
 def apply_prior_correction(prepared: Prepared, prior_correction: str) -> None:
-    """Correct the class priors of predictions to those of the validation set, if configured.
-
-    Args:
-        prepared: Its task is replaced.
-        prior_correction: ``"none"`` or ``"validation"``.
-    """
-    if prior_correction == "validation":
-        assert prepared.data.y is not None
-        outputs = prepared.shape.outputs
-        prepared.task = with_prior_correction(prepared.task, prepared.data.y, prepared.split, outputs)
+    """Add the class priors of the validation set to the task, if ``train.prior_correction`` is ``"validation"``."""
+    if prior_correction == "none":
+        return
+    y, split, task = prepared.data.y, prepared.split, prepared.task
+    assert y is not None
+    if task.target != "classes":
+        raise ConfigError(
+            "train.prior_correction=validation needs a classification task, but the target type is "
+            f"{task.target}. Use train.prior_correction=none."
+        )
+    if not len(split.val):
+        raise ConfigError(
+            "train.prior_correction=validation needs a validation set, and there is none. "
+            "Use train.prior_correction=none."
+        )
+    ratio = compute_log_prior_ratio(y[split.train], y[split.val], prepared.shape.outputs)
+    prepared.task = replace(task, log_prior_ratio=ratio)
 
 
 def infer_shape(data: LoadedData, training_graphs: Tensor | None = None) -> DataShape:
@@ -214,12 +217,7 @@ def _feature_width(values: Tensor | None) -> int | tuple[int, ...] | None:
 
 
 def find_device(name: str, world: World = SINGLE_PROCESS) -> torch.device:
-    """Return the device of a name. Each process of a machine uses one GPU.
-
-    Args:
-        name: ``"auto"`` (CUDA if available, else CPU), ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
-        world: The processes.
-    """
+    """Return the device of ``train.device``. Each process of a machine uses one GPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and world.size > 1:
@@ -255,3 +253,15 @@ def make_model(config: Config, shape: DataShape) -> torch.nn.Module:
     torch.manual_seed(config.train.seed)
     model = config.model
     return build_model(model.name, shape, model.hidden_channels, model.num_layers, model.dropout, model.arguments)
+
+
+_PLACEHOLDERS = {
+    "node": DataShape("node", 4, None, 2, positions=2, nodes=4, degrees=(1, 1, 1, 1)),
+    "graph": DataShape("graph", (4,), None, 2, positions=2, degrees=(1, 1, 1, 1)),
+}
+"""A small shape of each task level. Whether hyperparameters are valid hardly depends on the data."""
+
+
+def check_model(config: Config, level: str) -> None:
+    """Build a model for placeholder data, so that invalid hyperparameters raise before data is loaded."""
+    make_model(config, _PLACEHOLDERS[level])

@@ -1,7 +1,8 @@
 """Recipes: hyperparameters and training budget for a data set and a model.
 
-A recipe becomes a configuration in this order: find the file of the data set, pick the block of the model, merge both,
-then apply the user's recipe file, then single options.
+The package has one YAML file per data set. It states the budget that all models share, and a block per model. A recipe
+becomes a configuration in this order: find the file of the data set, pick the block of the model, merge both, then
+apply the user's recipe file, then single options.
 """
 
 from __future__ import annotations
@@ -10,20 +11,103 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, ValidationError
 
 from tgnn.data.catalog import CATALOG
 from tgnn.data.on_disk.manifest import Manifest
 from tgnn.data.readers.detect import is_on_disk
 from tgnn.models import MODELS, count_hops, model_options
-from tgnn.training.config import Config, ConfigError, make_config, with_options
-from tgnn.training.recipe_schema import ModelBlock, RecipeFile, parse_recipe_file
+from tgnn.training.config import (
+    Config,
+    ConfigError,
+    ModelOptimizerConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    Section,
+    TrainConfig,
+    make_config,
+    with_options,
+)
 from tgnn.utils.yaml import parse_yaml
 
 _NEIGHBORS_PER_HOP, _BATCH_SIZE = 10, 1024
 """Defaults of ``train.num_neighbors`` and ``train.batch_size`` for graphs on disk."""
+
+
+# ---- schema of the package's recipe files ----------------------------------------------------------------------
+
+
+class SharedDataConfig(Section):
+    """Split and preprocessing of a data set. A model's block may replace the last two."""
+
+    split: str | None = None
+    features: Literal["stored", "row-sum", "row-l2"] = "stored"
+    edge_features: bool = True
+
+
+class ModelBlock(Section):
+    """Hyperparameters of one model on one data set. The keys of ``model`` are checked with the model."""
+
+    model: dict[str, Any] = Field(default_factory=dict)
+    optimizer: ModelOptimizerConfig = ModelOptimizerConfig()
+    features: Literal["stored", "row-sum", "row-l2"] = "stored"
+    edge_features: bool = True
+    select_by: Literal["metric", "loss"] = "metric"
+
+
+class RecipeFile(Section):
+    """Recipe file of a data set: the budget that all models share, and a block per model."""
+
+    data: SharedDataConfig = SharedDataConfig()
+    train: TrainConfig = TrainConfig()
+    optimizer: ScheduleConfig = ScheduleConfig()
+    models: dict[str, ModelBlock] = Field(default_factory=dict)
+
+
+class DefaultModelBlock(ModelBlock):
+    """Hyperparameters of one model on data without a recipe file, where no schedule is shared by all models."""
+
+    optimizer: OptimizerConfig = OptimizerConfig()
+
+
+class DefaultRecipeFile(RecipeFile):
+    """Recipe file of data sets without one: ``default-node.yaml`` and ``default-graph.yaml``."""
+
+    models: dict[str, DefaultModelBlock] = Field(default_factory=dict)  # type: ignore[assignment]
+
+
+def parse_recipe_file(content: Any, name: str) -> RecipeFile:
+    """Validate the content of a recipe file of the package.
+
+    Args:
+        content: The parsed YAML.
+        name: Name of the file. The two default files start with ``default-``.
+
+    Example:
+        >>> parse_recipe_file({"models": {"gcn": {"epochs": 100}}}, "cora.yaml")
+        Traceback (most recent call last):
+        tgnn.training.config.ConfigError: cora.yaml: models.gcn.epochs is 100: Extra inputs are not permitted
+    """
+    schema = DefaultRecipeFile if name.startswith("default-") else RecipeFile
+    try:
+        return schema.model_validate(content)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, p['loc']))} is {p['input']!r}: {p['msg']}" for p in error.errors()]
+        raise ConfigError(f"{name}: {'; '.join(problems)}") from None
+
+
+@cache
+def read_package_recipe(name: str) -> RecipeFile | None:
+    """Read the recipe file of a data set, ``"default-node"`` or ``"default-graph"``. ``None``: there is no file."""
+    path = files("tgnn") / "recipes" / f"{name}.yaml"
+    if not path.is_file():
+        return None
+    return parse_recipe_file(parse_yaml(path.read_text(encoding="utf-8")), path.name)
+
+
+# ---- resolution ------------------------------------------------------------------------------------------------
 
 
 def resolve(
@@ -50,13 +134,15 @@ def resolve(
     sections = recipe_for(data, model, level)
     if on_disk and model == "tgnn":
         sections = _merge(sections, _on_disk_recipe(data))
-    sampling = _take_sampling(sections)
+    sampling: dict[str, Any] = {}
+    if sections["train"].get("num_neighbors"):  # it and its batch size depend on the final number of hops
+        sampling = {key: sections["train"].pop(key, None) for key in ("num_neighbors", "batch_size")}
     if "train.num_neighbors" in changes or "num_neighbors" in user_recipe.get("train", {}):
         sampling = {}
-    names = {"data.name": data, "model.name": model}
-    config = make_config(
-        with_options(_merge(sections, user_recipe), {**names, **changes}, _argument_keys(model, level))
-    )
+    build = MODELS[model].builder(level) if model in MODELS else None
+    model_keys = [] if build is None else [f"model.{key}" for key in model_options(build)]
+    options = {"data.name": data, "model.name": model, **changes}
+    config = make_config(with_options(_merge(sections, user_recipe), options, model_keys))
     fitted = _fit_num_neighbors(config, sampling, on_disk)
     return make_config(with_options(config.model_dump(mode="json"), fitted)) if fitted else config
 
@@ -93,28 +179,8 @@ def recipe_for(data: str, model: str, level: str = "node") -> dict[str, dict[str
     }
 
 
-@cache
-def read_package_recipe(name: str) -> RecipeFile | None:
-    """Read a recipe file of the package.
-
-    Args:
-        name: Name of a data set, ``"default-node"`` or ``"default-graph"``.
-
-    Returns:
-        The validated content, or ``None`` if the package has no such file.
-    """
-    path = files("tgnn") / "recipes" / f"{name}.yaml"
-    if not path.is_file():
-        return None
-    return parse_recipe_file(parse_yaml(path.read_text(encoding="utf-8")), path.name)
-
-
 def read_user_recipe(path: Path) -> dict[str, Any]:
-    """Read a recipe file of the user: any part of the sections data, model, optimizer and train.
-
-    Args:
-        path: A YAML file, such as ``config.yaml`` of a run.
-    """
+    """Read a YAML file of the user with any part of the sections data, model, optimizer and train."""
     if not path.exists():
         raise ConfigError(f"the recipe {path} does not exist")
     if path.is_dir():
@@ -142,18 +208,6 @@ def _explicit_values(section: BaseModel, *keys: str) -> dict[str, Any]:
 def _merge(sections: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
     """Replace single values of sections by those of others."""
     return {key: {**sections.get(key, {}), **others.get(key, {})} for key in [*sections, *others]}
-
-
-def _argument_keys(model: str, level: str) -> list[str]:
-    """List the keys of a model's own arguments, such as ``model.rank``."""
-    build = MODELS[model].builder(level) if model in MODELS else None
-    return [] if build is None else [f"model.{key}" for key in model_options(build)]
-
-
-def _take_sampling(sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Remove ``num_neighbors`` and its ``batch_size`` from a recipe: both depend on the final number of hops."""
-    train = sections["train"]
-    return {key: train.pop(key, None) for key in ("num_neighbors", "batch_size")} if train.get("num_neighbors") else {}
 
 
 def _fit_num_neighbors(config: Config, sampling: Mapping[str, Any], on_disk: bool) -> dict[str, Any]:

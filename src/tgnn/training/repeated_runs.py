@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -12,13 +13,74 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from tgnn.training.config import Config
+from tgnn.training.config import Config, make_config
 from tgnn.training.metrics import HIGHER_IS_BETTER
-from tgnn.training.parallel_runs import run_parallel
+from tgnn.training.parallel_runs import WorkerKilledError, run_parallel
 from tgnn.training.run_folder import RUNS, RunError, RunFolder
-from tgnn.training.run_group import RunGroup
 from tgnn.training.train import check_unused
-from tgnn.training.worker_process import WorkerKilledError
+from tgnn.utils.io import write_json
+
+SUMMARY = "summary.json"
+
+
+class RunGroup:
+    """Several runs of one configuration with different seeds: ``runs.json``, ``seed-<n>`` and ``summary.json``.
+
+    Args:
+        path: Path of the folder.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the folder holds several runs."""
+        return (self.path / RUNS).exists()
+
+    @property
+    def config(self) -> Config:
+        """Configuration of the first run. The seeds of the others follow."""
+        return make_config(self._plan()["config"])
+
+    @property
+    def size(self) -> int:
+        """Number of runs, including those that have not started."""
+        return int(self._plan()["runs"])
+
+    @property
+    def runs(self) -> list[RunFolder]:
+        """Folders of all runs, by seed."""
+        first = self.config.train.seed
+        return [RunFolder(self.path / f"seed-{first + number}") for number in range(self.size)]
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Mean, standard deviation and 95 % confidence interval of the test metric, and the metrics of each run."""
+        path = self.path / SUMMARY
+        if not path.exists():
+            raise RunError(f"{self.path} is not finished. Continue with `tgnn train --resume {self.path}`.")
+        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return summary
+
+    def resume(self, **options: Any) -> RunGroup:
+        """Continue the runs that are not finished.
+
+        Args:
+            options: ``jobs`` and ``on_run``, as in :func:`tgnn.train`.
+        """
+        train_repeated(self.config, self.size, self.path, resume=True, **options)
+        return self
+
+    def _plan(self) -> dict[str, Any]:
+        plan: dict[str, Any] = json.loads((self.path / RUNS).read_text(encoding="utf-8"))
+        return plan
 
 
 def train_repeated(
@@ -49,38 +111,33 @@ def train_repeated(
         raise RunError(f"{folder} holds runs with another configuration. Choose another folder.")
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    group.write_start(config, runs)
-    configs = {}
-    for seed in range(config.train.seed, config.train.seed + runs):
-        configs[seed] = config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})})
+    write_json(folder / RUNS, {"runs": runs, "config": config.model_dump(mode="json")})
+    plans: dict[int, tuple[Config, Path]] = {}
+    for run in group.runs:
+        seed = config.train.seed + len(plans)
+        plans[seed] = config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})}), run.path
     results: dict[int, dict[str, Any]] = {}
 
     def collect(seed: int, metrics: dict[str, Any]) -> None:
         results[seed] = metrics
         on_run(metrics)
 
-    plans = {seed: (own, group.run(seed).path) for seed, own in configs.items()}
     try:
         run_parallel(plans, min(jobs or os.cpu_count() or 1, runs), resume, collect)
     except (ValueError, OSError, ImportError):
-        if not resume and not any(path.exists() for _, path in plans.values()):
-            _remove_empty(folder, new_folders)
+        if not resume and not any(path.exists() for _, path in plans.values()):  # no run could be started
+            (folder / RUNS).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                for path in new_folders:
+                    path.rmdir()
         raise
     except WorkerKilledError:
         raise RunError(
             f"A process that trains in {folder} was killed. Continue with: tgnn train --resume {folder}"
         ) from None
-    summary = summarize([results[seed] for seed in configs])
-    group.write_summary(summary)
+    summary = summarize([results[seed] for seed in plans])
+    write_json(folder / SUMMARY, summary)
     return summary
-
-
-def _remove_empty(folder: Path, new_folders: Sequence[Path]) -> None:
-    """Remove what was created, because no run could be started."""
-    (folder / RUNS).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        for path in new_folders:
-            path.rmdir()
 
 
 def summarize(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:

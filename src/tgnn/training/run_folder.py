@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import torch
 import yaml
@@ -23,17 +22,20 @@ from tgnn.data.catalog import CATALOG
 from tgnn.models import DataShape
 from tgnn.training.checkpoint import load_weights, read_tensors
 from tgnn.training.config import Config, make_config
-from tgnn.training.metrics import Task, is_better_epoch
+from tgnn.training.metrics import Task, find_best_epoch
 from tgnn.training.prepare import Prepared, make_model
 from tgnn.utils.io import without_nan, write_json, write_tensors, write_text
 
 if TYPE_CHECKING:
     from tgnn.training.predict import Predictions
+    from tgnn.training.repeated_runs import RunGroup
+
+T = TypeVar("T")
 
 CONFIG, ENVIRONMENT, DATA, HISTORY = "config.yaml", "environment.json", "data.json", "history.jsonl"
 METRICS, MODEL, CHECKPOINT = "metrics.json", "model.safetensors", "checkpoint.safetensors"
 RUNS = "runs.json"
-"""File of a folder that holds several runs (:mod:`tgnn.training.run_group`)."""
+"""File of a folder that holds several runs (:class:`tgnn.training.repeated_runs.RunGroup`)."""
 _LOCK = ".lock"
 
 
@@ -118,7 +120,7 @@ class RunFolder:
         """Resolved configuration of the run."""
         if not self.has_started:
             if (self.path / RUNS).exists():
-                from tgnn.training.run_group import RunGroup
+                from tgnn.training.repeated_runs import RunGroup
 
                 runs = [run for run in RunGroup(self.path).runs if run.has_started]
                 example = f"{len(runs)} runs. Use one of them, such as {runs[0].path}" if runs else "no started run"
@@ -143,16 +145,16 @@ class RunFolder:
     @property
     def shape(self) -> DataShape:
         """Shape of the training data, for which the model is built."""
-        try:
-            return DataShape.from_dict(self.data_info["shape"])
-        except (KeyError, TypeError) as error:
-            raise RunError(f"{self.path / DATA} is damaged: {error}") from error
+        return self._parse_data_info("shape", DataShape.from_dict)
 
     @property
     def task(self) -> Task:
         """Loss, metric and predictions of the run."""
+        return self._parse_data_info("task", lambda fields: Task(**fields))
+
+    def _parse_data_info(self, key: str, parse: Callable[[dict[str, Any]], T]) -> T:
         try:
-            return Task(**self.data_info["task"])
+            return parse(self.data_info[key])
         except (KeyError, TypeError) as error:
             raise RunError(f"{self.path / DATA} is damaged: {error}") from error
 
@@ -274,6 +276,16 @@ class RunFolder:
         )
         write_text(self.config_path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
 
+    def open_history(self, keep: int = 0) -> IO[str]:
+        """Open ``history.jsonl`` to append lines of :func:`history_line`, one per epoch.
+
+        Args:
+            keep: Number of records to keep of an existing history. Later epochs are trained again.
+        """
+        path = self.path / HISTORY
+        write_text(path, "".join(history_line(record) for record in (self.history()[:keep] if keep else [])))
+        return path.open("a", encoding="utf-8", buffering=1)  # line-buffered: a line is written when complete
+
     def write_model(self, model: torch.nn.Module, config_hash: str) -> None:
         """Write the weights of a model."""
         metadata = {"tgnn": __version__, "config_hash": config_hash}
@@ -294,8 +306,8 @@ class RunFolder:
         return predict(self, data, device=device)
 
     def evaluate(self, data: str | os.PathLike[str] | None = None, device: str = "auto") -> dict[str, Any]:
-        """Compute the test metric again from the files of the run; see :func:`tgnn.training.evaluate.evaluate`."""
-        from tgnn.training.evaluate import evaluate
+        """Compute the test metric again from the files of the run; see :func:`tgnn.training.predict.evaluate`."""
+        from tgnn.training.predict import evaluate
 
         return evaluate(self, data, device=device)
 
@@ -305,69 +317,39 @@ class RunFolder:
         Args:
             options: ``on_epoch``, as in :func:`tgnn.train`.
         """
-        from tgnn.training.train import train
+        from tgnn.training.train import train_run
 
-        run = train(self.config, out=self.path, resume=True, **options)
-        assert isinstance(run, RunFolder)
-        return run
+        train_run(self.config, self, resume=True, **options)
+        return self
 
 
-def find_best_epoch(history: Sequence[Mapping[str, Any]], metric: str, select_by: str = "metric") -> int | None:
-    """Return the number of the best epoch on the validation set, from 1.
+def load_run(path: str | os.PathLike[str]) -> RunFolder | RunGroup:
+    """Open the folder of a run, or of several runs.
 
     Args:
-        history: Records of ``history.jsonl``.
-        metric: Name of the validation metric.
-        select_by: ``"metric"`` or ``"loss"``, as ``train.select_by``.
+        path: Folder that :func:`tgnn.train` or ``tgnn train`` has written.
+
+    Returns:
+        The :class:`RunFolder`, or the :class:`~tgnn.training.repeated_runs.RunGroup` of a folder with several runs.
 
     Example:
-        >>> find_best_epoch([{"val_mae": 0.5}, {"val_mae": 0.2}, {"val_mae": 0.3}], "mae")
-        2
+        >>> import tempfile, tgnn
+        >>> folder = tgnn.train("karate", out=f"{tempfile.mkdtemp()}/run", options={"train.epochs": 2}).path
+        >>> tgnn.load_run(folder).metrics["model"]
+        'tgnn'
     """
-    best: tuple[float | None, float | None] = (None, None)
-    best_epoch = None
-    for number, record in enumerate(history, start=1):
-        if f"val_{metric}" not in record:
-            continue
-        epoch = _as_float(record[f"val_{metric}"]), _as_float(record.get("val_loss", 0.0))
-        if is_better_epoch(metric, select_by, epoch, best):
-            best, best_epoch = epoch, number
-    return best_epoch
+    from tgnn.training.repeated_runs import RunGroup
+
+    group, run = RunGroup(path), RunFolder(path)
+    if group.has_started:
+        return group
+    if not run.has_started:
+        raise RunError(f"{run.path} is not a run folder: it has no {CONFIG}.")
+    return run
 
 
-def _as_float(value: Any) -> float:
-    """Convert a value of a JSON file, where ``null`` stands for NaN."""
-    return float(value) if isinstance(value, int | float) else math.nan
-
-
-class HistoryWriter:
-    """Append records to ``history.jsonl``, one line per epoch.
-
-    Args:
-        folder: The run folder. ``None``: nothing is written.
-        keep: Number of records to keep of an existing history. Later epochs are trained again.
-    """
-
-    def __init__(self, folder: RunFolder | None, keep: int = 0) -> None:
-        self._file: IO[str] | None = None
-        if folder is None:
-            return
-        path = folder.path / HISTORY
-        write_text(path, "".join(_as_line(record) for record in (folder.history()[:keep] if keep else [])))
-        self._file = path.open("a", encoding="utf-8", buffering=1)  # line-buffered: a line is written when complete
-
-    def write(self, record: Mapping[str, Any]) -> None:
-        """Append the record of an epoch."""
-        if self._file is not None:
-            self._file.write(_as_line(record))
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-
-
-def _as_line(record: Mapping[str, Any]) -> str:
+def history_line(record: Mapping[str, Any]) -> str:
+    """Return the line of an epoch in ``history.jsonl``."""
     return json.dumps(without_nan(dict(record))) + "\n"
 
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,15 +18,16 @@ from tgnn.ops import cpp_build
 from tgnn.training.checkpoint import Progress
 from tgnn.training.config import Config, ConfigError
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
-from tgnn.training.inference import infer
 from tgnn.training.interrupts import Interrupted, catch_interrupts
 from tgnn.training.loaders import make_inference_batches
 from tgnn.training.loggers import Logger, make_loggers
-from tgnn.training.loop import Epoch, OnEpoch, Trainer
+from tgnn.training.loop import Epoch, OnEpoch, Trainer, infer
 from tgnn.training.prepare import Prepared, find_device, make_model, prepare, set_num_threads
 from tgnn.training.recipes import read_user_recipe, resolve
 from tgnn.training.run_folder import ENVIRONMENT, RUNS, RunError, RunFolder
-from tgnn.training.run_group import RunGroup
+
+if TYPE_CHECKING:
+    from tgnn.training.repeated_runs import RunGroup
 
 logger = logging.getLogger("tgnn")
 
@@ -65,8 +66,8 @@ def train(
         world: The processes that train together under torchrun.
 
     Returns:
-        The :class:`~tgnn.training.run_folder.RunFolder`, or the :class:`~tgnn.training.run_group.RunGroup` of several
-        runs. Their ``metrics`` hold the results.
+        The :class:`~tgnn.training.run_folder.RunFolder`, or the :class:`~tgnn.training.repeated_runs.RunGroup` of
+        several runs. Their ``metrics`` hold the results.
 
     Example:
         >>> import tempfile, tgnn
@@ -82,7 +83,7 @@ def train(
         config = resolve_config(data, model, recipe, options)
     folder = Path(out) if out is not None else default_folder(config, world)
     if runs > 1:
-        from tgnn.training.repeated_runs import train_repeated
+        from tgnn.training.repeated_runs import RunGroup, train_repeated
 
         train_repeated(config, runs, folder, jobs, resume, on_run)
         return RunGroup(folder)

@@ -13,11 +13,10 @@ from optuna.exceptions import UpdateFinishedTrialError
 from torch import Tensor
 
 from tgnn.training.config import Config
-from tgnn.training.log_forwarding import mute_logs
-from tgnn.training.loop import Epoch, fit
-from tgnn.training.metrics import Task, is_better_epoch
+from tgnn.training.loop import Epoch, Trainer
+from tgnn.training.metrics import Task, compute_log_prior_ratio, is_better_epoch
+from tgnn.training.parallel_runs import mute_logs
 from tgnn.training.prepare import find_device, make_model, prepare_without_test, set_num_threads
-from tgnn.training.prior_correction import compute_log_prior_ratio
 from tgnn.tuning.search_plan import SearchPlan
 from tgnn.tuning.shared_study import queue_again
 from tgnn.tuning.storage import DATABASE_ERRORS
@@ -125,7 +124,7 @@ def validation_score(config: Config, on_epoch: Callable[[int, float], None] = la
             on_epoch(epoch.number, two_fold.score)
 
         model = make_model(config, prepared.shape).to(find_device(config.train.device))
-        fit(model, prepared, config, on_epoch=after_epoch)
+        Trainer(model, prepared, config).fit(on_epoch=after_epoch)
     return two_fold.score
 
 

@@ -14,8 +14,7 @@ from tgnn.data.splits import STORED
 from tgnn.data.transforms import FEATURE_SCALINGS
 from tgnn.models import get_model, model_options, search_space
 from tgnn.training.config import Config, ConfigError, make_config, option_keys, with_options
-from tgnn.training.model_check import check_model
-from tgnn.training.prepare import Prepared
+from tgnn.training.prepare import Prepared, check_model
 from tgnn.utils.suggest import closest_match
 
 _DEPTH_KEYS = ("model.num_layers", "model.powers")

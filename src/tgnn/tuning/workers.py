@@ -19,8 +19,7 @@ from optuna.storages import fail_stale_trials
 from optuna.trial import TrialState
 
 from tgnn.training.interrupts import Interrupted, catch_interrupts, delay_interrupts
-from tgnn.training.log_forwarding import receive_logs
-from tgnn.training.worker_process import set_up_worker
+from tgnn.training.parallel_runs import receive_logs, set_up_worker
 from tgnn.tuning.objective import evaluate_trial
 from tgnn.tuning.search_plan import SearchPlan
 from tgnn.tuning.shared_study import Direction, SharedStudy, SurplusTrialError, is_retry

@@ -156,17 +156,18 @@ def test_years():
 
 def test_the_training_loop_adds_the_extra_loss():
     """The embedding of node2vec has no other loss."""
-    from tgnn.training.loaders import TrainingBatch
-    from tgnn.training.loop import MixedPrecision, train_epoch
+    from tgnn.data.splits import Split
+    from tgnn.training.config import Config
+    from tgnn.training.loop import Trainer
     from tgnn.training.metrics import Task
+    from tgnn.training.prepare import HeldOutLabels, Prepared
 
     torch.manual_seed(0)
     model = build_model("node2vec", SHAPES["node"], 8, 1, 0.0, {})
     before = model.walks.embedding.weight.detach().clone()
     ring = torch.stack([torch.arange(9), torch.arange(9).roll(1)])
-    data = Data(edge_index=torch.cat([ring, ring.flip(0)], 1), num_nodes=9)
-    piece = TrainingBatch(data, None, torch.arange(9) % 3, 9)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    precision = MixedPrecision("float32", torch.device("cpu"))
-    train_epoch(model, lambda one: model(one.data), Task("classes", "accuracy"), [piece], optimizer, precision, None)
+    data = Data(edge_index=torch.cat([ring, ring.flip(0)], 1), num_nodes=9, y=torch.arange(9) % 3)
+    split = Split("all", 0, 9, *torch.arange(9).split((9, 0, 0)))
+    task, shape = Task("classes", "accuracy"), SHAPES["node"]
+    Trainer(model, Prepared(data, split, task, shape, HeldOutLabels(data.y), ""), Config()).fit()
     assert bool((model.walks.embedding.weight != before).any())

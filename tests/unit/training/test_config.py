@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tgnn.training.config import ConfigError, make_config, option_keys, with_options
-from tgnn.training.model_check import check_model
+from tgnn.training.prepare import check_model
 from tgnn.training.recipes import read_user_recipe, recipe_for, resolve
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from tgnn.training.log_forwarding import mute_logs
+from tgnn.training.parallel_runs import mute_logs
 
 
 def test_one_thread_is_muted_and_others_are_logged(caplog):

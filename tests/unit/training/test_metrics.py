@@ -13,9 +13,8 @@ from tgnn.data.dataset_info import DatasetInfo
 from tgnn.data.graph_dataset import pack
 from tgnn.data.splits import Split
 from tgnn.training.config import ConfigError
-from tgnn.training.metrics import Task, is_better_epoch, is_better_score, make_task
+from tgnn.training.metrics import Task, compute_log_prior_ratio, is_better_epoch, make_task
 from tgnn.training.prepare import hold_out_test_labels, prepare
-from tgnn.training.prior_correction import compute_log_prior_ratio
 from tgnn.training.recipes import resolve
 
 
@@ -84,11 +83,6 @@ def test_regression_targets_are_standardized():
     assert make_task("number", "mae", torch.tensor([4.0])).scale == (1.0,)
 
 
-def test_which_score_is_better():
-    assert is_better_score("accuracy", 0.9, 0.8)
-    assert is_better_score("mae", 0.8, 0.9)
-
-
 def test_each_regression_target_is_standardized_separately():
     y = torch.stack([torch.tensor([-1.0, 0.0, 1.0]), torch.tensor([1000.0, 2000.0, float("nan")])], dim=1)
     task = make_task("number", "mae", y)
@@ -110,8 +104,9 @@ def test_nan_predictions_are_never_the_best():
     nan = float("nan")
     task = Task("number", "mae")
     assert torch.tensor(task.score(torch.tensor([[nan], [1.0]]), torch.tensor([5.0, 1.0]))).isnan()
-    assert not is_better_score("mae", nan, 0.5)
-    assert is_better_score("mae", 0.5, nan)
+    assert not is_better_epoch("mae", "metric", (nan, 0.0), (0.5, 0.0))
+    assert is_better_epoch("mae", "metric", (0.5, 0.0), (nan, 0.0))
+    assert not is_better_epoch("mae", "metric", (nan, 0.0), (nan, 1.0))
     assert float(task.loss(torch.ones(2, 1), torch.tensor([nan, nan]))) == 0
 
 

@@ -12,8 +12,7 @@ from tgnn.data import load
 from tgnn.data.convert import write
 from tgnn.data.on_disk import GraphWriter
 from tgnn.data.on_disk.from_memory import write_disk
-from tgnn.training.evaluate import evaluate
-from tgnn.training.predict import predict
+from tgnn.training.predict import evaluate, predict
 from tgnn.training.recipes import resolve
 from tgnn.training.run_folder import RunFolder
 from tgnn.training.train import train_run

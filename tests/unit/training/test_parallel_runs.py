@@ -12,13 +12,11 @@ import pytest
 
 from tgnn.training import parallel_runs
 from tgnn.training import train as train_module
-from tgnn.training import worker_process as worker
 from tgnn.training.loop import Trainer
-from tgnn.training.parallel_runs import run_parallel
+from tgnn.training.parallel_runs import WorkerKilledError, run_parallel
 from tgnn.training.recipes import resolve
 from tgnn.training.run_folder import RunFolder
 from tgnn.training.train import train_run
-from tgnn.training.worker_process import WorkerKilledError
 
 
 def test_a_missing_package_fails_one_run(monkeypatch, tmp_path):
@@ -48,10 +46,10 @@ class Odd(Exception):
 
 
 def test_an_error_that_cannot_be_pickled_keeps_its_message():
-    sent = worker._portable(Odd(1, 2))
+    sent = parallel_runs._portable(Odd(1, 2))
     assert (type(sent), str(sent)) == (RuntimeError, "Odd: 1 and 2")
     same = ValueError("x")
-    assert worker._portable(same) is same
+    assert parallel_runs._portable(same) is same
 
 
 @pytest.mark.skipif(

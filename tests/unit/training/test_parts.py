@@ -29,11 +29,12 @@ from tgnn.training.checkpoint import (
 from tgnn.training.config import OptimizerConfig, TrainConfig, make_config
 from tgnn.training.diagnostics import advice, branch_weights, gradient_norms, observe_products, product_statistics
 from tgnn.training.loaders import make_inference_batches, make_training_loader
-from tgnn.training.log_forwarding import receive_logs
-from tgnn.training.loop import fit
+from tgnn.training.loop import Trainer
+from tgnn.training.metrics import find_best_epoch
 from tgnn.training.optim import LearningRateSchedule, make_optimizer
+from tgnn.training.parallel_runs import receive_logs
 from tgnn.training.prepare import hold_out_test_labels, infer_shape, prepare
-from tgnn.training.run_folder import CHECKPOINT, HistoryWriter, RunFolder, find_best_epoch
+from tgnn.training.run_folder import CHECKPOINT, RunFolder, history_line
 from tgnn.utils.io import write_tensors
 
 CPU = torch.device("cpu")
@@ -119,7 +120,7 @@ def test_every_epoch_visits_each_seed_node_once():
     assert piece.data.num_nodes < data.num_nodes
     whole = list(make_inference_batches(data, data.split.val, settings.batch_size, CPU))
     assert len(whole) == 1
-    assert whole[0].data.num_nodes == data.num_nodes
+    assert whole[0][0].num_nodes == data.num_nodes
 
 
 def test_batches_of_one_graph_need_sampling():
@@ -245,14 +246,12 @@ def test_branch_weights_and_gradient_norms():
 
 def test_history_keeps_the_epochs_before_the_checkpoint(tmp_path):
     folder = RunFolder(tmp_path)
-    history = HistoryWriter(folder)
-    for epoch in range(5):
-        history.write({"epoch": epoch})
-    history.close()
+    with folder.open_history() as history:
+        history.writelines(history_line({"epoch": epoch}) for epoch in range(5))
     with (tmp_path / "history.jsonl").open("a") as file:
         file.write('{"epoch": 5, "lo')  # killed in the middle of a line
     assert len(folder.history()) == 5
-    HistoryWriter(folder, 3).close()
+    folder.open_history(keep=3).close()
     assert folder.history() == [{"epoch": 0}, {"epoch": 1}, {"epoch": 2}]
 
 
@@ -355,7 +354,7 @@ def test_the_best_epoch_is_selected_by_metric_or_loss(by):
     prepared, lines = prepare(config), []
     torch.manual_seed(0)
     model = build_model("tgnn", prepared.shape, 8, 2, 0.5, {"rank": 4})
-    _, progress = fit(model, prepared, config, on_epoch=lambda epoch: lines.append(epoch.record))
+    _, progress = Trainer(model, prepared, config).fit(on_epoch=lambda epoch: lines.append(epoch.record))
     loss, accuracy = [line["val_loss"] for line in lines], [line["val_accuracy"] for line in lines]
     by_loss = min(range(60), key=loss.__getitem__)
     by_metric = max(range(60), key=lambda epoch: (accuracy[epoch], -loss[epoch]))
@@ -376,5 +375,5 @@ def test_jumping_knowledge_with_sampled_neighbors(name):
     config = make_config({"data": {"name": "karate"}, "model": {"name": name, "num_layers": 3}, "train": train})
     prepared = prepare(config)
     model = build_model(name, prepared.shape, 8, 3, 0.0, {"jk": "cat"})
-    _, progress = fit(model, prepared, config)
+    _, progress = Trainer(model, prepared, config).fit()
     assert progress.epoch == 2

@@ -15,8 +15,7 @@ from tgnn.data.graph_dataset import pack
 from tgnn.data.load import load
 from tgnn.data.readers.graph_npz import write_graphs
 from tgnn.training.distributed.world import World
-from tgnn.training.evaluate import evaluate
-from tgnn.training.predict import IncompatibleDataError, predict
+from tgnn.training.predict import IncompatibleDataError, evaluate, predict
 from tgnn.training.recipes import resolve
 from tgnn.training.run_folder import RunError
 from tgnn.training.train import train_run

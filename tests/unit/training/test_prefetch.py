@@ -10,8 +10,7 @@ import torch
 
 from tgnn.data.load import load
 from tgnn.training.config import TrainConfig
-from tgnn.training.loaders import TimedBatches, make_training_loader
-from tgnn.training.prefetch import prefetched
+from tgnn.training.loaders import TimedBatches, make_training_loader, prefetched
 
 
 def others() -> list[str]:

@@ -12,8 +12,9 @@ import tgnn
 from tgnn.training import loaders, prepare
 from tgnn.training.config import ConfigError
 from tgnn.training.interrupts import Interrupted
-from tgnn.training.run_folder import RunError, RunFolder, find_best_epoch
-from tgnn.training.run_group import RunGroup
+from tgnn.training.metrics import find_best_epoch
+from tgnn.training.repeated_runs import RunGroup
+from tgnn.training.run_folder import RunError, RunFolder
 from tgnn.training.train import resolve_config
 
 QUICK = {"train.epochs": 4, "model.rank": 4}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tgnn.training.metrics import Task
-from tgnn.training.prior_correction import compute_log_prior_ratio
+from tgnn.training.metrics import Task, compute_log_prior_ratio
 from tgnn.tuning.objective import TwoFoldScore
 
 

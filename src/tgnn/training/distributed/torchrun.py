@@ -1,12 +1,15 @@
-"""Join the processes of a torchrun job, and leave them. A process that fails reports its error to the others."""
+"""The processes of a torchrun job: start them, join them, and report an error of one process to the others."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
+import tempfile
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -15,15 +18,23 @@ import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
-from tgnn.training.distributed.distributed_world import DistributedWorld
 from tgnn.training.distributed.world import World
 
 TIMEOUT = 300.0
 """Seconds to wait for the other processes at the start."""
+MAX_RESTARTS = 3
+_SHUTDOWN_TIMEOUT = "600"
+"""Seconds that interrupted processes have to finish an epoch."""
 _PORT_KEY, _ERROR_KEY, _READERS_KEY = "tgnn/port", "tgnn/error", "tgnn/readers"
 """Keys of the store that the processes share."""
 _CONNECTION_WORDS = ("gloo", "nccl", "connection", "socket", "broken pipe")
 """Words in torch's errors about a lost connection to another process."""
+
+
+class TooManyRestartsError(ChildProcessError):
+    """The processes were restarted too often."""
+
+    exit_code = 1
 
 
 class RendezvousError(ValueError):
@@ -40,6 +51,46 @@ class RemoteProcessError(ValueError):
     """Another process failed. The message is its error."""
 
 
+def launch(work: Callable[[list[str]], int], arguments: list[str], processes: int) -> int:
+    """Run a function in several processes with torch's elastic launcher, and return the largest exit code.
+
+    Args:
+        work: Returns an exit code. If a process ends otherwise, all processes are restarted.
+        arguments: Arguments of ``work``.
+        processes: Number of processes.
+    """
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, launch_agent
+
+    for name in ("torch.distributed.elastic", "torch.multiprocessing"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+        logging.getLogger(name).propagate = False  # torch logs a traceback for every killed process
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SHUTDOWN_TIMEOUT)
+    with tempfile.TemporaryDirectory() as folder:
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=processes,
+            run_id=uuid.uuid4().hex,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",  # any free port
+            max_restarts=MAX_RESTARTS,
+            monitor_interval=0.1,
+            logs_specs=DefaultLogsSpecs(log_dir=folder),
+        )
+        try:
+            codes: dict[int, int] = launch_agent(config, work, [arguments])
+        except SignalException:
+            return 130
+        except ChildFailedError as error:
+            code = next(iter(error.failures.values())).exitcode
+            raise TooManyRestartsError(
+                f"A process ended with exit code {code}, {MAX_RESTARTS + 1} times. The last checkpoint is kept."
+            ) from None
+    return max(codes.values())
+
+
 @contextlib.contextmanager
 def join_world(timeout: float = TIMEOUT) -> Iterator[World]:
     """Join the processes of a torchrun job. Without torchrun, or with one process, the world has size 1.
@@ -47,11 +98,10 @@ def join_world(timeout: float = TIMEOUT) -> Iterator[World]:
     Args:
         timeout: Seconds to wait for the other processes.
     """
-    parameters = _world_parameters()
-    if parameters["size"] == 1:
-        yield World(**parameters)
+    world = _read_world()
+    if world.size == 1:
+        yield world
         return
-    world = DistributedWorld(**parameters)
     store = _connect(world, timeout)
     try:
         yield world
@@ -66,19 +116,19 @@ def join_world(timeout: float = TIMEOUT) -> Iterator[World]:
             dist.destroy_process_group()
 
 
-def _world_parameters() -> dict[str, Any]:
+def _read_world() -> World:
     """Read the world from the environment variables of torchrun (or of a cluster)."""
     environment = os.environ
     job_id = environment.get("TORCHELASTIC_RUN_ID", "none")
     size = int(environment.get("WORLD_SIZE", "1")) if "RANK" in environment else 1
-    return {
-        "rank": int(environment["RANK"]) if size > 1 else 0,
-        "size": size,
-        "local_rank": int(environment.get("LOCAL_RANK", "0")),
-        "local_size": int(environment.get("LOCAL_WORLD_SIZE", "1")),
-        "job_id": None if job_id == "none" else job_id,
-        "restarts": int(environment.get("TORCHELASTIC_RESTART_COUNT", "0")),
-    }
+    return World(
+        rank=int(environment["RANK"]) if size > 1 else 0,
+        size=size,
+        local_rank=int(environment.get("LOCAL_RANK", "0")),
+        local_size=int(environment.get("LOCAL_WORLD_SIZE", "1")),
+        job_id=None if job_id == "none" else job_id,
+        restarts=int(environment.get("TORCHELASTIC_RESTART_COUNT", "0")),
+    )
 
 
 def _connect(world: World, timeout: float) -> Any:
