@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.measure import peak, reset_peak, resident
-from tgnn.data.tables.single_graph import read_table
+from tgnn.data.tables.read_folder import read_table
 
 
 def write(folder: Path, id_type: str, nodes: int, edges: int) -> None:

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch_geometric.utils import from_scipy_sparse_matrix
 
 from tgnn.data.tensors import csr, torch_csr
+from tgnn.data.validation.checks import check_edge_weights
 from tgnn.data.validation.report import Locations
-from tgnn.data.validation.value_checks import check_edge_weights
 
 
 def to_features(x: Any, name: str = "X") -> Tensor:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from torch_geometric.data import Data
 
-from tgnn.data.tables.single_graph import read_table
+from tgnn.data.tables.read_folder import read_table
 from tgnn.data.validation.report import DataError, ValidationReport
 
 NODES = "id,age,town,label,split\nann,31,Rome,red,train\nbob,27.5,Oslo,blue,val\ncarol,45,Rome,red,test\ndan,8,,,\n"

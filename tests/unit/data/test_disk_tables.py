@@ -17,7 +17,7 @@ from tgnn.data.convert import convert
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.on_disk.from_tables import stream_tables
 from tgnn.data.readers.detect import read_path
-from tgnn.data.tables.single_graph import read_table
+from tgnn.data.tables.read_folder import read_table
 from tgnn.data.tables.table_file import BLOCK_CELLS
 from tgnn.data.validation.report import DataError
 

@@ -13,7 +13,7 @@ import torch
 
 from tgnn.data.convert import write as write_converted
 from tgnn.data.load import load
-from tgnn.data.tables.multiple_graphs import read_graph_tables
+from tgnn.data.tables.read_folder import read_graph_tables
 from tgnn.data.validation.report import DataError, ValidationReport
 from tgnn.training.config import make_config
 from tgnn.training.predict import predict

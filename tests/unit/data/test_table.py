@@ -19,8 +19,8 @@ from torch_geometric.data import Data
 from torch_geometric.loader.utils import filter_data
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
+from tgnn.data.tables.read_folder import read_table
 from tgnn.data.tables.schema import Schema, make_schema
-from tgnn.data.tables.single_graph import read_table
 
 # ---- what is read ----------------------------------------------------------------------------------------------
 

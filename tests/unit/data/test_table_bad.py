@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.unit.data.tables import NODES, codes, errors, finding, write
 
-from tgnn.data.tables.single_graph import read_table
+from tgnn.data.tables.read_folder import read_table
 from tgnn.data.validation.report import DataError
 
 # ---- what is odd in files --------------------------------------------------------------------------------------

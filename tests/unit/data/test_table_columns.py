@@ -14,8 +14,7 @@ import torch
 from tests.unit.data.tables import codes, errors, finding, nodes_of, write
 
 from tgnn.data.dataset_info import infer_dataset_info
-from tgnn.data.tables.multiple_graphs import read_graph_tables
-from tgnn.data.tables.single_graph import read_table
+from tgnn.data.tables.read_folder import read_graph_tables, read_table
 from tgnn.data.tables.standardize import Moments
 from tgnn.data.validation.report import DataError
 

@@ -12,16 +12,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tgnn.data import tables as table
-from tgnn.data.tables.scan import scan
+from tgnn.data.tables import ids, text_file
+from tgnn.data.tables.text_file import TextLayout, scan
 from tgnn.data.validation.report import DataError, ValidationReport
 
 CELLS = st.text(st.sampled_from('ab1 ,;"\né'), max_size=6)
 
 
-def layout_of(content: bytes, chunk: int = 1 << 18) -> tuple[table.scan.TextLayout, ValidationReport]:
+def layout_of(content: bytes, chunk: int = 1 << 18) -> tuple[TextLayout, ValidationReport]:
     report = ValidationReport("", "")
-    with patch.object(table.scan, "_CHUNK", chunk):
+    with patch.object(text_file, "_CHUNK", chunk):
         return scan(np.frombuffer(content, dtype=np.uint8), "file.csv", report), report
 
 
@@ -76,13 +76,10 @@ def test_empty_lines(chunk):
 
 @pytest.mark.parametrize("chunk", [5, 6, 7, 8])
 def test_a_character_that_two_chunks_share(chunk, monkeypatch):
-    monkeypatch.setattr(table.header, "_CHUNK", chunk)
-    here = table.scan.Locations("file.csv", "line", lambda lines: lines + 1)
-    good = np.frombuffer("ab\ncdé日本é\n".encode(), dtype=np.uint8)
-    table.header.check_bytes(good, here, ValidationReport("", ""))
-    bad = np.frombuffer("ab\ncdé日本".encode() + b"\n\xe9\n", dtype=np.uint8)
+    monkeypatch.setattr(text_file, "_LARGE_CHUNK", chunk)
+    layout_of("a,b\ncdé日本é,1\n".encode())
     with pytest.raises(DataError, match="line 3: the byte 0xE9 is not UTF-8"):
-        table.header.check_bytes(bad, here, ValidationReport("", ""))
+        layout_of("a,b\ncdé日本,1\n".encode() + b"\xe9,1\n")
 
 
 @hypothesis.given(
@@ -91,11 +88,11 @@ def test_a_character_that_two_chunks_share(chunk, monkeypatch):
 )
 @hypothesis.settings(deadline=None)
 def test_ids_are_found_by_hash_as_by_join(among, asked):
-    values, ids = pl.Series(asked, dtype=pl.String), pl.Series(among, dtype=pl.String)
+    values, known = pl.Series(asked, dtype=pl.String), pl.Series(among, dtype=pl.String)
     expected = [among.index(one) if one in among else -1 for one in asked]
-    assert table.ids.positions(values, ids).tolist() == expected
-    with patch.object(table.ids, "_MANY", -1):
-        assert table.ids.positions(values, ids).tolist() == expected
+    assert ids.positions(values, known).tolist() == expected
+    with patch.object(ids, "_MANY", -1):
+        assert ids.positions(values, known).tolist() == expected
 
 
 @hypothesis.given(
@@ -104,5 +101,5 @@ def test_ids_are_found_by_hash_as_by_join(among, asked):
 )
 @hypothesis.settings(deadline=None)
 def test_numbers_are_found_by_table_as_by_join(among, asked):
-    values, ids = pl.Series(asked, dtype=pl.Int64), pl.Series(among, dtype=pl.Int64)
-    assert table.ids.positions(values, ids).tolist() == [among.index(i) if i in among else -1 for i in asked]
+    values, known = pl.Series(asked, dtype=pl.Int64), pl.Series(among, dtype=pl.Int64)
+    assert ids.positions(values, known).tolist() == [among.index(i) if i in among else -1 for i in asked]

@@ -1,7 +1,7 @@
 """Conversion of tables larger than memory to a graph on disk.
 
 Tables are read in blocks. Only ids, labels and split of all nodes are in memory. The graph is the same as that of
-:func:`~tgnn.data.tables.single_graph.read_table`, which reads tables into memory.
+:func:`~tgnn.data.tables.read_folder.read_table`, which reads tables into memory.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import polars as pl
 
 from tgnn.data.on_disk.writer import GraphWriter
 from tgnn.data.splits import split_codes
-from tgnn.data.tables.edge_endpoints import (
+from tgnn.data.tables.edges import (
     NO_ENDPOINT,
     EndpointLookup,
     check_header,
     check_missing_ids,
     collect_ids,
-    node_ids,
+    self_loops_to_drop,
+    unique_ids,
 )
-from tgnn.data.tables.edges import self_loops_to_drop
-from tgnn.data.tables.encoders import FEW, Encoding, is_missing, is_row_counter, row_counter_message, width_of
+from tgnn.data.tables.encodings import FEW, Encoding, is_missing, is_row_counter, list_width, row_counter_message
 from tgnn.data.tables.features import SPARSE, WIDE, Features, apply
-from tgnn.data.tables.folder_reader import FolderReader, TableWithRoles
+from tgnn.data.tables.read_folder import FolderReader
 from tgnn.data.tables.schema import ColumnType, Schema
-from tgnn.data.tables.standardize import Moments, standardization_findings
-from tgnn.data.tables.table_file import BLOCK_CELLS, TableData, find
-from tgnn.data.validation.report import Finding, Locations, ValidationReport, quoted
-from tgnn.data.validation.value_checks import check_feature_values, constant_features, large_features
+from tgnn.data.tables.standardize import Moments, report_standardized
+from tgnn.data.tables.table_file import BLOCK_CELLS, Table, TableFile, find
+from tgnn.data.validation.checks import check_feature_values, constant_features, large_features
+from tgnn.data.validation.report import Finding, ValidationReport, subject
 from tgnn.utils.progress import bar
 
 
@@ -70,7 +70,7 @@ def stream_tables(
         [1, 0, 2, 1]
     """
     out = Path(out)
-    reading = FolderReader(folder, "table", None, None)
+    reading = FolderReader(folder, "table")
     schema, report = reading.schema, reading.report
     if schema.duplicates == "keep":
         raise ValueError(
@@ -80,18 +80,19 @@ def stream_tables(
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         edges = _open_edges(reading, Path(scratch), leave_out)
         nodes = _open_nodes(reading, Path(scratch))
-        y = target = split = None
+        keys = y = target = split = None
         if nodes is None:
-            ids = collect_ids(_edge_blocks(edges, "ids", report, block_cells))
+            ids = collect_ids(_edge_blocks(edges, "ids", block_cells))
         else:
-            ids = node_ids(nodes, report)
-            y, target, split = reading.targets(nodes)
-        check_header(edges, ids, report)
+            keys = nodes.read([*nodes.roles.by_role.values(), *nodes.roles.labels])
+            ids = unique_ids(keys, "node")
+            y, target, split = reading.targets(keys)
+        check_header(edges, edges.roles.guessed, ids)
         report.raise_for_errors()
-        features = [] if nodes is None else _find_features(nodes, schema, report, block_cells)
-        width, edge_rows = sum(encoding["width"] for encoding in features), edges.source.count_rows()
-        tables = {"edges": edges} | ({} if nodes is None else {"nodes": nodes})
-        encoding = reading.encoding(None, Features(0), target, tables) | {"nodes": features}
+        features = [] if nodes is None else _find_features(nodes, schema, block_cells)
+        width, edge_rows = sum(encoding["width"] for encoding in features), edges.count_rows()
+        roles = {"edges": edges.roles} | ({} if nodes is None else {"nodes": nodes.roles})
+        encoding = reading.encoding(features, [], target, roles)
         with GraphWriter(
             out,
             len(ids),
@@ -102,15 +103,15 @@ def stream_tables(
             overwrite=overwrite,
         ) as writer:
             if nodes is not None and features:
-                encoding["sparse"] = _add_features(writer, nodes, features, schema, report, block_cells)
+                encoding["sparse"] = _add_features(writer, nodes, features, schema, block_cells)
             else:
                 report.add(Finding("warning", "no-features", "the nodes have no features"))
             writer.add_nodes(y=y, part=None if split is None else split_codes(split) + 1)
-            lookup = EndpointLookup(ids, nodes, schema, report)
-            added_rows = _add_edges(writer, _edge_blocks(edges, "edges", report, block_cells), lookup, schema, report)
+            lookup = EndpointLookup(ids, keys, schema)
+            added_rows = _add_edges(writer, _edge_blocks(edges, "edges", block_cells), lookup, schema)
             writer.set_ids(lookup.ids)
             writer.sort_edges()
-            _report_edges(edges, added_rows, writer.num_edges, schema, report)
+            _report_edges(edges, added_rows, writer.num_edges, schema)
             report.statistics = {
                 "nodes": writer.num_nodes,
                 "edge rows": edge_rows,
@@ -148,17 +149,14 @@ def merge_findings(findings: Iterable[Finding]) -> list[Finding]:
 # ---- features ----------------------------------------------------------------------------------------------------
 
 
-def _open_nodes(reading: FolderReader, scratch: Path) -> TableWithRoles | None:
-    """Open the node table, if there is one, and read the id, label and split columns of all nodes."""
+def _open_nodes(reading: FolderReader, scratch: Path) -> TableFile | None:
+    """Open the node table, if there is one, without reading its rows."""
     if find(reading.folder, "nodes") is None:
         return None
-    source, roles = reading.locate("nodes", "nodes", True, scratch)
-    if not source.count_rows():
-        reading.report.fail(Finding("error", "no-rows", "the table has no rows", source.name))
-    table = source.read(roles.text(), reading.report, [*roles.by_role.values(), *roles.labels])
-    table.check_scalar_columns(roles.by_role, reading.report)
-    reading.report.raise_for_errors()
-    return TableWithRoles(source, roles, table)
+    nodes = reading.open("nodes", "nodes", labels=True, scratch=scratch)
+    if not nodes.count_rows():
+        nodes.fail("no-rows", "the table has no rows")
+    return nodes
 
 
 @dataclass
@@ -201,7 +199,7 @@ class _ColumnStatistics:
             self.numbers += numbers.count()
         self.rows += len(values)
         self.present += int((~missing).sum())
-        self.width = self.width or (width_of(values) if values.count() else 0)
+        self.width = self.width or (list_width(values) if values.count() else 0)
         if self.width and len(numbers) % self.width == 0:  # lists of different lengths are reported by the encoder
             self.moments = self.moments or Moments(self.width)
             self.moments.update(numbers.fill_null(np.nan).to_numpy().reshape(-1, self.width))
@@ -222,51 +220,44 @@ class _ColumnStatistics:
         return encoding | self.moments.scale(schema.standardize)
 
 
-def _find_features(nodes: TableWithRoles, schema: Schema, report: ValidationReport, block_cells: int) -> list[Encoding]:
+def _find_features(nodes: TableFile, schema: Schema, block_cells: int) -> list[Encoding]:
     """Scan all feature columns and return their encodings. Columns that are not numeric are an error."""
     columns = [_ColumnStatistics(name, kind) for name, kind in nodes.roles.features.items() if kind != "ignore"]
     if not columns:
         return []
-    names, file = [column.name for column in columns], nodes.source.name
-    with bar(f"{file}: scanning features", nodes.source.count_rows()) as tick:
-        for table in nodes.source.read_blocks(names, nodes.roles.text(), report, tick, block_cells):
+    with bar(f"{nodes.name}: scanning features", nodes.count_rows()) as tick:
+        for table in nodes.read_blocks([column.name for column in columns], tick, block_cells):
             for column in columns:
-                column.update(table.frame[column.name])
+                column.update(table.series[column.name])
     used = []
     for column in columns:
         if column.width or column.kind is not None or column.unsupported:
             used.append(column)
         else:
-            report.add(Finding("warning", "empty-column", f"column {column.name!r} is empty and ignored", file))
+            nodes.warning("empty-column", f"column {column.name!r} is empty and ignored")
     if not_numeric := [column.name for column in used if not column.is_numeric()]:
-        plural = len(not_numeric) > 1
         text = (
-            f"column{'s' * plural} {quoted(not_numeric)} {'are' if plural else 'is'} not numeric, but tables larger "
-            "than memory can have numeric features only; ignore such columns (schema.yaml: nodes: features: "
+            f"{subject('column', not_numeric, 'is', 'are')} not numeric, but tables larger than memory can have "
+            "numeric features only; ignore such columns (schema.yaml: nodes: features: "
             f"{not_numeric[0]}: ignore), or convert the tables to a .npz file in memory and that file to a folder"
         )
-        report.fail(Finding("error", "not-streamed", text, file))
+        nodes.fail("not-streamed", text)
     for column in used:
         if column.counts_rows and column.rows > FEW:
-            report.add(Finding("warning", "feature-like-ids", row_counter_message(column.name, "nodes"), file))
+            nodes.warning("feature-like-ids", row_counter_message(nodes, column.name))
     return [column.encoding(schema) for column in used]
 
 
 def _add_features(
-    writer: GraphWriter,
-    nodes: TableWithRoles,
-    encodings: list[Encoding],
-    schema: Schema,
-    report: ValidationReport,
-    block_cells: int,
+    writer: GraphWriter, nodes: TableFile, encodings: list[Encoding], schema: Schema, block_cells: int
 ) -> bool:
     """Write the features and add fill values to the encodings. Return whether the feature matrix is sparse."""
     columns, widths = [encoding["column"] for encoding in encodings], [encoding["width"] for encoding in encodings]
-    file, nonzeros, features = nodes.source.name, 0, Features(0)
+    report, nonzeros, features = nodes.report, 0, Features(0)
     least, most = np.full(sum(widths), np.inf), np.full(sum(widths), -np.inf)
-    with bar(f"{file}: writing features", nodes.source.count_rows()) as tick:
-        for table in nodes.source.read_blocks(columns, nodes.roles.text(), report, tick, block_cells):
-            features = apply(table, encodings, report, schema.fill, "nodes")
+    with bar(f"{nodes.name}: writing features", nodes.count_rows()) as tick:
+        for table in nodes.read_blocks(columns, tick, block_cells):
+            features = apply(table, encodings, schema.fill)
             report.raise_for_errors()
             matrix = features.matrix()
             assert matrix is not None
@@ -279,60 +270,45 @@ def _add_features(
             least, most = np.minimum(least, x.min(axis=0)), np.maximum(most, x.max(axis=0))
     for encoding, filled in zip(encodings, features.encodings):
         encoding |= filled
-    ranges = (least, most, file, features.names())
+    ranges = (least, most, nodes.name, features.names())
     report.add(*large_features(*ranges), *(constant_features(*ranges) if writer.num_nodes > 1 else ()))
-    sizes = np.split(np.maximum(-least, most), np.cumsum(widths)[:-1])
-    report.add(*standardization_findings(zip(encodings, sizes), file, schema.standardize))
+    report_standardized(nodes, encodings, np.maximum(-least, most), schema.standardize)
     return bool(sum(widths) >= WIDE and nonzeros <= SPARSE * writer.num_nodes * sum(widths))
 
 
 # ---- edges -------------------------------------------------------------------------------------------------------
 
 
-def _open_edges(reading: FolderReader, scratch: Path, leave_out: bool) -> TableWithRoles:
+def _open_edges(reading: FolderReader, scratch: Path, leave_out: bool) -> TableFile:
     """Open the edge table without reading its rows."""
-    source, roles = reading.locate("edges", "edges", scratch=scratch)
-    kept = {role: roles.by_role[role] for role in ("source", "target")}
-    details = [roles.by_role["weight"]] if "weight" in roles.by_role else []
-    details += [column for column, kind in roles.features.items() if kind != "ignore"]
+    edges = reading.open("edges", "edges", scratch=scratch)
+    details = edges.roles.details()
     if details and not leave_out:
         raise ValueError(
-            f"{source.name} has the columns {', '.join(details[:5])}, but a graph on disk cannot store edge weights or "
+            f"{edges.name} has the columns {', '.join(details[:5])}, but a graph on disk cannot store edge weights or "
             "edge features. Drop them with --leave-out (leave_out=True), or write a .npz file, which keeps them."
         )
-    empty = pl.DataFrame(schema=dict.fromkeys(kept.values(), pl.String))
-    roles = replace(roles, by_role=kept, features={})
-    return TableWithRoles(source, roles, TableData(source.name, empty, Locations(source.name)))
+    kept = {role: edges.roles.by_role[role] for role in ("source", "target")}
+    return replace(edges, roles=replace(edges.roles, by_role=kept, features={}))
 
 
-def _edge_blocks(
-    edges: TableWithRoles, what: str, report: ValidationReport, block_cells: int
-) -> Iterator[TableWithRoles]:
+def _edge_blocks(edges: TableFile, what: str, block_cells: int) -> Iterator[Table]:
     """Yield the edge table in blocks. Missing ids are errors."""
     columns = list(edges.roles.by_role.values())
-    with bar(f"{edges.source.name}: reading {what}", edges.source.count_rows()) as tick:
-        for table in edges.source.read_blocks(columns, columns, report, tick, block_cells):
-            table.check_scalar_columns(edges.roles.by_role, report)
-            report.raise_for_errors()
-            block = replace(edges, table=table)
-            check_missing_ids(block, [block.column("source"), block.column("target")], NO_ENDPOINT, report)
-            report.raise_for_errors()
+    with bar(f"{edges.name}: reading {what}", edges.count_rows()) as tick:
+        for block in edges.read_blocks(columns, tick, block_cells):
+            check_missing_ids(block, [block.column("source"), block.column("target")], NO_ENDPOINT)
+            block.report.raise_for_errors()
             yield block
 
 
-def _add_edges(
-    writer: GraphWriter,
-    blocks: Iterable[TableWithRoles],
-    lookup: EndpointLookup,
-    schema: Schema,
-    report: ValidationReport,
-) -> int:
+def _add_edges(writer: GraphWriter, blocks: Iterable[Table], lookup: EndpointLookup, schema: Schema) -> int:
     """Write all edges. Return the number of rows that were written."""
     rows = 0
     for block in blocks:
         ends = lookup.ends(block)
-        report.raise_for_errors()
-        dropped = (ends < 0).any(axis=0) | self_loops_to_drop(ends, schema, block.table, report)
+        block.report.raise_for_errors()
+        dropped = (ends < 0).any(axis=0) | self_loops_to_drop(ends, schema, block)
         source, target = ends[:, ~dropped] if dropped.any() else ends
         rows += len(source)
         writer.add_edges(source, target)
@@ -341,21 +317,20 @@ def _add_edges(
     return rows
 
 
-def _report_edges(edges: TableWithRoles, rows: int, num_edges: int, schema: Schema, report: ValidationReport) -> None:
+def _report_edges(edges: TableFile, rows: int, num_edges: int, schema: Schema) -> None:
     """Report the number of duplicate edges and whether the graph is directed.
 
     The rows of duplicate edges are not listed because that would need all edges in memory.
     """
-    here = edges.places
-    if not edges.source.count_rows():
-        report.add(here.finding("warning", "no-rows", "the table has no rows"))
+    if not edges.count_rows():
+        edges.warning("no-rows", "the table has no rows")
     duplicates = rows - num_edges
     if duplicates > 0:  # in an undirected graph, more duplicates may look like reverse edges
         text = f"{'at least ' * schema.undirected}{duplicates:,} duplicate edges dropped"
-        report.add(here.finding("warning", "duplicate-edge", text))
+        edges.warning("duplicate-edge", text)
     if not schema.undirected:
         text = "the graph is read as directed, from source to target (undirected: false in schema.yaml)"
-        report.add(here.finding("note", "directed", text))
+        edges.note("directed", text)
         return
     text = f"with reverse edges, {rows:,} rows give {num_edges:,} edges (set undirected: false for a directed graph)"
-    report.add(here.finding("note", "undirected", text))
+    edges.note("undirected", text)

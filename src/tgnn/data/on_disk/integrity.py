@@ -10,8 +10,8 @@ from torch import Tensor
 
 from tgnn.data.dataset_info import statistics
 from tgnn.data.on_disk.disk_graph import DiskGraph
+from tgnn.data.validation.checks import check_labels, constant_features, duplicate_mask, large_features
 from tgnn.data.validation.report import Finding, Locations, ValidationReport
-from tgnn.data.validation.value_checks import check_labels, constant_features, duplicate_mask, large_features
 from tgnn.utils.io import sha256_of
 from tgnn.utils.progress import bar
 

@@ -15,8 +15,7 @@ from tgnn.data.on_disk.manifest import FILE
 from tgnn.data.readers.graph_npz import open_npz, read_graph, read_graphs
 from tgnn.data.readers.shchur_npz import read_gnn_benchmark
 from tgnn.data.readers.tu import read_tu
-from tgnn.data.tables.multiple_graphs import read_graph_tables
-from tgnn.data.tables.single_graph import read_table
+from tgnn.data.tables.read_folder import read_graph_tables, read_table
 from tgnn.data.tables.table_file import SUFFIXES, find
 from tgnn.data.validation.checks import check_graph, check_graphs
 from tgnn.data.validation.report import Finding, ValidationReport

@@ -16,15 +16,13 @@ from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_statistics import graph_statistics
 from tgnn.data.readers.smiles_columns import SmilesColumns, find_columns
 from tgnn.data.splits import labeled_mask, split_codes
-from tgnn.data.tables.folder_reader import VERSION
 from tgnn.data.tables.ids import as_ids
-from tgnn.data.tables.labels import read_labels
+from tgnn.data.tables.labels import read_labels, read_split
+from tgnn.data.tables.read_folder import VERSION
 from tgnn.data.tables.schema import make_schema
-from tgnn.data.tables.split_column import read_split
-from tgnn.data.tables.table_file import TableData, open_table_file
+from tgnn.data.tables.table_file import Table, examples, open_table_file
 from tgnn.data.tensors import keep_ids
-from tgnn.data.validation.report import ValidationReport, quoted
-from tgnn.data.validation.value_checks import check_labels
+from tgnn.data.validation.report import ValidationReport
 from tgnn.utils.progress import bar
 
 
@@ -68,13 +66,13 @@ def read_smiles_csv(
     path = Path(path)
     report = ValidationReport(str(path), "smiles")
     source = open_table_file(path, report)
-    table = source.read(source.columns, report)
+    table = source.read(text=source.columns)
     if encoding is None:
-        columns = find_columns(table, report, smiles, targets or (), ids, split)
+        columns = find_columns(table, smiles, targets or (), ids, split)
     else:
         columns = _known_columns(table, encoding)
     single = {"molecule": columns.smiles, "id": columns.ids, "split": columns.split}
-    table.check_scalar_columns({role: column for role, column in single.items() if column is not None}, report)
+    table.check_scalar_columns({role: column for role, column in single.items() if column is not None})
     report.raise_for_errors()
 
     text = table.frame[columns.smiles].cast(pl.String).fill_null("").to_list()
@@ -82,19 +80,19 @@ def read_smiles_csv(
         arrays, unreadable = featurize(text, tick)
     readable = np.ones(len(text), dtype=bool)
     readable[unreadable] = False
-    _report_unreadable(table, columns.smiles, readable, skip_unreadable, report)
-    _report_duplicates(table, columns.smiles, report)
-    y, target = _labels(table, columns, task, encoding, report)
+    _report_unreadable(table, columns.smiles, readable, skip_unreadable)
+    _report_duplicates(table, columns.smiles)
+    y, target = _labels(table, columns, task, encoding)
     counted = {name: array[readable] for name, array in arrays.items() if name in ("num_nodes", "num_edges")}
     packed: dict[str, object] = {**arrays, **counted}
     if y is not None:
         packed["y"] = y[torch.from_numpy(readable)].numpy()
     if columns.split is not None and encoding is None:
-        stored_split = read_split(table, columns.split, None if y is None else labeled_mask(y), report)
+        stored_split = read_split(table, columns.split, None if y is None else labeled_mask(y))
         if stored_split is not None:
             packed["split"] = split_codes(stored_split)[readable]
     names = pl.Series(np.arange(len(text))) if columns.ids is None else as_ids(table.frame[columns.ids])
-    _check_ids(table, names, report)
+    _check_ids(table, names)
     report.statistics = graph_statistics(packed, target)
     report.raise_for_errors()
     made = {"version": VERSION, "kind": "smiles", "columns": columns.to_dict(), "target": target}
@@ -104,17 +102,13 @@ def read_smiles_csv(
     return GraphDataset(packed, graph_id=graph_id, encoding=used, smiles=kept), report
 
 
-def _check_ids(table: TableData, ids: pl.Series, report: ValidationReport) -> None:
-    missing = ids.is_null().to_numpy()
-    if missing.any():
-        report.add(table.places.finding("error", "missing-id", "the molecule has no id", missing))
-    duplicates = (~ids.is_first_distinct() & ids.is_not_null()).to_numpy()
-    if duplicates.any():
-        message = f"duplicate id: {quoted(ids.filter(pl.Series(duplicates)).unique(maintain_order=True))}"
-        report.add(table.places.finding("warning", "duplicate-id", message, duplicates))
+def _check_ids(table: Table, ids: pl.Series) -> None:
+    table.error("missing-id", "the molecule has no id", ids.is_null())
+    duplicates = ~ids.is_first_distinct() & ids.is_not_null()
+    table.warning("duplicate-id", f"duplicate id: {examples(ids, duplicates)}", duplicates)
 
 
-def _known_columns(table: TableData, encoding: Mapping[str, Any]) -> SmilesColumns:
+def _known_columns(table: Table, encoding: Mapping[str, Any]) -> SmilesColumns:
     if encoding.get("version") != VERSION or encoding.get("kind") != "smiles":
         raise ValueError(f"the encoding is for {encoding.get('kind')!r} data, but the file contains SMILES")
     columns = SmilesColumns(**encoding["columns"])
@@ -129,37 +123,27 @@ def _known_columns(table: TableData, encoding: Mapping[str, Any]) -> SmilesColum
     )
 
 
-def _report_unreadable(
-    table: TableData, column: str, readable: np.ndarray, skip: bool, report: ValidationReport
-) -> None:
+def _report_unreadable(table: Table, column: str, readable: np.ndarray, skip: bool) -> None:
     if readable.all():
         return
     message = "RDKit cannot parse the molecule " + repr(table.frame[column].filter(pl.Series(~readable))[0])
     if skip:
-        report.add(table.places.finding("warning", "unreadable-molecule", f"{message}; skipped", ~readable))
+        table.warning("unreadable-molecule", f"{message}; skipped", ~readable)
     else:
         message += "; correct it or remove its row (in Python, skip_unreadable=True skips such molecules)"
-        report.add(table.places.finding("error", "unreadable-molecule", message, ~readable))
+        table.error("unreadable-molecule", message, ~readable)
 
 
-def _report_duplicates(table: TableData, column: str, report: ValidationReport) -> None:
+def _report_duplicates(table: Table, column: str) -> None:
     values = table.frame[column]
-    duplicates = (~values.is_first_distinct() & values.is_not_null()).to_numpy()
-    if duplicates.any():
-        message = "duplicate molecule; a random split may put it into both the training and the test set"
-        report.add(table.places.finding("warning", "duplicate-molecule", message, duplicates))
+    message = "duplicate molecule; a random split may put it into both the training and the test set"
+    table.warning("duplicate-molecule", message, ~values.is_first_distinct() & values.is_not_null())
 
 
 def _labels(
-    table: TableData,
-    columns: SmilesColumns,
-    task: str | None,
-    encoding: Mapping[str, Any] | None,
-    report: ValidationReport,
+    table: Table, columns: SmilesColumns, task: str | None, encoding: Mapping[str, Any] | None
 ) -> tuple[Tensor | None, dict[str, Any] | None]:
     if not columns.targets:
         return None, None
     known = None if encoding is None else encoding["target"]
-    y, target = read_labels(table, columns.targets, make_schema({"task": task}), report, known)
-    report.add(*check_labels(y, table.places, target.get("classes")))
-    return y, target
+    return read_labels(table, columns.targets, make_schema({"task": task}), known)

@@ -11,8 +11,8 @@ import polars as pl
 from tgnn.data.build.molecules import featurize
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.schema import suggestion
-from tgnn.data.tables.table_file import TableData
-from tgnn.data.validation.report import ValidationReport, quoted
+from tgnn.data.tables.table_file import Table
+from tgnn.data.validation.report import quoted
 
 _SMILES = ("smiles", "canonical_smiles", "smi")
 _IDS = ("id", "mol_id", "name")
@@ -36,8 +36,7 @@ class SmilesColumns:
 
 
 def find_columns(
-    table: TableData,
-    report: ValidationReport,
+    table: Table,
     smiles: str | None,
     targets: Sequence[str],
     ids: str | None,
@@ -47,7 +46,6 @@ def find_columns(
 
     Args:
         table: The table. CSV columns are text, Parquet columns have their own types.
-        report: Report to which problems are added.
         smiles: Column of SMILES, if given.
         targets: SmilesColumns to predict, if given.
         ids: Column of ids, if given.
@@ -58,23 +56,25 @@ def find_columns(
     for name in given:
         if name not in columns:
             message = f"there is no column {name!r}; {suggestion(name, columns)}"
-            report.add(table.places.finding("error", "columns", message))
+            table.error("columns", message)
     left = [name for name in columns if name not in given]
     smiles = smiles or _find_by_name(left, _SMILES) or _find_parseable(table, left)
     if smiles is None:
         text = f"none of the columns {quoted(columns)} contains SMILES; name the column of SMILES 'smiles'"
-        report.fail(table.places.finding("error", "columns", text))
+        table.fail("columns", text)
     left = [name for name in left if name != smiles]
     ids = ids or _find_by_name(left, _IDS)
     split = split or _find_by_name(left, ("split",))
     left = [name for name in left if name not in (ids, split)]
     selected = list(targets) or _targets(table, left)
     if not targets:
-        text = f"targets: {quoted(selected)}" if selected else "there is no numeric column to predict"
-        report.add(table.places.finding("note" if selected else "warning", "targets", text))
+        if selected:
+            table.note("targets", f"targets: {quoted(selected)}")
+        else:
+            table.warning("targets", "there is no numeric column to predict")
     unused = [name for name in left if name not in selected]
     if unused:
-        report.add(table.places.finding("note", "ignored-column", f"columns not used: {quoted(unused)}"))
+        table.note("ignored-column", f"columns not used: {quoted(unused)}")
     return SmilesColumns(smiles, selected, ids, split)
 
 
@@ -82,7 +82,7 @@ def _find_by_name(columns: list[str], names: tuple[str, ...]) -> str | None:
     return next((column for name in names for column in columns if column.lower() == name), None)
 
 
-def _find_parseable(table: TableData, columns: list[str]) -> str | None:
+def _find_parseable(table: Table, columns: list[str]) -> str | None:
     """Find the column whose first values RDKit can parse. The longest wins, because CI and N are also molecules."""
     lengths: dict[str, int] = {}
     for column in columns:
@@ -92,7 +92,7 @@ def _find_parseable(table: TableData, columns: list[str]) -> str | None:
     return max(lengths, key=lengths.__getitem__, default=None)
 
 
-def _targets(table: TableData, columns: list[str]) -> list[str]:
+def _targets(table: Table, columns: list[str]) -> list[str]:
     """Find a column with the name of a target, else all numeric columns except distinct integers, which are ids."""
     target = _find_by_name(columns, _TARGET)
     if target is not None:

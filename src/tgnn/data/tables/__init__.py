@@ -1,4 +1,4 @@
 """Readers of CSV, TSV and Parquet tables of nodes, edges and graphs.
 
-:mod:`.single_graph` reads one graph into memory, :mod:`.multiple_graphs` reads a data set of many graphs.
+:mod:`.read_folder` reads one graph or many graphs into memory. :mod:`.table_file` reads one table, also in blocks.
 """

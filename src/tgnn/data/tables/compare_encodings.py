@@ -34,28 +34,23 @@ def first_difference(known: Mapping[str, Any], found: Mapping[str, Any], scales:
         difference = _compare_columns(known.get(part) or [], found.get(part) or [], part, scales)
         if difference is not None:
             return difference
-    if not _is_close(known.get("largest_weight", 1), found.get("largest_weight", 1)):
-        return (
-            f"its edge weights were divided by {found.get('largest_weight', 1):g} instead of "
-            f"{known.get('largest_weight', 1):g}"
-        )
+    known_weight, found_weight = (encoding.get("largest_weight", 1) for encoding in (known, found))
+    if not _is_close(known_weight, found_weight):
+        return f"its edge weights were divided by {found_weight:g} instead of {known_weight:g}"
     known_schema, found_schema = (encoding.get("schema") or {} for encoding in (known, found))
     for key in _EDGE_OPTIONS:
         if key in known_schema and key in found_schema and known_schema[key] != found_schema[key]:
-            return (
-                f"it was read with {key}: {_yaml_value(found_schema[key])} instead of {_yaml_value(known_schema[key])}"
-            )
+            new, old = (str(schema[key]).lower() for schema in (found_schema, known_schema))
+            return f"it was read with {key}: {new} instead of {old}"
     return None
 
 
 def _compare_columns(known: list[dict[str, Any]], found: list[dict[str, Any]], part: str, scales: bool) -> str | None:
     known_names, found_names = ([encoding["column"] for encoding in encodings] for encodings in (known, found))
-    missing = [name for name in known_names if name not in found_names]
-    extra = [name for name in found_names if name not in known_names]
-    if missing:
-        return f"it has no column {missing[0]!r} of {part}, which the training data has"
-    if extra:
-        return f"it has a column {extra[0]!r} of {part}, which the training data does not have"
+    if (missing := _first_not_in(known_names, found_names)) is not None:
+        return f"it has no column {missing!r} of {part}, which the training data has"
+    if (extra := _first_not_in(found_names, known_names)) is not None:
+        return f"it has a column {extra!r} of {part}, which the training data does not have"
     for known_name, found_name in zip(known_names, found_names):
         if known_name != found_name:
             return f"its columns of {part} are in a different order ({found_name!r} instead of {known_name!r})"
@@ -72,12 +67,10 @@ def _compare_column(known: Mapping[str, Any], found: Mapping[str, Any], scales: 
             return f"{what} {found.get(key)!r} instead of {known.get(key)!r}"
     known_words, found_words = known.get("vocabulary") or [], found.get("vocabulary") or []
     if known_words != found_words:
-        for words, others, where in (
-            (found_words, set(known_words), "is not in the training data"),
-            (known_words, set(found_words), "is missing"),
-        ):
-            if extra := [word for word in words if word not in others]:
-                return f"has a different vocabulary ({extra[0]!r} {where})"
+        if (extra := _first_not_in(found_words, known_words)) is not None:
+            return f"has a different vocabulary ({extra!r} is not in the training data)"
+        if (missing := _first_not_in(known_words, found_words)) is not None:
+            return f"has a different vocabulary ({missing!r} is missing)"
         return "has its vocabulary in a different order"
     if scales and not _same_scale(known, found):
         return f"is {_describe_scale(found)} instead of {_describe_scale(known)}"
@@ -91,6 +84,11 @@ def _compare_column(known: Mapping[str, Any], found: Mapping[str, Any], scales: 
         if not _is_close(known_fill, found_fill):
             return f"has missing values that were filled with {found_fill:g} instead of {known_fill:g}"
     return None
+
+
+def _first_not_in(names: list[str], others: list[str]) -> str | None:
+    known = set(others)
+    return next((name for name in names if name not in known), None)
 
 
 def _fills(encoding: Mapping[str, Any]) -> list[float]:
@@ -115,7 +113,3 @@ def _describe_scale(encoding: Mapping[str, Any]) -> str:
 def _is_close(one: float, other: float) -> bool:
     """Compare two means whose last digits may differ because of the order of summation."""
     return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9)
-
-
-def _yaml_value(value: object) -> str:
-    return str(value).lower()

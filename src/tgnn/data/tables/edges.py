@@ -1,38 +1,226 @@
-"""Construction of ``edge_index`` from a table: self-loops, duplicate edges and reverse edges."""
+"""Edges of a table: the nodes that each row connects, self-loops, duplicate edges and reverse edges."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import polars as pl
 
+from tgnn.data.tables.ids import Lookup, as_ids, positions, to_common_type
 from tgnn.data.tables.schema import Schema
-from tgnn.data.tables.table_file import TableData
-from tgnn.data.validation.report import ValidationReport
-from tgnn.data.validation.value_checks import duplicate_mask
+from tgnn.data.tables.table_file import Table, examples
+from tgnn.data.validation.checks import duplicate_mask
+from tgnn.data.validation.report import Reporter, quoted
+
+NO_NODE_ID = "the node id is missing"
+NO_ENDPOINT = "the source or the target is missing"
+
+# ---- ids -------------------------------------------------------------------------------------------------------
 
 
-def make_edges(
-    ends: np.ndarray, num_nodes: int, schema: Schema, table: TableData, details: Sequence[str], report: ValidationReport
-) -> tuple[np.ndarray, np.ndarray]:
+def unique_ids(table: Table, what: str) -> pl.Series:
+    """Return the ids of a node or graph table. Missing and duplicate ids are errors.
+
+    Args:
+        table: The table.
+        what: ``"node"`` or ``"graph"``.
+    """
+    ids = as_ids(table.column("id"))
+    check_missing_ids(table, [ids], f"the {what} id is missing")
+    _check_duplicate_ids(table, ids, f"duplicate {what} id")
+    return ids
+
+
+def collect_ids(parts: Iterable[Table]) -> pl.Series:
+    """Return the sorted node ids of an edge table: integers if all of them are integers, else strings.
+
+    Args:
+        parts: Blocks of the edge table.
+    """
+    found, waiting = pl.Series("id", [], dtype=pl.Int64), list[pl.Series]()
+    for part in parts:
+        sides = to_common_type(part.column("source"), part.column("target"))
+        waiting += [side.drop_nulls().unique() for side in sides]
+        if sum(map(len, waiting)) > len(found):  # rarely, so that merging costs little
+            found, waiting = _concat(_same_type([found, *waiting])).unique(), []
+    return _concat(_same_type([found, *waiting])).unique().sort()
+
+
+def graph_of_rows(table: Table, graph_ids: pl.Series) -> np.ndarray:
+    """Return the index of the graph of each row."""
+    row_ids, known_ids = to_common_type(table.column("graph"), graph_ids)
+    graph = positions(row_ids, known_ids)
+    text = f"unknown graph id {examples(row_ids, graph < 0)}; add it to the graph table or remove the row"
+    table.error("dangling-graph", text, graph < 0)
+    return graph
+
+
+def check_missing_ids(table: Table, columns: list[pl.Series], text: str) -> None:
+    """Report rows whose id is empty or NaN, as pandas writes a missing number."""
+    columns = [column.fill_nan(None) if column.dtype.is_float() else column for column in columns]
+    table.error("missing-id", text, np.any([column.is_null().to_numpy() for column in columns], axis=0))
+
+
+def _check_duplicate_ids(table: Table, ids: pl.Series, text: str) -> None:
+    duplicate = ~ids.is_first_distinct() & ids.is_not_null()
+    table.error("duplicate-id", f"{text}: {examples(table.column('id'), duplicate)}", duplicate)
+
+
+def check_header(file: Reporter, guessed: Iterable[str], ids: pl.Series) -> None:
+    """Report a file without a header: a column name that is also a node id is probably a row.
+
+    Args:
+        file: The table.
+        guessed: Columns that have their role only because of their position.
+        ids: Node ids.
+    """
+    ids_in_header = [name for name in guessed if bool((ids.cast(pl.String) == name).any())]
+    if ids_in_header:
+        names = quoted(ids_in_header)
+        text = f"the header is missing: {names} in the first line is a node id; add a line of column names"
+        file.error("no-header", text)
+
+
+# ---- endpoints -------------------------------------------------------------------------------------------------
+
+
+class EndpointLookup:
+    """Index of the nodes of one graph, to look up the endpoints of an edge table block by block.
+
+    Args:
+        ids: Node ids.
+        nodes: The node table, if any.
+        schema: What to do with an edge to an unknown node.
+    """
+
+    def __init__(self, ids: pl.Series, nodes: Table | None, schema: Schema) -> None:
+        self.ids = ids
+        """Node ids. They become strings if an endpoint is a string."""
+        self._lookup = Lookup(ids)
+        self._nodes, self._schema = nodes, schema
+
+    def ends(self, edges: Table) -> np.ndarray:
+        """Return the source and target index of each row (-1 if unknown). With a node table, unknown ids are reported.
+
+        Args:
+            edges: The edge table, or a block of it.
+        """
+        ids, *sides = _same_type([self.ids, *to_common_type(edges.column("source"), edges.column("target"))])
+        if ids.dtype != self.ids.dtype:
+            self.ids, self._lookup = ids, Lookup(ids)
+        if self._nodes is not None:
+            check_header(self._nodes, self._nodes.roles.guessed, _concat(sides))
+            edges.report.raise_for_errors()
+        ends = np.stack([self._lookup.positions(side) for side in sides])
+        if self._nodes is not None:
+            _check_dangling_edges(edges, sides, ends, ids, self._nodes.name, self._schema)
+        return ends
+
+
+def resolve_endpoints(nodes: Table | None, edges: Table, schema: Schema) -> tuple[pl.Series, np.ndarray]:
+    """Return the node ids of one graph and the source and target index of each edge row (-1 if unknown).
+
+    Args:
+        nodes: The node table. ``None``: the nodes are all ids in the edge table, sorted.
+        edges: The edge table.
+        schema: What to do with an edge to an unknown node.
+    """
+    check_missing_ids(edges, [edges.column("source"), edges.column("target")], NO_ENDPOINT)
+    ids = collect_ids([edges]) if nodes is None else unique_ids(nodes, "node")
+    check_header(edges, edges.roles.guessed, ids)
+    lookup = EndpointLookup(ids, nodes, schema)
+    ends = lookup.ends(edges)
+    return lookup.ids, ends
+
+
+def resolve_endpoints_of_graphs(
+    graph_ids: pl.Series, graph_of_node: np.ndarray, nodes: Table, edges: Table, schema: Schema
+) -> np.ndarray:
+    """Return the rows of the node table that are source and target of each edge (-1 if unknown).
+
+    Args:
+        graph_ids: Ids of all graphs.
+        graph_of_node: Index of the graph of each node.
+        nodes: The node table. Different graphs may use the same node ids if the edge table has a column ``graph``.
+        edges: The edge table.
+        schema: What to do with an edge to an unknown node.
+    """
+    ids, *sides = to_common_type(nodes.column("id"), edges.column("source"), edges.column("target"))
+    check_missing_ids(nodes, [ids], NO_NODE_ID)
+    check_missing_ids(edges, sides, NO_ENDPOINT)
+    distinct = ids.drop_nulls().unique()
+    node_key = graph_of_node * len(distinct) + positions(ids, distinct)
+    if "graph" not in edges.roles.by_role:
+        _check_duplicate_ids(nodes, ids, f"duplicate node id, which needs a column 'graph' in {edges.name}")
+        edges.report.raise_for_errors()
+        ends = np.stack([positions(side, ids) for side in sides])
+        across = (ends >= 0).all(0) & (graph_of_node[ends[0]] != graph_of_node[ends[1]])
+        edges.error("edge-between-graphs", "the source and the target are in different graphs", across)
+    else:
+        _check_duplicate_ids(nodes, pl.Series(node_key), "duplicate node id within a graph")
+        graph = graph_of_rows(edges, graph_ids)
+        edges.report.raise_for_errors()
+        keys = [np.where((at := positions(side, distinct)) < 0, -1, graph * len(distinct) + at) for side in sides]
+        ends = np.stack([positions(pl.Series(key), pl.Series(node_key)) for key in keys])
+    _check_dangling_edges(edges, sides, ends, ids, f"the same graph of {nodes.name}", schema)
+    return ends
+
+
+def _check_dangling_edges(
+    edges: Table, sides: list[pl.Series], ends: np.ndarray, ids: pl.Series, where: str, schema: Schema
+) -> None:
+    """Report edges whose source or target is unknown: an error, or a warning with ``dangling: drop``."""
+    rows = np.flatnonzero((ends < 0).any(0))
+    unknown = [side[rows].filter(pl.Series(end[rows] < 0)) for side, end in zip(sides, ends)]
+    unknown_ids = _concat(unknown).drop_nulls().unique(maintain_order=True)
+    if not len(unknown_ids):  # missing ids are reported elsewhere
+        return
+    text = f"unknown node{'s' * (len(unknown_ids) > 1)} {quoted(unknown_ids)}, not in {where}"
+    known, unknown_strings = ids.cast(pl.String), unknown_ids.cast(pl.String)
+    nowhere = unknown_strings.filter(~unknown_strings.is_in(known.to_list()))  # not in another graph either
+    if nowhere.str.strip_chars_start("0").is_in(known.str.strip_chars_start("0").to_list()).any():
+        text += " (ids differ only in leading zeros; the program that wrote a table may have converted ids to numbers)"
+    if schema.dangling == "drop":
+        edges.warning("dangling-id", f"{text}; edge dropped", rows)
+    else:
+        text = f"{text}; add the node, or drop such edges with dangling: drop in schema.yaml"
+        edges.error("dangling-id", text, rows)
+
+
+def _same_type(columns: list[pl.Series]) -> list[pl.Series]:
+    """Convert integers to strings if any column has strings. An integer id has only one spelling as a string."""
+    if any(column.dtype == pl.String for column in columns):
+        return [column.cast(pl.String) for column in columns]
+    return columns
+
+
+def _concat(columns: list[pl.Series]) -> pl.Series:
+    return pl.concat([column.rename("id") for column in columns])
+
+
+# ---- edge_index ------------------------------------------------------------------------------------------------
+
+
+def make_edges(ends: np.ndarray, num_nodes: int, schema: Schema, table: Table) -> tuple[np.ndarray, np.ndarray]:
     """Build ``edge_index``, sorted by target and then by source, and the table row of each edge.
+
+    Without weights and features, the returned rows are not meaningful.
 
     Args:
         ends: Source and target index of each row, ``[2, rows]``. Rows with -1 are dropped.
         num_nodes: Number of nodes.
         schema: What to do with self-loops, duplicate edges and directions.
-        table: The edge table.
-        details: Columns with weights and features. Without any, the returned rows are not meaningful.
-        report: Collects every change.
+        table: The edge table. Every change is reported.
     """
-    rows = np.arange(ends.shape[1])
-    rows = _drop(rows, (ends[0] < 0) | (ends[1] < 0))
-    rows = _drop(rows, self_loops_to_drop(ends, schema, table, report))
+    details = table.roles.details()
+    dropped = (ends[0] < 0) | (ends[1] < 0)
+    dropped |= self_loops_to_drop(ends, schema, table)
+    rows = np.flatnonzero(~dropped)
     source, target = ends[:, rows] if len(rows) < ends.shape[1] else ends
     keys = target * num_nodes + source
     if (duplicate := duplicate_mask(keys)) is not None:
-        _report_duplicates(rows, keys, duplicate, schema, table, details, report)
+        _report_duplicates(table, rows, keys, duplicate, schema)
         if schema.duplicates == "merge":
             rows, keys = rows[~duplicate], keys[~duplicate]
     if schema.undirected:
@@ -43,54 +231,40 @@ def make_edges(
         text = f"{added:,} reverse edges added (set undirected: false in schema.yaml for a directed graph)"
         if not added and num_listed:
             text = "every edge is listed in both directions, so no reverse edges are added"
-        report.add(table.places.finding("note", "undirected", text))
+        table.note("undirected", text)
         rows = rows[order % num_listed] if details and num_listed else rows
     else:
         text = "the graph is read as directed, from source to target (undirected: false in schema.yaml)"
-        report.add(table.places.finding("note", "directed", text))
+        table.note("directed", text)
         order = np.argsort(keys, kind="stable")
         keys, rows = keys[order], rows[order]
     target, source = np.divmod(keys, max(num_nodes, 1))
     return np.stack([source, target]), rows
 
 
-def _drop(rows: np.ndarray, dropped: np.ndarray) -> np.ndarray:
-    return rows[~dropped[rows]] if dropped.any() else rows
-
-
-def self_loops_to_drop(ends: np.ndarray, schema: Schema, table: TableData, report: ValidationReport) -> np.ndarray:
+def self_loops_to_drop(ends: np.ndarray, schema: Schema, table: Table) -> np.ndarray:
     """Report self-loops and return a mask of the rows to drop."""
     loops: np.ndarray = (ends[0] == ends[1]) & (ends[0] >= 0)
-    if loops.any():
-        kept = schema.self_loops == "keep"
-        text = "self-loop " + ("kept" if kept else "dropped; tGNN includes every node in its own neighborhood anyway")
-        report.add(table.places.finding("note" if kept else "warning", "self-loop", text, loops))
-        loops &= not kept
+    if schema.self_loops == "keep":
+        table.note("self-loop", "self-loop kept", loops)
+        return np.zeros_like(loops)
+    table.warning("self-loop", "self-loop dropped; tGNN includes every node in its own neighborhood anyway", loops)
     return loops
 
 
-def _report_duplicates(
-    rows: np.ndarray,
-    keys: np.ndarray,
-    duplicate: np.ndarray,
-    schema: Schema,
-    table: TableData,
-    details: Sequence[str],
-    report: ValidationReport,
-) -> None:
-    kept = schema.duplicates == "keep"
-    text = "duplicate edge " + ("kept; its source is counted more than once" if kept else "dropped")
-    report.add(table.places.finding("warning", "duplicate-edge", text, rows[duplicate]))
-    details = [name for name in details if not table.frame.schema[name].is_nested()]
-    if not details or kept:
+def _report_duplicates(table: Table, rows: np.ndarray, keys: np.ndarray, duplicate: np.ndarray, schema: Schema) -> None:
+    if schema.duplicates == "keep":
+        table.warning("duplicate-edge", "duplicate edge kept; its source is counted more than once", rows[duplicate])
+        return
+    table.warning("duplicate-edge", "duplicate edge dropped", rows[duplicate])
+    details = [name for name in table.roles.details() if not table.series[name].dtype.is_nested()]
+    if not details:
         return
     some = pl.Series(keys).is_duplicated()
     frame = table.frame.select(details)[rows[some.to_numpy()]].insert_column(0, pl.Series("(key)", keys).filter(some))
     other = ~frame.select(pl.struct(pl.all()).is_duplicated()).to_series().to_numpy()
-    different = rows[some.to_numpy()][other]
-    if len(different):
-        text = f"duplicate edges differ in {', '.join(details[:5])}; the first row of each edge is used"
-        report.add(table.places.finding("warning", "duplicate-edge-differs", text, different))
+    text = f"duplicate edges differ in {', '.join(details[:5])}; the first row of each edge is used"
+    table.warning("duplicate-edge-differs", text, rows[some.to_numpy()][other])
 
 
 def _add_reverse_edges(keys: np.ndarray, num_nodes: int, unique: bool, rows: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,26 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from tgnn.data.tables.encoders import Encoding, check_column_types, infer_encoding, numbers, one_hot, token_matrix
-from tgnn.data.tables.schema import ColumnType, Schema, Standardize
-from tgnn.data.tables.standardize import column_moments, standardized
-from tgnn.data.tables.table_file import TableData
+from tgnn.data.tables.encodings import (
+    Encoding,
+    check_column_type,
+    infer_encoding,
+    names_of,
+    number_matrix,
+    one_hot,
+    token_matrix,
+    width_of,
+)
+from tgnn.data.tables.schema import Schema, Standardize
+from tgnn.data.tables.standardize import Moments, standardized
+from tgnn.data.tables.table_file import Table
 from tgnn.data.tensors import torch_csr
-from tgnn.data.validation.report import ValidationReport, quoted
+from tgnn.data.validation.report import subject
 
 SPARSE, WIDE = 0.1, 32
 """A matrix is stored sparse if at most this fraction of its entries is not 0 and it has at least this many columns."""
+_CELLS = 1 << 20
+"""Number of cells of numeric columns that are encoded at once. A column at a time would be slow for wide tables."""
 
 
 @dataclass
@@ -29,7 +41,7 @@ class Features:
     Args:
         rows: Number of rows.
         encodings: Encoding of each column that is used.
-        blocks: Feature matrix of each of these columns.
+        blocks: Feature matrices of these columns, dense or sparse, one after the other.
     """
 
     rows: int
@@ -41,23 +53,25 @@ class Features:
         """Number of columns of the feature matrix."""
         return sum(block.shape[1] for block in self.blocks)
 
-    def max_abs(self) -> Iterator[tuple[Encoding, np.ndarray]]:
-        """Yield the largest absolute value of each entry of the numeric columns."""
-        for encoding, block in zip(self.encodings, self.blocks):
-            if encoding["kind"] == "numeric":
-                yield encoding, np.abs(block).max(0, initial=0)
+    def sizes(self) -> np.ndarray:
+        """Return the largest absolute value of each feature. Categories and tokens are at most 1."""
+        sizes = (np.ones(b.shape[1]) if scipy.sparse.issparse(b) else np.abs(b).max(0, initial=0) for b in self.blocks)
+        return np.concatenate([np.empty(0), *sizes])
 
     def describe(self) -> str:
         """List the columns by type, for the report."""
         kinds: dict[str, list[str]] = {}
-        for encoding, block in zip(self.encodings, self.blocks):
-            width = "" if block.shape[1] == 1 else f" ({block.shape[1]:,})"
+        for encoding in self.encodings:
+            width = "" if width_of(encoding) == 1 else f" ({width_of(encoding):,})"
             kinds.setdefault(encoding["kind"], []).append(f"{encoding['column']}{width}")
-        return "; ".join(f"{kind}: {', '.join(columns[:8])}{_more(columns, 8)}" for kind, columns in kinds.items())
+        return "; ".join(
+            f"{kind}: {', '.join(columns[:8])}" + (f" and {len(columns) - 8:,} more" if len(columns) > 8 else "")
+            for kind, columns in kinds.items()
+        )
 
     def names(self) -> list[str]:
         """Return the names of the columns of the feature matrix."""
-        return [name for encoding in self.encodings for name in _names(encoding)]
+        return [name for encoding in self.encodings for name in names_of(encoding)]
 
     def is_sparse(self) -> bool:
         """Whether the feature matrix should be stored as a sparse matrix."""
@@ -69,124 +83,108 @@ class Features:
         if not self.blocks:
             return None
         if sparse:
-            return torch_csr(scipy.sparse.hstack([scipy.sparse.csr_matrix(b) for b in self._merged()], format="csr"))
+            return torch_csr(scipy.sparse.hstack([scipy.sparse.csr_matrix(b) for b in self.blocks], format="csr"))
         dense = [b.toarray() if scipy.sparse.issparse(b) else b for b in self.blocks]
-        return torch.from_numpy(np.concatenate(dense, axis=1, dtype=np.float32))
-
-    def _merged(self) -> Iterator[Any]:
-        """Yield the blocks, with adjacent dense blocks merged, so that thousands of columns are few matrices."""
-        dense: list[np.ndarray] = []
-        for block in [*self.blocks, None]:
-            if block is not None and not scipy.sparse.issparse(block):
-                dense.append(block)
-                continue
-            if dense:
-                yield np.concatenate(dense, axis=1)
-            if block is not None:
-                yield block
-            dense = []
+        return torch.from_numpy(np.concatenate(dense, axis=1, out=np.empty((self.rows, self.width), np.float32)))
 
 
-def encode(
-    table: TableData, kinds: Mapping[str, ColumnType | None], schema: Schema, part: str, report: ValidationReport
-) -> Features:
-    """Infer the type of each column and encode it.
-
-    Args:
-        table: The rows.
-        kinds: The columns, with the type that the schema sets for them.
-        schema: Reading options.
-        part: ``"nodes"`` or ``"edges"``, the section of the schema to name in messages.
-        report: Collects errors and warnings.
-    """
-    encodings = []
-    for column, kind in kinds.items():
-        encoding = infer_encoding(table, column, kind, schema, part, report)
-        if encoding is not None:
-            encodings.append(encoding)
-    return apply(table, encodings, report, schema.fill, part, schema.standardize)
+def encode(table: Table, schema: Schema) -> Features:
+    """Infer the type of each feature column and encode it."""
+    found = (infer_encoding(table, column, kind, schema) for column, kind in table.roles.features.items())
+    return apply(table, [one for one in found if one is not None], schema.fill, schema.standardize)
 
 
 def apply(
-    table: TableData,
+    table: Table,
     encodings: Sequence[Encoding],
-    report: ValidationReport,
     fill: float | str | None = None,
-    part: str = "nodes",
     standardize: Standardize = False,
     solution: str = "or set a fill value in schema.yaml (fill: mean)",
 ) -> Features:
     """Encode columns with known encodings.
 
     Args:
-        table: The rows.
+        table: The rows. Missing columns and unknown values are reported.
         encodings: Encodings made by :func:`encode`.
-        report: Collects errors and warnings, such as missing columns and unknown values.
         fill: Value for missing numbers of columns whose encoding has none.
-        part: ``"nodes"`` or ``"edges"``, the section of the schema to name in messages.
         standardize: Which numeric columns to standardize. Columns whose encoding has a mean are standardized with it.
         solution: Advice at the end of the error about missing numbers.
     """
-    absent = [encoding["column"] for encoding in encodings if encoding["column"] not in table.frame.columns]
+    absent = [encoding["column"] for encoding in encodings if encoding["column"] not in table.series]
     if absent:
-        plural = len(absent) > 1
-        text = f"column{'s' * plural} {quoted(absent, 20)} of the training data {'are' if plural else 'is'} missing"
-        report.fail(table.places.finding("error", "missing-column", text))
-    check_column_types(table, encodings, report)
+        text = subject("column", absent, "of the training data is", "of the training data are", limit=20)
+        table.fail("missing-column", f"{text} missing")
+    for encoding in encodings:
+        check_column_type(table, encoding)
     features = Features(table.frame.height)
     missing: dict[str, np.ndarray] = {}
-    for encoding in encodings:
-        values = table.frame[encoding["column"]]
-        if encoding["kind"] == "categorical":
-            block = one_hot(table, values, encoding, report)
-        elif encoding["kind"] == "tokens":
-            block = token_matrix(table, values, encoding, report)
+    for group in _groups(encodings, table.frame.height):
+        kind = group[0]["kind"]
+        if kind == "numeric":
+            block, group = _encode_numbers(table, group, fill, standardize, missing)
         else:
-            block = numbers(table, values, encoding, part, report)
-            gaps = np.isnan(block)
-            encoding = _with_fill(block, gaps, encoding, fill, standardize)
-            if gaps.any() and "fill" in encoding:
-                fills = encoding["fill"]
-                value = "the mean of each entry" if isinstance(fills, list) else f"{fills:.10g}"
-                text = f"column {encoding['column']!r} has a missing number, filled with {value}"
-                report.add(table.places.finding("note", "filled-number", text, gaps.any(1)))
-            elif gaps.any():
-                missing[encoding["column"]] = gaps.any(1)
-            block = standardized(np.where(gaps, encoding.get("fill", 0.0), block), encoding)
-        features.encodings.append(encoding)
+            (encoding,) = group
+            block = one_hot(table, encoding) if kind == "categorical" else token_matrix(table, encoding)
+        features.encodings += group
         features.blocks.append(block)
     if missing:
-        plural = len(missing) > 1
-        text = (
-            f"column{'s' * plural} {quoted(missing)} {'have' if plural else 'has'} a missing number; add it, {solution}"
-        )
-        report.add(table.places.finding("error", "missing-feature", text, np.any(list(missing.values()), axis=0)))
+        text = f"{subject('column', missing, 'has', 'have')} a missing number; add it, {solution}"
+        table.error("missing-feature", text, np.any(list(missing.values()), axis=0))
     return features
 
 
-def _with_fill(
-    block: np.ndarray, gaps: np.ndarray, encoding: Encoding, fill: float | str | None, standardize: Standardize
-) -> Encoding:
-    """Return the encoding with its fill value, mean and standard deviation.
+def _groups(encodings: Sequence[Encoding], rows: int) -> Iterator[list[Encoding]]:
+    """Yield adjacent columns of numbers together, and every other column alone."""
+    at_once = max(1, _CELLS // max(1, rows))
+    for scalar, columns in groupby(encodings, key=lambda encoding: encoding.get("width") == 1):
+        group = list(columns)
+        size = at_once if scalar else 1
+        yield from (group[begin : begin + size] for begin in range(0, len(group), size))
+
+
+def _encode_numbers(
+    table: Table,
+    encodings: Sequence[Encoding],
+    fill: float | str | None,
+    standardize: Standardize,
+    missing: dict[str, np.ndarray],
+) -> tuple[np.ndarray, list[Encoding]]:
+    """Encode scalar columns, or one column of lists. Add a mask of the missing numbers that have no fill value.
 
     The fill value is recorded even if no number is missing here, because numbers may be missing in new data. Filled
     numbers count in the mean and standard deviation.
     """
-    known = encoding.get("fill", fill)
+    columns = [number_matrix(table, encoding) for encoding in encodings]
+    block = columns[0] if len(columns) == 1 else np.concatenate(columns).reshape(len(columns), -1).T
+    gaps = np.isnan(block)
+    num_gaps = gaps.sum(0)
     if standardize:
-        encoding = encoding | column_moments(block, gaps.sum(0), known).scale(standardize)
-    if "fill" in encoding or known is None or (known == "mean" and gaps.all(0).any()):
-        return encoding
-    fills = np.nanmean(block, axis=0).tolist() if known == "mean" else [float(known)]
-    return encoding | {"fill": fills if len(fills) > 1 else fills[0]}
-
-
-def _more(columns: list[str], shown: int) -> str:
-    return f" and {len(columns) - shown:,} more" if len(columns) > shown else ""
-
-
-def _names(encoding: Encoding) -> list[str]:
-    column = encoding["column"]
-    if encoding["kind"] in ("categorical", "tokens"):
-        return [f"{column}={word}" for word in encoding["vocabulary"]]
-    return [column] if encoding["width"] == 1 else [f"{column}[{i}]" for i in range(encoding["width"])]
+        moments = Moments(block.shape[1])
+        moments.update(block)
+        if isinstance(fill, (int, float)):
+            moments.update_constant(float(fill), num_gaps)
+        mean, deviation, changed = moments.scales(standardize)
+    fills = np.zeros(block.shape[1])
+    if fill is not None:
+        known = num_gaps < len(block) if fill == "mean" else np.ones(len(fills), dtype=bool)
+        fills[known] = np.nanmean(block[:, known], axis=0) if fill == "mean" else float(fill)
+    encoded = []
+    for i, encoding in enumerate(encodings):
+        own = slice(None) if len(encodings) == 1 else slice(i, i + 1)
+        if standardize and changed[own].any():
+            encoding = encoding | {"mean": mean[own].tolist(), "deviation": deviation[own].tolist()}
+        if "fill" not in encoding and fill is not None and known[own].all():
+            values = fills[own].tolist() if fill == "mean" else [float(fill)]
+            encoding = encoding | {"fill": values if len(values) > 1 else values[0]}
+        fills[own] = encoding.get("fill", 0.0)
+        if num_gaps[own].any():
+            rows = gaps[:, own].any(1)
+            if "fill" in encoding:
+                value = encoding["fill"]
+                value = "the mean of each entry" if isinstance(value, list) else f"{value:.10g}"
+                text = f"column {encoding['column']!r} has a missing number, filled with {value}"
+                table.note("filled-number", text, rows)
+            else:
+                missing[encoding["column"]] = rows
+        encoded.append(encoding)
+    return standardized(np.where(gaps, fills, block), encoded), encoded

@@ -45,11 +45,7 @@ def to_common_type(*columns: pl.Series) -> list[pl.Series]:
 
 
 def positions(values: pl.Series, among: pl.Series) -> np.ndarray:
-    """Find the position of each value in a series of unique values. Unknown values get -1.
-
-    Args:
-        values: Values to look up.
-        among: Unique values of the same type.
+    """Find the position of each value in a series of unique values of the same type. Unknown values get -1.
 
     Example:
         >>> positions(pl.Series(["b", "c", "b"]), pl.Series(["a", "b"])).tolist()
@@ -65,9 +61,6 @@ class Lookup:
     ids, in ten blocks, takes 1.1 s of CPU time, and 1.7 s with a join and 2.8 s with ``Enum``. For integers it takes
     0.1 s, and 0.9 s with a join.
 
-    Args:
-        among: Unique values.
-
     Example:
         >>> Lookup(pl.Series([7, 5])).positions(pl.Series([5, 6])).tolist()
         [1, -1]
@@ -82,11 +75,7 @@ class Lookup:
         self._is_dense = 0 < self._range <= _MAX_TABLE_RATIO * len(among) + 1024
 
     def positions(self, values: pl.Series) -> np.ndarray:
-        """Return the position of each value, or -1 if it is unknown.
-
-        Args:
-            values: Values of the same type as the index.
-        """
+        """Return the position of each value, or -1 if it is unknown. Values have the type of the index."""
         if self._is_dense and not values.null_count():
             offset = values.to_numpy() - self._first
             found: np.ndarray = self._table[np.where((offset >= 0) & (offset < self._range), offset, self._range)]

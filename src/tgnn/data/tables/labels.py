@@ -1,4 +1,4 @@
-"""Reader of label columns: classes, multiple labels or numbers."""
+"""Reader of label columns (classes, multiple labels or numbers) and of the user's own split."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from tgnn.data.splits import labeled_mask
-from tgnn.data.tables.encoders import MISSING, separator_of, split_words
+from tgnn.data.splits import Split, from_column, labeled_mask
+from tgnn.data.tables.encodings import MISSING, find_words, separator_of, split_words
 from tgnn.data.tables.ids import as_ids, positions
 from tgnn.data.tables.schema import Schema
-from tgnn.data.tables.table_file import TableData
-from tgnn.data.validation.report import ValidationReport, quoted
+from tgnn.data.tables.table_file import Table, examples
+from tgnn.data.validation.checks import check_labels
+from tgnn.data.validation.report import quoted
 
 _FEW_CLASSES = 10  # more distinct integers than this may be a regression target
 
@@ -23,16 +24,13 @@ Target = dict[str, Any]
 """JSON values: ``task``, ``columns`` and, for classification, ``classes`` with the names of the classes."""
 
 
-def read_labels(
-    table: TableData, columns: list[str], schema: Schema, report: ValidationReport, known: Target | None = None
-) -> tuple[Tensor, Target]:
-    """Read the target of each row and its description.
+def read_labels(table: Table, columns: list[str], schema: Schema, known: Target | None = None) -> tuple[Tensor, Target]:
+    """Read and check the target of each row, and describe it.
 
     Args:
         table: The rows.
         columns: Label columns.
         schema: Reading options; ``task`` sets the task type.
-        report: Collects errors and warnings.
         known: Target description of the training data. New labels are encoded the same way.
 
     Shapes:
@@ -40,15 +38,43 @@ def read_labels(
         - multi-label: float32 ``[N, labels]`` with 0 and 1, NaN without a label
         - regression: float32 ``[N]`` or ``[N, columns]``, NaN without a label
     """
-    given_task = known["task"] if known is not None else schema.task
-    _check_label_types(table, columns, given_task, report)
-    values = [_without_missing(table.frame[column]) for column in columns]
-    task = given_task or _infer_task(table, columns, values, report)
+    task = known["task"] if known is not None else schema.task
+    _check_label_types(table, columns, task)
+    values = {column: _without_missing(table.series[column]) for column in columns}
+    task = task or _infer_task(table, values)
     if len(columns) > 1 or task == "regression":
-        return _read_numbers(table, columns, values, task, report)
-    if task == "multi-label":
-        return _read_label_lists(table, columns[0], values[0], schema, report, known)
-    return _read_classes(table, columns[0], values[0], report, known)
+        y, target = _read_numbers(table, values, task)
+    elif task == "multi-label":
+        y, target = _read_label_lists(table, columns[0], values[columns[0]], schema, known)
+    else:
+        y, target = _read_classes(table, columns[0], values[columns[0]], known)
+    table.report.add(*check_labels(y, table.places, target.get("classes")))
+    return y, target
+
+
+def read_split(table: Table, column: str, labeled: Tensor | None) -> Split | None:
+    """Read the user's own split from a column. Rows without a label are in no set.
+
+    Args:
+        table: The rows.
+        column: Name of the column with ``train``, ``val``, ``test`` or empty cells.
+        labeled: Mask of the rows that have a label; ``None`` if the table has no label column.
+    """
+    values = table.series[column].cast(pl.String)
+    unknown = [value for value in values.drop_nulls().unique(maintain_order=True) if not _is_split_name(value)]
+    text = f"column {column!r} contains {quoted(unknown)}, but only train, val, test and empty cells are allowed"
+    if table.error("unknown-part", text, values.is_in(unknown).fill_null(False)):
+        return None
+    if labeled is None:
+        table.warning("split-without-labels", f"column {column!r} is ignored because there are no labels")
+        return None
+    text = f"column {column!r} assigns a set, but the row has no label, so it is in no set"
+    if table.warning("split-without-label", text, ~labeled.numpy() & values.is_not_null().to_numpy()):
+        values = pl.select(pl.when(pl.Series(labeled.numpy())).then(values)).to_series()
+    split = from_column(values.to_list())
+    if not len(split.train):
+        table.error("no-training", f"column {column!r} assigns no labeled row to the training set ('train')")
+    return split
 
 
 def target_statistics(target: Mapping[str, Any] | None, y: Tensor | None) -> dict[str, Any]:
@@ -60,35 +86,34 @@ def target_statistics(target: Mapping[str, Any] | None, y: Tensor | None) -> dic
     return {"task": target["task"], counted: count, "labeled": int(labeled_mask(y).sum())}
 
 
-def _check_label_types(table: TableData, columns: list[str], task: str | None, report: ValidationReport) -> None:
+def _check_label_types(table: Table, columns: list[str], task: str | None) -> None:
     """Raise an error for unsupported column types. Lists are allowed for multi-label targets only."""
     for column in columns:
-        dtype = table.frame.schema[column]
+        dtype = table.series[column].dtype
         is_list = isinstance(dtype, pl.List | pl.Array) and not dtype.inner.is_nested()
         supported = is_list and len(columns) == 1 and task in (None, "multi-label")
         if (dtype.is_nested() or dtype.is_temporal() or dtype in (pl.Binary, pl.Object)) and not supported:
             text = f"column {column!r} has the type {dtype}, which cannot be a label; use strings or numbers"
-            report.fail(table.places.finding("error", "unknown-kind", text))
+            table.fail("unknown-kind", text)
 
 
-def _infer_task(table: TableData, columns: list[str], values: list[pl.Series], report: ValidationReport) -> str:
+def _infer_task(table: Table, columns: Mapping[str, pl.Series]) -> str:
     """Infer the task type: integers and strings are classes, several columns of 0 and 1 are multiple labels."""
-    if len(values) > 1:
-        binary = all(bool(_is_binary(one).all()) for one in values)
+    if len(columns) > 1:
+        binary = all(bool(_is_binary(values).all()) for values in columns.values())
         return "multi-label" if binary else "regression"
-    if isinstance(values[0].dtype, pl.List | pl.Array):
+    ((column, values),) = columns.items()
+    if isinstance(values.dtype, pl.List | pl.Array):
         return "multi-label"
-    if values[0].dtype == pl.String and bool(values[0].str.contains(";", literal=True).any()):
-        text = f"column {columns[0]!r} contains ';'; if cells are lists of labels, set task: multi-label in schema.yaml"
-        report.add(table.places.finding("warning", "labels-like-lists", text))
-    form = _number_format(values[0])
+    if values.dtype == pl.String and bool(values.str.contains(";", literal=True).any()):
+        text = f"column {column!r} contains ';'; if cells are lists of labels, set task: multi-label in schema.yaml"
+        table.warning("labels-like-lists", text)
+    form = _number_format(values)
     hint = "read as classes (for numbers set task: regression in schema.yaml)"
     if form == "floats":
-        text = f"column {columns[0]!r} has integers written as 1.0; {hint}"
-        report.add(table.places.finding("warning", "classes-as-floats", text))
-    elif form == "whole" and (count := values[0].n_unique()) > _FEW_CLASSES:
-        text = f"column {columns[0]!r} has {count:,} different integers; {hint}"
-        report.add(table.places.finding("warning", "classes-as-numbers", text))
+        table.warning("classes-as-floats", f"column {column!r} has integers written as 1.0; {hint}")
+    elif form == "whole" and (count := values.n_unique()) > _FEW_CLASSES:
+        table.warning("classes-as-numbers", f"column {column!r} has {count:,} different integers; {hint}")
     return "regression" if form == "fractions" else "classes"
 
 
@@ -105,9 +130,7 @@ def _number_format(values: pl.Series) -> str:
     return "words" if plain else "floats"  # 01 is a name
 
 
-def _read_classes(
-    table: TableData, column: str, values: pl.Series, report: ValidationReport, known: Target | None
-) -> tuple[Tensor, Target]:
+def _read_classes(table: Table, column: str, values: pl.Series, known: Target | None) -> tuple[Tensor, Target]:
     form = _number_format(values)
     if form == "floats":
         values = _as_numbers(values)
@@ -117,59 +140,48 @@ def _read_classes(
     if known is None and (empty := [name for name in classes if str(name).lower() in MISSING]):
         count = int(values.cast(pl.String).is_in(empty).sum())
         text = f"column {column!r} has the class {quoted(empty)} ({count:,} rows); leave cells empty for no label"
-        report.add(table.places.finding("warning", "class-like-missing", text))
+        table.warning("class-like-missing", text)
     if values.dtype != names.dtype:
         values, names = values.cast(pl.String), names.cast(pl.String)
     y = positions(values, names)
     unknown = (y < 0) & values.is_not_null().to_numpy()
-    if unknown.any():
-        words = quoted(values.filter(pl.Series(unknown)).unique(maintain_order=True))
-        text = f"column {column!r} has unknown classes, not in the training data: {words}; read as missing labels"
-        report.add(table.places.finding("warning", "unknown-class", text, unknown))
+    words = examples(values, unknown)
+    text = f"column {column!r} has unknown classes, not in the training data: {words}; read as missing labels"
+    table.warning("unknown-class", text, unknown)
     return torch.from_numpy(y), {"task": "classes", "columns": [column], "classes": classes}
 
 
 def _read_label_lists(
-    table: TableData, column: str, values: pl.Series, schema: Schema, report: ValidationReport, known: Target | None
+    table: Table, column: str, values: pl.Series, schema: Schema, known: Target | None
 ) -> tuple[Tensor, Target]:
     """Read a column with a list of labels in each cell."""
     separator = known["separator"] if known is not None else separator_of(values, schema)
-    pairs = split_words(values, separator)
-    names = known["classes"] if known is not None else pairs["word"].unique().sort().to_list()
-    index = positions(pairs["word"], pl.Series(names, dtype=pl.String))
-    row, unknown = pairs["row"].to_numpy(), index < 0
-    if unknown.any():
-        words = quoted(pairs["word"].filter(pl.Series(unknown)).unique(maintain_order=True))
-        text = f"column {column!r} has unknown labels, not in the training data: {words}; ignored"
-        report.add(table.places.finding("warning", "unknown-class", text, np.unique(row[unknown])))
-    y = torch.zeros(len(values), len(names))
-    y[torch.from_numpy(row[~unknown]), torch.from_numpy(index[~unknown])] = 1
-    y[torch.from_numpy(values.is_null().to_numpy())] = float("nan")
-    return y, {"task": "multi-label", "columns": [column], "classes": names, "separator": separator}
+    names = known["classes"] if known is not None else split_words(values, separator)["word"].unique().sort().to_list()
+    rows, index, unknown, words = find_words(values, separator, names)
+    text = f"column {column!r} has unknown labels, not in the training data: {words}; ignored"
+    table.warning("unknown-class", text, unknown)
+    y = np.zeros((len(values), len(names)), dtype=np.float32)
+    y[rows, index] = 1
+    y[values.is_null().to_numpy()] = np.nan
+    return torch.from_numpy(y), {"task": "multi-label", "columns": [column], "classes": names, "separator": separator}
 
 
-def _read_numbers(
-    table: TableData, columns: list[str], values: list[pl.Series], task: str, report: ValidationReport
-) -> tuple[Tensor, Target]:
+def _read_numbers(table: Table, columns: Mapping[str, pl.Series], task: str) -> tuple[Tensor, Target]:
     parts = []
-    for column, value in zip(columns, values):
-        number = _as_numbers(value)
-        invalid = number.is_null() & value.is_not_null()
-        expected = "numbers"
-        if task == "multi-label":
-            invalid, expected = ~_is_binary(value) & value.is_not_null(), "0 or 1"
-        if bool(invalid.any()):
-            words = quoted(value.filter(invalid).unique(maintain_order=True))
-            text = f"column {column!r} contains {words}, but {task} labels must be {expected}"
-            report.add(table.places.finding("error", "not-a-number", text, invalid.to_numpy()))
-        parts.append(number.fill_null(float("nan")).to_numpy())
+    for column, values in columns.items():
+        numbers = _as_numbers(values)
+        valid, expected = (_is_binary(values), "0 or 1") if task == "multi-label" else (~numbers.is_null(), "numbers")
+        invalid = ~valid & values.is_not_null()
+        text = f"column {column!r} contains {examples(values, invalid)}, but {task} labels must be {expected}"
+        table.error("not-a-number", text, invalid)
+        parts.append(numbers.fill_null(float("nan")).to_numpy())
     if task == "classes":
         text = f"task: classes needs one label column, but there are {len(columns)}: {quoted(columns)}"
-        report.add(table.places.finding("error", "columns", text))
+        table.error("columns", text)
     y = torch.from_numpy(np.stack(parts, axis=1).astype(np.float32))
-    target: Target = {"task": task, "columns": columns}
+    target: Target = {"task": task, "columns": list(columns)}
     if task == "multi-label":
-        target["classes"] = columns
+        target["classes"] = list(columns)
     return (y.squeeze(1) if len(columns) == 1 else y), target
 
 
@@ -188,9 +200,16 @@ def _without_missing(values: pl.Series) -> pl.Series:
 
 def _is_binary(values: pl.Series) -> pl.Series:
     """Return a mask of the values that are 0, 1 or missing."""
-    numbers = _as_numbers(values)
-    return ((numbers == 0) | (numbers == 1)).fill_null(False) | values.is_null()
+    return _as_numbers(values).is_in([0.0, 1.0]).fill_null(False) | values.is_null()
 
 
 def _as_numbers(values: pl.Series) -> pl.Series:
     return values.cast(pl.Float64, strict=False)
+
+
+def _is_split_name(value: str) -> bool:
+    try:
+        from_column([value])
+    except ValueError:
+        return False
+    return True

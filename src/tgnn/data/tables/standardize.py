@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from tgnn.data.tables.encodings import Encoding, width_of
 from tgnn.data.tables.schema import Standardize
-from tgnn.data.validation.report import Finding, quoted
-from tgnn.data.validation.value_checks import LARGE
+from tgnn.data.validation.checks import LARGE
+from tgnn.data.validation.report import Reporter, subject
 
 _FAR = 10.0
 """A number this many standard deviations from the mean may be a placeholder for a missing number."""
@@ -18,12 +18,10 @@ _MOST = float(np.finfo(np.float32).max)
 
 
 class Moments:
-    """Running mean, standard deviation and range of a numeric column, updated block by block (Chan et al., 1983).
-
-    Columns of lists have one mean and standard deviation per entry.
+    """Running mean, standard deviation and range of numeric columns, updated block by block (Chan et al., 1983).
 
     Args:
-        width: Number of entries in a row.
+        width: Number of columns, or of entries of a column of lists.
 
     Example:
         >>> moments = Moments(1)
@@ -40,11 +38,7 @@ class Moments:
         self.least, self.most = np.full(width, np.inf), np.full(width, -np.inf)
 
     def update(self, rows: np.ndarray) -> None:
-        """Add a block of rows. Missing and infinite numbers are skipped.
-
-        Args:
-            rows: ``[N, width]``.
-        """
+        """Add a block of rows ``[N, width]``. Missing and infinite numbers are skipped."""
         known = np.abs(rows) <= _MOST
         values = np.where(known, rows, 0.0)
         count = known.sum(0).astype(np.float64)
@@ -54,12 +48,7 @@ class Moments:
         self.most = np.maximum(self.most, np.where(known, rows, -np.inf).max(0, initial=-np.inf))
 
     def update_constant(self, value: float, count: np.ndarray) -> None:
-        """Add one number several times.
-
-        Args:
-            value: The number.
-            count: How often to add it to each entry, ``[width]``.
-        """
+        """Add one number ``count`` times to each column."""
         self._merge(count.astype(np.float64), np.full_like(self.mean, value), 0.0, count * (value == 0))
         self.least = np.where(count > 0, np.minimum(self.least, value), self.least)
         self.most = np.where(count > 0, np.maximum(self.most, value), self.most)
@@ -76,58 +65,53 @@ class Moments:
         return {"fill": means if len(means) > 1 else means[0]} if self.count.all() else {}
 
     def scale(self, how: Standardize) -> dict[str, list[float]]:
-        """Return ``mean`` and ``deviation`` of an encoding, or nothing if the column is not standardized.
+        """Return ``mean`` and ``deviation`` of an encoding, or nothing if the column is not standardized."""
+        mean, deviation, changed = self.scales(how)
+        return {"mean": mean.tolist(), "deviation": deviation.tolist()} if changed.any() else {}
 
-        A column of mostly zeros is only divided, not shifted, so that sparse rows stay sparse.
+    def scales(self, how: Standardize) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of each column, and a mask of the columns to standardize.
+
+        Other columns have mean 0 and standard deviation 1. A column of mostly zeros is only divided, not shifted, so
+        that sparse rows stay sparse.
 
         Args:
-            how: Which entries to standardize. ``"large"``: those with an absolute value above
-                :data:`~tgnn.data.validation.value_checks.LARGE`.
+            how: Which columns to standardize. ``"large"``: those with an absolute value above
+                :data:`~tgnn.data.validation.checks.LARGE`.
         """
         size = np.where(self.count > 0, np.maximum(np.abs(self.least), np.abs(self.most)), 0.0)
         changed = (self.count > 0) & ((size > LARGE) if how == "large" else bool(how))
-        if not changed.any():
-            return {}
         mean = np.where(changed & (2 * self.zeros <= self.count), self.mean, 0.0)
         deviation = np.sqrt(self.squares / np.maximum(self.count, 1) + (self.mean - mean) ** 2)
-        deviation = np.where(changed & (deviation > 1e-12 * size), deviation, 1.0)
-        return {"mean": mean.tolist(), "deviation": deviation.tolist()}
+        return mean, np.where(changed & (deviation > 1e-12 * size), deviation, 1.0), changed
 
 
-def column_moments(rows: np.ndarray, gaps: np.ndarray, fill: float | str | None) -> Moments:
-    """Compute the moments of a column in memory. Filled numbers count.
-
-    Args:
-        rows: ``[N, width]``; missing numbers are NaN.
-        gaps: Number of missing numbers of each entry.
-        fill: Fill value of the missing numbers.
-    """
-    moments = Moments(rows.shape[1])
-    moments.update(rows)
-    if isinstance(fill, (int, float)):
-        moments.update_constant(float(fill), gaps)
-    return moments
+def scale_of(encodings: Sequence[Encoding]) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of each feature: 0 and 1 if it is not standardized."""
+    means: list[float] = []
+    deviations: list[float] = []
+    for encoding in encodings:
+        means += encoding.get("mean") or [0.0] * width_of(encoding)
+        deviations += encoding.get("deviation") or [1.0] * width_of(encoding)
+    return np.array(means), np.array(deviations)
 
 
-def standardized(block: np.ndarray, encoding: Mapping[str, Any]) -> np.ndarray:
-    """Standardize a block of numbers with the mean and standard deviation of its encoding.
-
-    Args:
-        block: ``[N, width]``.
-        encoding: Encoding of the column.
+def standardized(block: np.ndarray, encodings: Sequence[Encoding]) -> np.ndarray:
+    """Standardize numbers with the mean and standard deviation of their encodings, as float32.
 
     Example:
-        >>> standardized(np.array([[10.0], [30.0]]), {"mean": [20.0], "deviation": [10.0]}).tolist()
+        >>> age = {"column": "age", "kind": "numeric", "width": 1, "mean": [20.0], "deviation": [10.0]}
+        >>> standardized(np.array([[10.0], [30.0]]), [age]).tolist()
         [[-1.0], [1.0]]
     """
-    if "deviation" in encoding:
-        block = np.where(np.abs(block) > _MOST, np.inf, block)
-        block = (block - np.array(encoding["mean"])) / np.array(encoding["deviation"])
-    with np.errstate(over="ignore"):  # infinite features are reported by check_features
+    if any("deviation" in encoding for encoding in encodings):
+        mean, deviation = scale_of(encodings)
+        block = (np.where(np.abs(block) > _MOST, np.inf, block) - mean) / deviation
+    with np.errstate(over="ignore"):  # infinite features are reported by check_feature_values
         return block.astype(np.float32)
 
 
-def rescaling(known: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+def rescaling(known: Sequence[Encoding], found: Sequence[Encoding]) -> tuple[np.ndarray, np.ndarray]:
     """Compute the factor and the offset that convert standardized features to another mean and standard deviation.
 
     Args:
@@ -139,45 +123,40 @@ def rescaling(known: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, A
         >>> rescaling([age | {"mean": [40.0], "deviation": [10.0]}], [age | {"mean": [50.0], "deviation": [20.0]}])
         (array([2.]), array([1.]))
     """
-    (mean, deviation), (other, others) = (_scale_of(encodings) for encodings in (known, found))
+    (mean, deviation), (other, others) = scale_of(known), scale_of(found)
     return others / deviation, (other - mean) / deviation
 
 
-def _scale_of(encodings: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    means: list[float] = []
-    deviations: list[float] = []
-    for encoding in encodings:
-        width = encoding["width"] if encoding["kind"] == "numeric" else len(encoding["vocabulary"])
-        means += encoding.get("mean", [0.0] * width)
-        deviations += encoding.get("deviation", [1.0] * width)
-    return np.array(means), np.array(deviations)
-
-
-def standardization_findings(
-    max_abs: Iterable[tuple[Mapping[str, Any], np.ndarray]], file: str, how: Standardize
-) -> list[Finding]:
+def report_standardized(table: Reporter, encodings: Sequence[Encoding], sizes: np.ndarray, how: Standardize) -> None:
     """Report the columns that were standardized: a warning, or a note if the schema asked for it.
 
     Args:
-        max_abs: Encodings, and the largest absolute value of each of their entries after standardization.
-        file: Name of the table.
+        table: The table.
+        encodings: Encodings of its columns.
+        sizes: Largest absolute value of each feature after standardization.
         how: The value of ``standardize`` in the schema.
     """
-    changed = {one["column"]: size[np.array(one["mean"]) != 0] for one, size in max_abs if "deviation" in one}
-    if not changed:
-        return []
-    plural = len(changed) > 1
-    text = (
-        f"column{'s' * plural} {quoted(changed)} {'were' if plural else 'was'} standardized to mean 0 and standard "
-        "deviation 1 (set standardize: false in schema.yaml to keep the values)"
-    )
-    found = [Finding("note" if how is True else "warning", "standardized", text, file)]
-    far = {column: float(size.max()) for column, size in changed.items() if _FAR < size.max(initial=0) < np.inf}
+    changed: list[str] = []
+    far: dict[str, float] = {}
+    begin = 0
+    for encoding in encodings:
+        end = begin + width_of(encoding)
+        if "deviation" in encoding:
+            changed.append(encoding["column"])
+            size = sizes[begin:end][np.array(encoding["mean"]) != 0].max(initial=0)
+            if _FAR < size < np.inf:
+                far[encoding["column"]] = float(size)
+        begin = end
+    if changed:
+        text = (
+            f"{subject('column', changed, 'was', 'were')} standardized to mean 0 and standard deviation 1 "
+            "(set standardize: false in schema.yaml to keep the values)"
+        )
+        (table.note if how is True else table.warning)("standardized", text)
     if far:
         text = (
-            f"column{'s' * (len(far) > 1)} {quoted(far)} {'have' if len(far) > 1 else 'has'} a number "
-            f"{max(far.values()):.0f} standard deviations from the mean; if it means a missing value, leave the cell "
-            "empty and set fill: mean in schema.yaml, else use logarithms"
+            f"{subject('column', far, 'has', 'have')} a number {max(far.values()):.0f} standard deviations from the "
+            "mean; if it means a missing value, leave the cell empty and set fill: mean in schema.yaml, else use "
+            "logarithms"
         )
-        found.append(Finding("warning", "far-feature", text, file))
-    return found
+        table.warning("far-feature", text)

@@ -1,7 +1,7 @@
 """Reader of one table file: CSV, TSV (also gzipped) or Parquet.
 
-Polars reads the rows, in blocks or all at once. :func:`~tgnn.data.tables.scan.scan` checks a text file before that,
-because polars fills up a row that is too short and reports no line numbers.
+Polars reads the rows, in blocks or all at once. :func:`~tgnn.data.tables.text_file.scan` checks a text file before
+that, because polars fills up a row that is too short and reports no line numbers.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import shutil
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from tgnn.data.tables.scan import TextLayout, scan, wrong_quotes
-from tgnn.data.validation.report import Locations, ValidationReport
+from tgnn.data.tables.columns import ColumnRoles
+from tgnn.data.tables.text_file import TextLayout, fail_with_wrong_quotes, scan
+from tgnn.data.validation.report import Locations, Reporter, ValidationReport, quoted
 from tgnn.utils.progress import Tick, no_tick
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
@@ -25,60 +27,68 @@ BLOCK_CELLS = 1 << 21
 """Number of cells in a block. A block needs about 50 MB."""
 _CELLS_OF_LIST = 32
 """Assumed length of a list in a Parquet file, which counts as this many cells."""
-
 _SAMPLE = 1000
 """Number of rows from which numeric columns are detected."""
+_NO_ROLES = ColumnRoles()
 
 
 @dataclass(frozen=True)
-class TableData:
-    """Rows of a table in memory.
+class Table(Reporter):
+    """Rows of a table in memory: all of them, or one block.
 
     Args:
-        name: Name of the file.
+        places: Locations of the rows, such as line numbers.
+        report: Collects the findings.
         frame: Text is ``String``, numbers are numbers, empty cells are null.
-        places: Names of the rows in the report, such as line numbers.
+        roles: Roles of the columns.
     """
 
-    name: str
     frame: pl.DataFrame
-    places: Locations
+    roles: ColumnRoles = _NO_ROLES
 
-    def check_scalar_columns(self, columns: Mapping[str, str], report: ValidationReport) -> None:
-        """Report id, split and weight columns that contain lists, which Parquet files may have.
+    @cached_property
+    def series(self) -> dict[str, pl.Series]:
+        """Columns by name. A polars data frame would search all of its names at each access."""
+        return {column.name: column for column in self.frame.get_columns()}
+
+    def column(self, role: str) -> pl.Series:
+        """Return the column with that role, such as ``"id"``."""
+        return self.series[self.roles.by_role[role]]
+
+    def check_scalar_columns(self, columns: Mapping[str, str]) -> None:
+        """Raise an error if id, split or weight columns contain lists, which Parquet files may have.
 
         Args:
             columns: Column names by role.
-            report: Collects errors.
         """
         for role, column in columns.items():
-            dtype = self.frame.schema[column]
+            dtype = self.series[column].dtype
             is_time_weight = role == "weight" and dtype.is_temporal()
             if dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Duration) or is_time_weight:
                 text = f"column {column!r} has the type {dtype}, but the {role} must be a string or a number"
-                report.add(self.places.finding("error", "unknown-kind", text))
+                self.error("unknown-kind", text)
+        self.report.raise_for_errors()
 
 
 @dataclass(frozen=True)
-class TableFile:
+class TableFile(Reporter):
     """A table file whose header has been read, but not its rows.
 
     Args:
+        places: Name of the file.
+        report: Collects errors and warnings.
         path: Path of the file.
         columns: Column names.
         content: Unpacked bytes or path of a text file; ``None`` for Parquet.
         layout: Rows and lines of a text file; ``None`` for Parquet.
+        roles: Roles of the columns.
     """
 
     path: Path
     columns: list[str]
     content: Path | bytes | None = None
     layout: TextLayout | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the file."""
-        return self.path.name
+    roles: ColumnRoles = _NO_ROLES
 
     def count_rows(self) -> int:
         """Return the number of rows."""
@@ -86,68 +96,64 @@ class TableFile:
             return int(pl.scan_parquet(self.path, glob=False).select(pl.len()).collect().item())
         return self.layout.rows - 1 - len(self.layout.blank)
 
-    def read(self, text: Collection[str], report: ValidationReport, columns: Sequence[str] | None = None) -> TableData:
+    def read(self, columns: Sequence[str] | None = None, text: Collection[str] | None = None) -> Table:
         """Read all rows as one block.
 
         Args:
-            text: Columns to read as strings. Other columns become float64 if their cells are numbers.
-            report: Collects errors and warnings.
             columns: Columns to read. Default: all columns.
+            text: Columns to read as strings. Other columns become float64 if their cells are numbers. Default: the
+                columns that their roles say.
         """
-        (table,) = self._tables(self.columns if columns is None else columns, text, report, None)
+        (table,) = self._tables(self.columns if columns is None else columns, text, None)
         if not table.frame.height:
-            report.add(table.places.finding("warning", "no-rows", "the table has no rows"))
+            self.warning("no-rows", "the table has no rows")
         return table
 
     def read_blocks(
-        self,
-        columns: Sequence[str],
-        text: Collection[str],
-        report: ValidationReport,
-        tick: Tick = no_tick,
-        block_cells: int = BLOCK_CELLS,
-    ) -> Iterator[TableData]:
+        self, columns: Sequence[str], tick: Tick = no_tick, block_cells: int = BLOCK_CELLS
+    ) -> Iterator[Table]:
         """Yield some columns in blocks of rows, for tables larger than memory.
 
         Args:
-            columns: Columns to read.
-            text: Columns to read as strings. Other columns of a block become float64 if their cells are numbers.
-            report: Collects errors.
+            columns: Columns to read. The type of a column may differ between blocks.
             tick: Called with the number of rows of each block.
             block_cells: Number of cells in a block.
         """
-        for table in self._tables(columns, text, report, block_cells):
+        for table in self._tables(columns, None, block_cells):
             if table.frame.height:  # some blocks have only empty lines
                 yield table
                 tick(table.frame.height)
 
-    def _tables(
-        self, columns: Sequence[str], text: Collection[str], report: ValidationReport, block_cells: int | None
-    ) -> Iterator[TableData]:
+    def _tables(self, columns: Sequence[str], text: Collection[str] | None, cells: int | None) -> Iterator[Table]:
         """Read all rows. Locations of a block are lines or rows of the whole file."""
         layout, before = self.layout, 0
         places = Locations(self.name, "row", lambda rows: rows + 1) if layout is None else layout.places(self.name)
+        present = set(columns)
+        scalar = {role: column for role, column in self.roles.by_role.items() if column in present}
         try:
-            for frame in self._frames(columns, text, block_cells):
+            for frame in self._frames(columns, self.roles.text() if text is None else set(text), cells):
                 frame = _empty_to_null(frame, strip=layout is None or layout.spaces)
-                yield TableData(self.name, frame, _shifted(places, before))
+                table = Table(_shifted(places, before), self.report, frame, self.roles)
+                table.check_scalar_columns(scalar)
+                yield table
                 before += frame.height
         except pl.exceptions.PolarsError as error:
             if layout is None:
-                report.fail(Locations(self.name).finding("error", "unreadable", str(error).splitlines()[0]))
+                self.fail("unreadable", str(error).splitlines()[0])
             before = -1
         if layout is not None and before != self.count_rows():
             # The scan counted rows and fields, so only quotation marks can be wrong.
-            report.fail(wrong_quotes(_bytes_of(self.content), layout.separator, self.name))
+            lines = Reporter(Locations(self.name, "line", lambda lines: lines + 1), self.report)
+            fail_with_wrong_quotes(_bytes_of(self.content), layout.separator, lines)
 
-    def _frames(self, columns: Sequence[str], text: Collection[str], cells: int | None) -> Iterator[pl.DataFrame]:
+    def _frames(self, columns: Sequence[str], text: set[str], cells: int | None) -> Iterator[pl.DataFrame]:
         if self.layout is None:
             rows = pl.scan_parquet(self.path, glob=False).select(columns)
             yield from _collect(rows.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), cells)
             return
         kept = pl.Series(self.layout.kept()) if len(self.layout.blank) else None
         begin = 0
-        for numeric in (self._numeric_columns(columns, text), ()):
+        for numeric in (self._numeric_columns(columns, text), set[str]()):
             try:
                 for frame in _collect(self._scan_text(numeric).select(columns).slice(begin), cells):
                     # Polars reads an empty line as a row of nulls.
@@ -159,17 +165,20 @@ class TableFile:
                     raise
                 # A cell is not a number, which the encoder reports. The remaining rows are read as strings.
 
-    def _numeric_columns(self, columns: Sequence[str], text: Collection[str]) -> list[str]:
+    def _numeric_columns(self, columns: Sequence[str], text: set[str]) -> set[str]:
         """Return the columns without a string in the first rows, except for text columns.
 
         Polars parses them as numbers, which is faster than to cast strings. The conversion of a table with 500 columns
         takes 4.9 s of CPU time instead of 6.2 s.
         """
-        sample = self._scan_text(()).select(columns).head(_SAMPLE).collect()
-        parsed = sample.select(pl.all().cast(pl.Float64, strict=False))
-        return [c for c in columns if c not in text and parsed[c].null_count() == sample[c].null_count()]
+        sample = self._scan_text(set()).select(columns).head(_SAMPLE).collect().get_columns()
+        return {
+            column.name
+            for column in sample
+            if column.name not in text and column.cast(pl.Float64, strict=False).null_count() == column.null_count()
+        }
 
-    def _scan_text(self, numeric: Collection[str]) -> pl.LazyFrame:
+    def _scan_text(self, numeric: set[str]) -> pl.LazyFrame:
         assert self.layout is not None
         assert self.content is not None
         return pl.scan_csv(
@@ -202,26 +211,28 @@ def open_table_file(path: Path, report: ValidationReport, scratch: Path | None =
         report: Collects warnings and notes. An unreadable file raises an error.
         scratch: Folder for the decompressed file. Default: a gzipped file is decompressed in memory.
     """
-    here = Locations(path.name)
+    here = Reporter(Locations(path.name), report)
     if path.name.endswith(".parquet"):
         try:
             with path.open("rb") as file:  # polars would expand wildcards in a path
-                columns = list(pl.read_parquet_schema(file))
+                return TableFile(here.places, report, path, list(pl.read_parquet_schema(file)))
         except pl.exceptions.PolarsError:
-            report.fail(here.finding("error", "unreadable", "the file is not a Parquet file"))
-        return TableFile(path, columns)
+            here.fail("unreadable", "the file is not a Parquet file")
     if not path.stat().st_size:
-        report.fail(
-            here.finding("error", "empty-file", "the file is empty; the first line must contain the column names")
-        )
+        here.fail("empty-file", "the file is empty; the first line must contain the column names")
     content: Path | bytes = path
     if path.name.endswith(".gz"):
         try:
             content = _decompress(path, scratch)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            report.fail(here.finding("error", "unreadable", f"the file cannot be decompressed: {error}"))
+            here.fail("unreadable", f"the file cannot be decompressed: {error}")
     layout = scan(_bytes_of(content), path.name, report)
-    return TableFile(path, layout.columns, content, layout)
+    return TableFile(here.places, report, path, layout.columns, content, layout)
+
+
+def examples(values: pl.Series, rows: pl.Series | np.ndarray) -> str:
+    """Quote the first distinct values in some rows, given as a mask."""
+    return quoted(values.filter(pl.Series(rows)).unique(maintain_order=True))
 
 
 def _decompress(path: Path, scratch: Path | None) -> Path | bytes:
@@ -235,11 +246,9 @@ def _decompress(path: Path, scratch: Path | None) -> Path | bytes:
 
 
 def _bytes_of(content: Path | bytes | None) -> np.ndarray:
-    if isinstance(content, Path):
-        if not content.stat().st_size:
-            return np.empty(0, dtype=np.uint8)
+    if isinstance(content, Path) and content.stat().st_size:
         return np.asarray(np.memmap(content, dtype=np.uint8, mode="r"))
-    return np.frombuffer(content or b"", dtype=np.uint8)
+    return np.frombuffer(content if isinstance(content, bytes) else b"", dtype=np.uint8)
 
 
 def _collect(rows: pl.LazyFrame, cells: int | None) -> Iterator[pl.DataFrame]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 LEVELS = ("error", "warning", "note")
 """Severity of a finding. With an error the data cannot be used, a warning may be a mistake, a note is information."""
@@ -78,7 +79,7 @@ class Locations:
         level: str,
         code: str,
         message: str,
-        positions: np.ndarray | None = None,
+        positions: ArrayLike | None = None,
         values: np.ndarray | None = None,
     ) -> Finding:
         """Create a finding at some of the positions.
@@ -92,7 +93,7 @@ class Locations:
         """
         if positions is None:
             return Finding(level, code, message, self.file, self.unit)
-        positions = np.flatnonzero(positions) if positions.dtype == bool else positions
+        positions = as_positions(positions)
         numbers = np.unique(self.numbers(positions)) if self.merged else self.numbers(positions[:SHOWN])
         count = len(numbers) if self.merged else len(positions)
         shown = () if values is None else tuple(f"{value}" for value in values[positions[:SHOWN]])
@@ -179,6 +180,75 @@ class ValidationReport:
         counts = [sum(finding.level == level for finding in self.findings) for level in LEVELS]
         lines += [", ".join(f"{count} {level}{'s' * (count != 1)}" for count, level in zip(counts, LEVELS))]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """A file, or rows of it, with the report that collects its problems.
+
+    Args:
+        places: Locations of the rows.
+        report: Collects the findings.
+
+    Example:
+        >>> table = Reporter(Locations("nodes.csv", "line", lambda rows: rows + 2), ValidationReport("folder", "table"))
+        >>> table.error("missing-id", "the node has no id", [False, True])
+        True
+        >>> print(table.report.findings[0])
+        nodes.csv, line 3: the node has no id
+    """
+
+    places: Locations
+    report: ValidationReport
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.places.file
+
+    def error(self, code: str, message: str, rows: ArrayLike | None = None) -> bool:
+        """Report an error in some rows (indices or a mask), or in the whole file. Return whether there are such rows.
+
+        Without such rows, nothing is reported.
+        """
+        return self._add("error", code, message, rows)
+
+    def warning(self, code: str, message: str, rows: ArrayLike | None = None) -> bool:
+        """Report a warning. The arguments are those of :meth:`error`."""
+        return self._add("warning", code, message, rows)
+
+    def note(self, code: str, message: str, rows: ArrayLike | None = None) -> bool:
+        """Report a note. The arguments are those of :meth:`error`."""
+        return self._add("note", code, message, rows)
+
+    def fail(self, code: str, message: str, rows: ArrayLike | None = None) -> NoReturn:
+        """Report an error and raise it, because the data cannot be read any further."""
+        self.report.fail(self.places.finding("error", code, message, rows))
+
+    def _add(self, level: str, code: str, message: str, rows: ArrayLike | None) -> bool:
+        if rows is not None and not len(rows := as_positions(rows)):
+            return False
+        self.report.add(self.places.finding(level, code, message, rows))
+        return True
+
+
+def as_positions(rows: ArrayLike) -> np.ndarray:
+    """Convert a mask to indices."""
+    rows = np.asarray(rows)
+    return np.flatnonzero(rows) if rows.dtype == bool else rows
+
+
+def subject(noun: str, names: Iterable[object], verb: str, verb_of_many: str, limit: int = 5) -> str:
+    """Return subject and verb of a sentence about one or many named things.
+
+    Example:
+        >>> subject("column", ["a"], "is", "are"), subject("column", ["a", "b"], "is", "are")
+        ("column 'a' is", "columns 'a', 'b' are")
+    """
+    names = list(names)
+    if len(names) == 1:
+        return f"{noun} {quoted(names, limit)} {verb}"
+    return f"{noun}{'es' if noun.endswith('s') else 's'} {quoted(names, limit)} {verb_of_many}"
 
 
 def quoted(values: Iterable[object], limit: int = 5) -> str:

@@ -1,0 +1,347 @@
+"""Readers of one graph and of many graphs from a folder of tables (docs/own_data.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.graph_statistics import graph_statistics
+from tgnn.data.splits import PARTS, Split, labeled_mask, split_codes
+from tgnn.data.tables.columns import ColumnRoles, as_list, find_roles
+from tgnn.data.tables.edges import (
+    graph_of_rows,
+    make_edges,
+    resolve_endpoints,
+    resolve_endpoints_of_graphs,
+    unique_ids,
+)
+from tgnn.data.tables.encodings import Encoding
+from tgnn.data.tables.features import Features, apply, encode
+from tgnn.data.tables.labels import Target, read_labels, read_split, target_statistics
+from tgnn.data.tables.schema import FILE, make_schema, read_schema
+from tgnn.data.tables.standardize import report_standardized
+from tgnn.data.tables.table_file import SUFFIXES, Table, TableFile, examples, find, open_table_file
+from tgnn.data.tensors import keep_ids
+from tgnn.data.validation.checks import check_edge_weights, check_feature_values, check_isolated_nodes
+from tgnn.data.validation.report import Locations, Reporter, ValidationReport, quoted, subject
+
+_STEMS = ("nodes", "edges", "graphs")
+VERSION = 1
+"""Version of ``data.encoding``."""
+
+
+def read_table(
+    folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
+) -> tuple[Data, ValidationReport]:
+    r"""Read one graph from ``nodes.csv`` and ``edges.csv`` (or TSV or Parquet).
+
+    Without a node table, the nodes are the ids in the edge table and have no features. Invalid tables raise a
+    :class:`~tgnn.data.validation.report.DataError` that lists all errors.
+
+    Args:
+        folder: Folder of the tables and of the optional ``schema.yaml``.
+        encoding: ``data.encoding`` of the training data, to encode features and classes of new data the same way.
+        schema: Schema as a dictionary, used instead of ``schema.yaml``.
+
+    Shapes:
+        - ``x`` ``[N, F]`` dense or sparse CSR
+        - ``edge_index`` ``[2, E]``, ``edge_weight`` ``[E]``, ``edge_attr`` ``[E, D]``
+        - ``y`` ``[N]`` or ``[N, T]``
+        - ``train_mask``, ``val_mask``, ``test_mask`` ``[N]`` if the node table has a split column
+        - ``node_id`` ``[N]``: ids of the table, a tensor or :class:`~tgnn.data.tensors.StringIds`
+        - ``encoding``: JSON values
+
+    Example:
+        >>> folder = getfixture("tmp_path")
+        >>> _ = (folder / "nodes.csv").write_text("id,age,label\nann,31,red\nbob,27,blue\ncarol,45,red\n")
+        >>> _ = (folder / "edges.csv").write_text("source,target\nann,bob\nbob,carol\n")
+        >>> data, report = read_table(folder)
+        >>> data.x.tolist(), data.edge_index.tolist(), data.y.tolist()
+        ([[31.0], [27.0], [45.0]], [[1, 0, 2, 1], [0, 1, 1, 2]], [1, 0, 1])
+        >>> data.node_id.tolist(), data.encoding["target"]["classes"]
+        (['ann', 'bob', 'carol'], ['blue', 'red'])
+    """
+    reading = FolderReader(folder, "table", encoding, schema)
+    report = reading.report
+    if find(reading.folder, "graphs") is not None:
+        raise ValueError(f"{folder} has a graph table. Read it with read_graph_tables.")
+    nodes = None
+    if find(reading.folder, "nodes") is not None:
+        nodes = reading.open("nodes", "nodes", labels=True).read()
+    edges = reading.open("edges", "edges").read()
+    ids, ends = resolve_endpoints(nodes, edges, reading.schema)
+    edge_index, rows = make_edges(ends, len(ids), reading.schema, edges)
+    of_nodes = Locations(unit="node") if nodes is None else nodes.places
+    report.add(*check_isolated_nodes(edge_index, len(ids), of_nodes))
+    details, edge_encodings = reading.edge_details(edges, rows)
+    data = Data(edge_index=torch.from_numpy(edge_index), num_nodes=len(ids), node_id=keep_ids(ids), **details)
+    features, target, roles = Features(0), None, {"edges": edges.roles}
+    if nodes is not None:
+        roles["nodes"] = nodes.roles
+        features = reading.features(nodes)
+        data.y, target, split = reading.targets(nodes)
+        if split is not None:
+            data.train_mask, data.val_mask, data.test_mask = split.masks()
+    data.encoding = reading.encoding(features.encodings, edge_encodings, target, roles, features.is_sparse())
+    data.x = features.matrix(data.encoding["sparse"])
+    if nodes is None or data.x is None:
+        report.add(of_nodes.finding("warning", "no-features", "the nodes have no features"))
+    else:
+        reading.check(data.x, features, nodes)
+    report.statistics = _statistics(data, edges.frame.height)
+    report.raise_for_errors()
+    return data, report
+
+
+def read_graph_tables(
+    folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
+) -> tuple[GraphDataset, ValidationReport]:
+    r"""Read a data set of many graphs from ``graphs.csv``, ``nodes.csv`` and ``edges.csv`` (or TSV or Parquet).
+
+    Node ids must be unique within a graph. If the edge table has no column ``graph``, node ids must be unique in the
+    whole data set. All columns of the node table except the ids are features.
+
+    Args:
+        folder: Folder of the tables and of the optional ``schema.yaml``.
+        encoding: ``graphs.encoding`` of the training data, to encode features and classes of new data the same way.
+        schema: Schema as a dictionary, used instead of ``schema.yaml``.
+
+    Example:
+        >>> folder = getfixture("tmp_path")
+        >>> _ = (folder / "graphs.csv").write_text("id,label\nfirst,0.5\nsecond,1.5\n")
+        >>> _ = (folder / "nodes.csv").write_text("graph,id,size\nfirst,a,1\nfirst,b,2\nsecond,a,3\n")
+        >>> _ = (folder / "edges.csv").write_text("graph,source,target\nfirst,a,b\n")
+        >>> graphs, report = read_graph_tables(folder)
+        >>> graphs[0].x.tolist(), graphs[0].edge_index.tolist(), graphs[0].y.tolist()
+        ([[1.0], [2.0]], [[1, 0], [0, 1]], [0.5])
+    """
+    reading = FolderReader(folder, "graph tables", encoding, schema)
+    report = reading.report
+    graphs = reading.open("graphs", "graphs", labels=True).read()
+    nodes, edges = (reading.open(stem, f"{stem} of graphs").read() for stem in ("nodes", "edges"))
+    if unused := graphs.roles.details():
+        text = f"{subject('column', unused, 'ignored', 'ignored')}; only nodes and edges have features"
+        graphs.warning("ignored-column", text)
+    ids = unique_ids(graphs, "graph")
+    report.raise_for_errors()
+    graph_of_node = graph_of_rows(nodes, ids)
+    ends = resolve_endpoints_of_graphs(ids, graph_of_node, nodes, edges, reading.schema)
+    report.raise_for_errors()
+
+    order = np.argsort(graph_of_node, kind="stable")  # graph by graph
+    number = np.empty(len(order) + 1, dtype=np.int64)
+    number[order], number[-1] = np.arange(len(order)), -1
+    edge_index, rows = make_edges(number[ends], len(order), reading.schema, edges)
+    in_order = replace(nodes.places, numbers=lambda places: nodes.places.numbers(order[places]))
+    report.add(*check_isolated_nodes(edge_index, len(order), in_order))
+    details, edge_encodings = reading.edge_details(edges, rows)
+    features = reading.features(nodes)
+    y, target, split = reading.targets(graphs)
+
+    count = np.bincount(graph_of_node, minlength=len(ids))
+    graphs.warning("empty-graph", "the graph has no nodes", count == 0)
+    of_edge = graph_of_node[order][edge_index[1]]
+    arrays: dict[str, object] = {
+        "directed": True,
+        "num_nodes": count,
+        "num_edges": np.bincount(of_edge, minlength=len(ids)),
+        "edge_index": edge_index - (np.cumsum(count) - count)[of_edge],
+        **{name: values.numpy() for name, values in details.items()},
+    }
+    x = features.matrix()
+    if x is None:
+        nodes.warning("no-features", "the nodes have no features")
+    else:
+        reading.check(x, features, nodes)
+        arrays["x"] = x.numpy()[order]
+    if y is not None:
+        arrays["y"] = y.numpy()
+    if split is not None:
+        arrays["split"] = split_codes(split)
+    report.statistics = graph_statistics(arrays, target)
+    report.raise_for_errors()
+    roles = {"graphs": graphs.roles, "nodes": nodes.roles, "edges": edges.roles}
+    made = reading.encoding(features.encodings, edge_encodings, target, roles) | {"sparse": False}
+    return GraphDataset(arrays, graph_id=keep_ids(ids), encoding=made), report
+
+
+class FolderReader:
+    """Reader of a folder of tables.
+
+    Args:
+        folder: Folder of the tables.
+        kind: Name of the format in the report: ``"table"`` or ``"graph tables"``.
+        encoding: ``data.encoding`` of the training data, for new data. It replaces the schema of the folder.
+        schema: Schema as a dictionary. Default: the content of ``schema.yaml``.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        kind: str,
+        encoding: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.folder, self.known = Path(folder), encoding
+        self.largest = 1.0 if encoding is None else float(encoding.get("largest_weight", 1))
+        self.report = ValidationReport(str(folder), kind)
+        file = Reporter(Locations(FILE), self.report)
+        if encoding is None:
+            try:
+                self.schema = read_schema(self.folder) if schema is None else make_schema(schema)
+            except ValueError as error:
+                file.fail("schema", str(error))
+            self._check_sections(file)
+            return
+        if encoding.get("version") != VERSION or encoding.get("kind") != kind:
+            raise ValueError(
+                f"encoding has the format {encoding.get('kind')!r} and the version {encoding.get('version')}, but "
+                f"{folder} has the format {kind!r} and needs version {VERSION}."
+            )
+        self.schema = make_schema(encoding["schema"])
+        if (self.folder / FILE).exists():
+            file.note("schema-unused", "the file is ignored because new data has the columns of the training data")
+
+    def _check_sections(self, file: Reporter) -> None:
+        """Report sections of the schema for tables that do not exist, which would have no effect."""
+        there = [stem for stem in _STEMS if find(self.folder, stem) is not None]
+        for stem in _STEMS:
+            if stem not in there and getattr(self.schema, stem).model_dump(exclude_defaults=True):
+                text = f"the section {stem!r} has no table {stem}.csv; the folder has {quoted(there)}"
+                file.error("schema", text)
+        self.report.raise_for_errors()
+
+    def open(self, stem: str, part: str, *, labels: bool = False, scratch: Path | None = None) -> TableFile:
+        """Find a table and assign roles to its columns. A missing table is an error.
+
+        Args:
+            stem: ``"nodes"``, ``"edges"`` or ``"graphs"``.
+            part: Type of table, see :func:`~tgnn.data.tables.columns.find_roles`.
+            labels: Whether the table may have label columns.
+            scratch: Folder for decompressed files. Default: files are decompressed in memory.
+        """
+        path = find(self.folder, stem)
+        if path is None:
+            raise FileNotFoundError(
+                f"{self.folder} has no table {stem} ({', '.join(f'{stem}{suffix}' for suffix in SUFFIXES)})."
+            )
+        file = open_table_file(path, self.report, scratch)
+        given = getattr(self.schema, stem)
+        if self.known is not None:
+            present = set(file.columns)
+            optional = {role: getattr(given, role, None) for role in ("label", "split")}  # new data may have no labels
+            kinds = {one["column"]: one["kind"] for one in self.known.get(stem, []) if one["column"] in present}
+            absent = {role: None for role, columns in optional.items() if not present.issuperset(as_list(columns))}
+            given = given.model_copy(update=absent | {"features": kinds})
+        roles = find_roles(file, file.columns, part, given, labels=labels, guess=self.known is None)
+        self.report.raise_for_errors()
+        return replace(file, roles=roles)
+
+    def features(self, table: Table) -> Features:
+        """Encode the features of a table, with the encoding of the training data for new data."""
+        if self.known is not None:
+            solution = "or train again with a fill value in schema.yaml (fill: mean)"
+            return apply(table, self.known[table.name.partition(".")[0]], solution=solution)
+        features = encode(table, self.schema)
+        if features.encodings:
+            table.note("features", f"features: {features.describe()}")
+        report_standardized(table, features.encodings, features.sizes(), self.schema.standardize)
+        return features
+
+    def targets(self, table: Table) -> tuple[Tensor | None, Target | None, Split | None]:
+        """Read the labels of nodes or graphs, their description, and the user's own split. New data has no split."""
+        y = target = split = None
+        if table.roles.labels:
+            known = None if self.known is None else self.known["target"]
+            y, target = read_labels(table, table.roles.labels, self.schema, known)
+        if "split" in table.roles.by_role and self.known is None:
+            split = read_split(table, table.roles.by_role["split"], None if y is None else labeled_mask(y))
+        return y, target, split
+
+    def edge_details(self, table: Table, rows: np.ndarray) -> tuple[dict[str, Tensor], list[Encoding]]:
+        """Return ``edge_weight`` and ``edge_attr`` of the edges that come from these rows, and the encodings."""
+        found: dict[str, Tensor] = {}
+        if "weight" in table.roles.by_role:
+            weight = self._weights(table)
+            column = table.roles.by_role["weight"]
+            as_feature = f"read the column as an edge feature (edges: {{features: {{{column}: numeric}}}})"
+            rescale = f"set scale_weights: true in schema.yaml, or {as_feature}"
+            remove = f"remove the edge, or {as_feature}"
+            self.report.add(*check_edge_weights(weight, table.places, rescale, remove))
+            found["edge_weight"] = torch.from_numpy(weight[rows])
+        features = self.features(table)
+        if (matrix := features.matrix()) is not None:
+            self.check(matrix, features, table, "edge feature")
+            found["edge_attr"] = matrix[torch.from_numpy(rows)]
+        return found, features.encodings
+
+    def _weights(self, table: Table) -> np.ndarray:
+        values = table.column("weight")
+        numbers = values.cast(pl.Float32, strict=False)
+        wrong = numbers.is_null() & values.is_not_null()
+        table.error("not-a-number", f"the edge weight must be a number, got {examples(values, wrong)}", wrong)
+        table.error("missing-weight", "the edge weight is missing", values.is_null())
+        weight: np.ndarray = numbers.fill_null(0).to_numpy()
+        if not self.schema.scale_weights:
+            return weight
+        if self.known is None:
+            self.largest = max(1.0, float(weight.max(initial=0)))
+        table.note("scaled-weights", f"edge weights are divided by {self.largest:g}, the largest weight")
+        return weight / np.float32(self.largest)
+
+    def check(self, matrix: Tensor, features: Features, table: Table, what: str = "feature") -> None:
+        """Check the values of a feature matrix. Constant columns are not reported for new data."""
+        found = check_feature_values(matrix, table.places, features.names(), what)
+        self.report.add(*(finding for finding in found if self.known is None or finding.level == "error"))
+
+    def encoding(
+        self,
+        nodes: list[Encoding],
+        edges: list[Encoding],
+        target: Target | None,
+        roles: Mapping[str, ColumnRoles],
+        sparse: bool = False,
+    ) -> dict[str, Any]:
+        """Return ``data.encoding``: everything needed to encode new data the same way, as JSON values.
+
+        Args:
+            nodes: Encodings of the node features.
+            edges: Encodings of the edge features.
+            target: Description of the labels.
+            roles: Roles of the columns of each table.
+            sparse: Whether the node features are stored as a sparse matrix.
+        """
+        if self.known is not None:
+            return dict(self.known)
+        columns = {stem: part.to_schema() for stem, part in roles.items()}
+        return {
+            "version": VERSION,
+            "kind": self.report.format,
+            "schema": self.schema.model_dump(mode="json", exclude=set(_STEMS)) | columns,
+            "nodes": nodes,
+            "edges": edges,
+            "largest_weight": self.largest,
+            "sparse": sparse,
+            "target": target,
+        }
+
+
+def _statistics(data: Data, edge_rows: int) -> dict[str, Any]:
+    found = {"nodes": data.num_nodes, "edge rows": edge_rows, "edges": data.num_edges}
+    if data.x is not None:
+        found |= {"features": data.x.size(1), "sparse": data.encoding["sparse"]}
+    if data.get("edge_attr") is not None:
+        found["edge features"] = data.edge_attr.size(1)
+    found |= target_statistics(data.encoding["target"], data.y)
+    if "train_mask" in data:
+        found |= {part: int(data[f"{part}_mask"].sum()) for part in PARTS}
+    return found
