@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tgnn.nn import CPAggregation
-from tgnn.theory.layer import linear_layer
+from tgnn.theory.dense import linear_layer
 
 LARGEST_K = 3000
 """Largest k for which the error is proved to be below 1e-6, for sets whose entries have root mean square ``scale``."""
