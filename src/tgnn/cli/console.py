@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,11 @@ from rich.logging import RichHandler
 if TYPE_CHECKING:
     from rich.table import Table
 
-out = Console()
+out = Console() if Console().is_terminal else Console(width=200)
 """Console for results. Without a terminal it prints plain text, 200 columns wide."""
 
 err = Console(stderr=True)
 """Console for progress, warnings and errors."""
-
-if not out.is_terminal:
-    out = Console(width=200)
-
 
 DETAIL = 5
 """Log level of messages that go to the log file only, such as the metrics of every epoch."""
@@ -31,9 +28,26 @@ verbosity = 0
 """Verbosity: -1 prints results and errors only, 0 also progress and warnings, 1 also debug messages."""
 
 
+def print_text(text: str, console: Console = out, style: str = "") -> None:
+    """Print a text as it is: brackets are no markup, numbers get no color, and long lines are not wrapped."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """Print a value as indented JSON to standard output."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_rows(headers: Sequence[str], rows: Iterable[Sequence[str]], no_wrap: int = 0) -> None:
+    """Print rows as a table without borders. The first ``no_wrap`` columns are not wrapped."""
+    from rich.table import Table
+
+    table = Table(*headers, box=None, pad_edge=False)
+    for column in table.columns[:no_wrap]:
+        column.no_wrap = True
+    for row in rows:
+        table.add_row(*row)
+    print_table(table)
 
 
 def print_table(table: Table) -> None:
@@ -56,9 +70,8 @@ class _DuplicateWarningFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno != logging.WARNING:
             return True
-        message = record.getMessage()
-        is_new = message not in self._seen
-        self._seen.add(message)
+        is_new = record.getMessage() not in self._seen
+        self._seen.add(record.getMessage())
         return is_new
 
 
@@ -77,15 +90,11 @@ def set_up_logging(level: int, log_file: Path | None) -> None:
     for handler in list(logger.handlers):
         logger.removeHandler(handler)
         handler.close()
-    for old_filter in list(logger.filters):
-        logger.removeFilter(old_filter)
-    logger.addFilter(_DuplicateWarningFilter())
-    terminal: logging.Handler
+    logger.filters = [_DuplicateWarningFilter()]
+    terminal: logging.Handler = logging.StreamHandler()
     if err.is_terminal:
         terminal = RichHandler(console=err, show_time=False, show_path=False, markup=False)
-    else:
-        terminal = logging.StreamHandler()
-    terminal.setLevel({-1: logging.ERROR, 0: logging.INFO}.get(max(-1, min(level, 1)), logging.DEBUG))
+    terminal.setLevel({-1: logging.ERROR, 0: logging.INFO, 1: logging.DEBUG}[level])
     terminal.setFormatter(logging.Formatter("%(message)s"))
     logger.addHandler(terminal)
     if log_file is not None:
@@ -112,4 +121,4 @@ def fail(message: str) -> None:
     """Print an error message to standard error and write it to the log file."""
     note("error: %s", message)
     err.print("[bold red]error:[/] ", end="")
-    err.print(message, markup=False, highlight=False, soft_wrap=True)
+    print_text(message, err)

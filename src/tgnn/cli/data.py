@@ -7,20 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tgnn.cli.console import fail, out, print_json, print_table
+from tgnn.cli.console import fail, print_json, print_rows, print_text
+from tgnn.cli.options import Force, Json, JsonArray, NameOrPath, Offline, Root
 
 app = typer.Typer(help="List, download, validate and convert data sets.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set (see `tgnn data list`).")]
-NameOrPath = Annotated[str, typer.Argument(metavar="NAME|PATH", help="Name of a data set, or path of your own data.")]
-Root = Annotated[
-    Path | None,
-    typer.Option(envvar="TGNN_DATA", help="Folder searched for data files before the cache and the network."),
-]
-Offline = Annotated[bool, typer.Option("--offline", help="Do not access the network.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
-JsonArray = Annotated[bool, typer.Option("--json", help="Print the result as one JSON array.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 _FILES = (".csv", ".tsv", ".parquet", ".gz", ".json", ".yaml", ".pt", ".pkl", ".npy", ".h5", ".zip", ".txt")
 """Suffixes of file formats that cannot be written."""
 
@@ -33,49 +24,39 @@ def list_(json: JsonArray = False) -> None:
     if json:
         print_json([_summary(entry) for entry in CATALOG.values()])
         return
-    from rich.table import Table
-
-    table = Table("name", "task", "metric", "split", "description", box=None, pad_edge=False)
-    for column in table.columns[:4]:
-        column.no_wrap = True
-    for entry in CATALOG.values():
-        table.add_row(entry.name, entry.task, entry.metric, entry.default_split, entry.title)
-    print_table(table)
+    headers = ("name", "task", "metric", "split", "description")
+    rows = [(entry.name, entry.task, entry.metric, entry.default_split, entry.title) for entry in CATALOG.values()]
+    print_rows(headers, rows, no_wrap=4)
 
 
 @app.command()
-def info(name: Name, json: Json = False) -> None:
+def info(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set (see `tgnn data list`).")],
+    json: Json = False,
+) -> None:
     """Show task, metric, statistics, license and sources of a data set without loading it."""
     from tgnn.data.load import get_entry
 
-    entry = get_entry(name)
+    summary = _summary(get_entry(name))
     if json:
-        print_json(_summary(entry))
+        print_json(summary)
         return
-    for key, value in _summary(entry).items():
+    for key, value in summary.items():
         if isinstance(value, dict):
             value = ", ".join(f"{number:,} {what}" for what, number in value.items())
         elif isinstance(value, list):
             value = "\n".join(value) or "none (installed with the package)"
-        first, *rest = str(value).splitlines()
-        out.print(f"{key:<10} {first}", highlight=False, markup=False, soft_wrap=True)
-        for line in rest:
-            out.print(f"{'':<10} {line}", highlight=False, markup=False, soft_wrap=True)
+        for number, line in enumerate(str(value).splitlines()):
+            print_text(f"{'' if number else key:<10} {line}")
 
 
 def _summary(entry: Any) -> dict[str, Any]:
-    sources = [source.name + (f" ({source.differs})" if source.differs else "") for source in entry.sources]
     return {
-        "name": entry.name,
-        "title": entry.title,
-        "task": entry.task,
-        "metric": entry.metric,
+        **{key: getattr(entry, key) for key in ("name", "title", "task", "metric")},
         "split": entry.default_split,
         "statistics": dict(entry.statistics),
-        "license": entry.license,
-        "citation": entry.citation,
-        "official": entry.official,
-        "sources": sources,
+        **{key: getattr(entry, key) for key in ("license", "citation", "official")},
+        "sources": [source.name + (f" ({source.differs})" if source.differs else "") for source in entry.sources],
     }
 
 
@@ -115,12 +96,11 @@ def _print_summary(name: str, data: Any) -> None:
     from tgnn.data.dataset_info import statistics
 
     numbers = ", ".join(f"{value:,} {what}" for what, value in statistics(data).items())
-    out.print(f"{name}: {numbers}", style="bold", markup=False, highlight=False, soft_wrap=True)
-    out.print(f"  source  {data.info.source}", markup=False, highlight=False, soft_wrap=True)
+    print_text(f"{name}: {numbers}", style="bold")
+    print_text(f"  source  {data.info.source}")
     if data.info.differs:
-        out.print(f"  differs {data.info.differs}", markup=False, highlight=False, soft_wrap=True)
-    split = getattr(data, "split", "none (no labels)")
-    out.print(f"  split   {split}", markup=False, highlight=False, soft_wrap=True)
+        print_text(f"  differs {data.info.differs}")
+    print_text(f"  split   {getattr(data, 'split', 'none (no labels)')}")
 
 
 @app.command()
@@ -143,7 +123,7 @@ def check(
     if json:
         print_json(report.to_dict())
     else:
-        out.print(str(report), markup=False, highlight=False, soft_wrap=True)
+        print_text(str(report))
     if not report.ok:
         raise typer.Exit(1)
 
@@ -215,7 +195,7 @@ def _check_target(target: Path, force: bool) -> None:
 def _print_size(target: Path) -> None:
     files = [target] if target.is_file() else list(target.iterdir())
     size = sum(file.stat().st_size for file in files)
-    out.print(f"{target}: {size:,} bytes", markup=False, highlight=False, soft_wrap=True)
+    print_text(f"{target}: {size:,} bytes")
 
 
 @app.command()
@@ -240,18 +220,14 @@ def splits(
     if json:
         print_json(rows)
         return
-    from rich.table import Table
-
-    table = Table("protocol", "train", "val", "test", "hash", "", box=None, pad_edge=False)
-    for column in table.columns[:5]:
-        column.no_wrap = True
+    lines = []
     for row in rows:
         if "impossible" in row:
-            table.add_row(row["protocol"], "", "", "", "", f"not possible: {row['impossible']}")
+            lines.append((row["protocol"], "", "", "", "", f"not possible: {row['impossible']}"))
         else:
             sizes = (f"{row[part]:,}" for part in ("train", "val", "test"))
-            table.add_row(row["protocol"], *sizes, row["hash"], "default" if row["default"] else "")
-    print_table(table)
+            lines.append((row["protocol"], *sizes, row["hash"], "default" if row["default"] else ""))
+    print_rows(("protocol", "train", "val", "test", "hash", ""), lines, no_wrap=5)
 
 
 def _split_row(name: str, draw: Any, seed: int, default: Any) -> dict[str, Any]:

@@ -6,11 +6,10 @@ import importlib.metadata
 import os
 import platform
 import shutil
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from tgnn.cli.console import out, print_json
+from tgnn.cli.console import print_json, print_text
+from tgnn.cli.options import Json
 
 _OPTIONAL_PACKAGES = {  # what the package is needed for, and the extra that installs it
     "rdkit": ("read molecules from SMILES, build ZINC and MolHIV", "molecules"),
@@ -24,22 +23,22 @@ _OPTIONAL_PACKAGES = {  # what the package is needed for, and the extra that ins
 }
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False) -> None:
+def doctor(json: Json = False) -> None:
     """Check the installation and print how to install what is missing.
 
     The report lists versions, backends, compiler, CPU threads, GPUs, optional packages and the cache folder.
     """
-    report = collect_report()
+    report = _collect_report()
     if json:
         print_json(report)
         return
     for section, lines in report.items():
-        out.print(f"[bold]{section}[/]", highlight=False)
+        print_text(section, style="bold")
         for name, value in lines.items():
-            out.print(f"  {name:<16} {value}", markup=False, highlight=False, soft_wrap=True)
+            print_text(f"  {name:<16} {value}")
 
 
-def collect_report() -> dict[str, dict[str, Any]]:
+def _collect_report() -> dict[str, dict[str, Any]]:
     """Return the report as nested dictionaries, one for each section."""
     import torch
 
@@ -49,15 +48,11 @@ def collect_report() -> dict[str, dict[str, Any]]:
     compiler = os.environ.get("CXX") or next((c for c in ("g++", "c++", "clang++") if shutil.which(c)), None)
     cache = cache_dir()
     size = sum(f.stat().st_size for f in cache.rglob("*") if f.is_file()) if cache.exists() else 0
-    gpus = (
-        [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
-    )
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    packages = ("tgnn", "torch", "torch_geometric", "numpy", "scikit-learn", "polars")
     return {
         "versions": {
-            **{
-                name: _version(name) or "not installed"
-                for name in ("tgnn", "torch", "torch_geometric", "numpy", "scikit-learn", "polars")
-            },
+            **{name: _version(name) or "not installed" for name in packages},
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.machine()}",
         },

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tgnn.cli.console import out, print_json, print_table
+from tgnn.cli.console import print_json, print_rows, print_text
 
 _REFERENCE = {"node": "cora", "graph": "zinc"}
 """Data set that the parameters are counted for, by task level."""
@@ -77,32 +77,28 @@ def _count_parameters(name: str, level: str) -> int:
 
 
 def _print_all(descriptions: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-
-    table = Table("name", "tasks", "parameters", "summary", "paper", box=None, pad_edge=False)
+    rows = []
     for model in descriptions:
         counts = " ".join(f"{count:,}" for count in model["parameters"].values())
-        table.add_row(model["name"], " ".join(model["tasks"]), counts, model["summary"], model["paper"])
-    print_table(table)
-    out.print(
+        rows.append((model["name"], " ".join(model["tasks"]), counts, model["summary"], model["paper"]))
+    print_rows(("name", "tasks", "parameters", "summary", "paper"), rows)
+    print_text(
         "\nParameters are counted with the default recipe, on Cora (node) and on ZINC with bond features (graph). "
         "`tgnn models NAME` shows the details of a model."
     )
 
 
 def _print_one(model: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    out.print(f"[bold]{model['name']}[/bold]: {model['summary']}")
-    out.print(model["paper"])
-    out.print(f"Required inputs: {', '.join(['edges', *model['needs']])}")
+    print_text(f"{model['name']}: {model['summary']}", style="bold")
+    print_text(model["paper"])
+    print_text(f"Required inputs: {', '.join(['edges', *model['needs']])}")
     for level in model["tasks"]:
-        data = _REFERENCE[level]
+        data, space = _REFERENCE[level], model["search_space"][level]
         bonds = " with bond features" if level == "graph" else ""
         optional = f"; optional inputs: {', '.join(model['uses'][level])}" if model["uses"][level] else ""
-        out.print(f"\n{level.capitalize()} tasks: {model['parameters'][data]:,} parameters on {data}{bonds}{optional}")
-        table = Table("hyperparameter", "default recipe", "search space", box=None, pad_edge=False)
-        space = model["search_space"][level]
-        for key, value in model["hyperparameters"][level].items():
-            table.add_row(key, str(value), " ".join(str(candidate) for candidate in space.get(key, [])))
-        print_table(table)
+        print_text(f"\n{level.capitalize()} tasks: {model['parameters'][data]:,} parameters on {data}{bonds}{optional}")
+        rows = [
+            (key, str(value), " ".join(str(candidate) for candidate in space.get(key, [])))
+            for key, value in model["hyperparameters"][level].items()
+        ]
+        print_rows(("hyperparameter", "default recipe", "search space"), rows)

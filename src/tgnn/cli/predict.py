@@ -7,19 +7,17 @@ from typing import Annotated
 
 import typer
 
-from tgnn.cli.console import out, print_json
-
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+from tgnn.cli.console import print_json, print_text
+from tgnn.cli.options import Device, Json, RunPath
 
 
 def predict(
-    run: Run,
+    run: RunPath,
     data: Annotated[str | None, typer.Option(help="Name or path of new data. Default: the data of the run.")] = None,
     target: Annotated[Path, typer.Option("--out", help="The .csv or .parquet file to write.")] = Path(
         "predictions.csv"
     ),
-    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    device: Device = "auto",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Json = False,
 ) -> None:
@@ -38,13 +36,13 @@ def predict(
         return
     names = predictions.table(0, 1).columns
     columns = ", ".join([*names[:6], *(["…"] if len(names) > 6 else [])])
-    out.print(f"{target}: {len(predictions):,} rows, columns {columns}", markup=False, highlight=False, soft_wrap=True)
+    print_text(f"{target}: {len(predictions):,} rows, columns {columns}")
 
 
 def evaluate(
-    run: Run,
+    run: RunPath,
     data: Annotated[str | None, typer.Option(help="New path of the run's data set, if it was moved.")] = None,
-    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    device: Device = "auto",
     json: Json = False,
 ) -> None:
     """Recompute the test metric of a trained model from its run folder."""
@@ -54,12 +52,9 @@ def evaluate(
     if json:
         print_json(result)
         return
-    out.print(
+    print_text(
         f"test {result['metric']} {result['test']:.4f} (recorded after training: {result['recorded']:.4f}), "
-        f"{result['split']} split {result['split_hash']}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        f"{result['split']} split {result['split_hash']}"
     )
 
 

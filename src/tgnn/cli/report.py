@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tgnn.cli import console
-from tgnn.cli.console import err, out, print_json
-
-if TYPE_CHECKING:
-    from tgnn.report.collect import ReportContents
+from tgnn.cli.console import err, print_json, print_text
 
 
 def report(
@@ -51,19 +48,15 @@ def report(
     contents = ReportReader(runs).read()
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, render(contents))
-    _print_summary(contents, file, json)
-
-
-def _print_summary(contents: ReportContents, file: Path, json: bool) -> None:
     if json:
         print_json({"report": str(file), **contents.counts})
         return
     for name, reason in contents.damaged:
-        err.print(f"damaged: {name}: {reason}", markup=False, highlight=False, soft_wrap=True)
+        print_text(f"damaged: {name}: {reason}", err)
     one = {"results": "result", "studies": "study", "runs": "run"}
     shown = {name: number for name, number in contents.counts.items() if number}
     counts = ", ".join(f"{number} {one.get(name, name) if number == 1 else name}" for name, number in shown.items())
-    out.print(f"{file}: {counts}", markup=False, highlight=False, soft_wrap=True)
+    print_text(f"{file}: {counts}")
 
 
 def _serve(runs: list[Path], port: int) -> None:
@@ -71,10 +64,5 @@ def _serve(runs: list[Path], port: int) -> None:
 
     with ReportServer(runs, port) as server:
         if console.verbosity >= 0:
-            err.print(
-                f"serving the report at {server.address} (press Ctrl-C to stop)",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+            print_text(f"serving the report at {server.address} (press Ctrl-C to stop)", err)
         server.serve_forever()

@@ -7,19 +7,23 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tgnn.cli import console
-from tgnn.cli.console import err, error_message, out, print_json
+from tgnn.cli.console import err, error_message, out, print_json, print_text
+from tgnn.cli.options import Offline, Root
 
 if TYPE_CHECKING:
     from tgnn.training.config import Config
     from tgnn.training.distributed.world import World
 
-_MODEL, _TRAIN, _RUN = "Model", "Training", "Run"
+_ModelOption = partial(typer.Option, rich_help_panel="Model")
+_TrainingOption = partial(typer.Option, rich_help_panel="Training")
+_RunOption = partial(typer.Option, rich_help_panel="Run")
 
 
 def train(
@@ -33,103 +37,53 @@ def train(
     data: Annotated[
         Path | None, typer.Option(help="Your own data instead of NAME: a folder of tables, a .npz file, ...")
     ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(envvar="TGNN_DATA", help="Folder searched for data files before the cache and the network."),
-    ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not access the network.")] = False,
+    root: Root = None,
+    offline: Offline = False,
     split: Annotated[str | None, typer.Option(help="Split protocol (see `tgnn data splits NAME`).")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Name of a model (see `tgnn models`). Default: tgnn.", rich_help_panel=_MODEL)
-    ] = None,
+    model: Annotated[str | None, _ModelOption(help="Name of a model (see `tgnn models`). Default: tgnn.")] = None,
     rank: Annotated[
-        int | None,
-        typer.Option(min=0, help="CP rank of the product branch. Use 0 to remove the branch.", rich_help_panel=_MODEL),
+        int | None, _ModelOption(min=0, help="CP rank of the product branch. Use 0 to remove the branch.")
     ] = None,
-    hidden: Annotated[
-        int | None, typer.Option(help="Number of hidden channels of each layer.", rich_help_panel=_MODEL)
-    ] = None,
-    layers: Annotated[int | None, typer.Option(help="Number of layers.", rich_help_panel=_MODEL)] = None,
-    dropout: Annotated[
-        float | None, typer.Option(help="Dropout probability of hidden channels.", rich_help_panel=_MODEL)
-    ] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate of the optimizer.", rich_help_panel=_TRAIN)] = None,
-    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", rich_help_panel=_TRAIN)] = None,
+    hidden: Annotated[int | None, _ModelOption(help="Number of hidden channels of each layer.")] = None,
+    layers: Annotated[int | None, _ModelOption(help="Number of layers.")] = None,
+    dropout: Annotated[float | None, _ModelOption(help="Dropout probability of hidden channels.")] = None,
+    lr: Annotated[float | None, _TrainingOption(help="Learning rate of the optimizer.")] = None,
+    epochs: Annotated[int | None, _TrainingOption(help="Maximum number of epochs.")] = None,
     patience: Annotated[
-        int | None,
-        typer.Option(
-            help="Stop after this many epochs without improvement on the validation set.", rich_help_panel=_TRAIN
-        ),
+        int | None, _TrainingOption(help="Stop after this many epochs without improvement on the validation set.")
     ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Number of graphs, or of seed nodes, per batch.", rich_help_panel=_TRAIN)
-    ] = None,
+    batch_size: Annotated[int | None, _TrainingOption(help="Number of graphs, or of seed nodes, per batch.")] = None,
     sample: Annotated[
-        str | None,
-        typer.Option(help="Number of neighbors to sample per hop, e.g. 10,5. Use -1 for all.", rich_help_panel=_TRAIN),
+        str | None, _TrainingOption(help="Number of neighbors to sample per hop, e.g. 10,5. Use -1 for all.")
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            max=2**31,
-            help="Random seed for initialization, shuffling and splitting.",
-            rich_help_panel=_TRAIN,
-        ),
+        _TrainingOption(min=0, max=2**31, help="Random seed for initialization, shuffling and splitting."),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mps.", rich_help_panel=_TRAIN)
-    ] = None,
+    device: Annotated[str | None, _TrainingOption(help="Device: auto, cpu, cuda, cuda:1 or mps.")] = None,
     precision: Annotated[
-        str | None,
-        typer.Option(
-            help="Precision of training: float32, or autocast to bfloat16 or float16.", rich_help_panel=_TRAIN
-        ),
+        str | None, _TrainingOption(help="Precision of training: float32, or autocast to bfloat16 or float16.")
     ] = None,
-    track: Annotated[
-        list[str] | None,
-        typer.Option(help="Also log the run to tensorboard, mlflow or wandb.", rich_help_panel=_RUN),
-    ] = None,
-    recipe: Annotated[
-        Path | None, typer.Option(help="YAML file with hyperparameters and options.", rich_help_panel=_RUN)
-    ] = None,
+    track: Annotated[list[str] | None, _RunOption(help="Also log the run to tensorboard, mlflow or wandb.")] = None,
+    recipe: Annotated[Path | None, _RunOption(help="YAML file with hyperparameters and options.")] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set any hyperparameter or option, e.g. optimizer.lr=0.1.",
-            rich_help_panel=_RUN,
-        ),
+        _RunOption("--set", metavar="KEY=VALUE", help="Set any hyperparameter or option, e.g. optimizer.lr=0.1."),
     ] = None,
-    runs: Annotated[
-        int, typer.Option(min=1, help="Number of runs with different seeds and splits.", rich_help_panel=_RUN)
-    ] = 1,
+    runs: Annotated[int, _RunOption(min=1, help="Number of runs with different seeds and splits.")] = 1,
     jobs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of runs in parallel. Default: the number of cores.", rich_help_panel=_RUN),
+        int | None, _RunOption(min=1, help="Number of runs in parallel. Default: the number of cores.")
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Number of processes for data-parallel training. Each batch is split across them.",
-            rich_help_panel=_RUN,
-        ),
+        _RunOption(min=1, help="Number of processes for data-parallel training. Each batch is split across them."),
     ] = None,
     folder: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder of the run. Default: runs/<data>-<model>-<time>.", rich_help_panel=_RUN),
+        Path | None, _RunOption("--out", help="Folder of the run. Default: runs/<data>-<model>-<time>.")
     ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Continue an interrupted run.", rich_help_panel=_RUN)
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the resolved configuration and exit.", rich_help_panel=_RUN)
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=_RUN)
-    ] = False,
+    resume: Annotated[Path | None, _RunOption(metavar="RUN", help="Continue an interrupted run.")] = None,
+    dry_run: Annotated[bool, _RunOption("--dry-run", help="Print the resolved configuration and exit.")] = False,
+    json: Annotated[bool, _RunOption("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Train a model, select the best epoch on the validation set, and report the test metric.
 
@@ -287,9 +241,7 @@ def _train(
             with show_runs(config, runs, quiet) as on_run:
                 run = train_model(config, out=folder, resume=resume, runs=runs, jobs=jobs, on_run=on_run)
     except Interrupted:
-        err.print(
-            f"interrupted; continue with: tgnn train --resume {folder}", markup=False, highlight=False, soft_wrap=True
-        )
+        print_text(f"interrupted; continue with: tgnn train --resume {folder}", err)
         if world is not None:
             raise  # after the other processes
         raise typer.Exit(130) from None
@@ -317,7 +269,7 @@ def _launch_processes(processes: int, folder: Path, resume: bool) -> None:
     arguments = [*sys.argv[1:], *([] if resume else ["--out", str(folder)])]
     code = launch(run_in_process, arguments, processes)
     if code == 130 and not RunFolder(folder).has_started:  # otherwise rank 0 has printed how to continue
-        err.print("interrupted before training started; nothing was saved", markup=False)
+        print_text("interrupted before training started; nothing was saved", err)
     raise typer.Exit(code)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from tgnn.cli.console import err, note, out
+from tgnn.cli.console import err, note, out, print_text
 from tgnn.experiments.results import reported
 
 if TYPE_CHECKING:
@@ -35,51 +36,25 @@ def show_epochs(config: Config, quiet: bool = False) -> Iterator[Callable[[Epoch
         config: Configuration of the run.
         quiet: Whether to write to the log file only.
     """
-    title = _title(config)
-    started, updated, first_epoch = time.monotonic(), 0.0, -1
+    interval = _BAR_SECONDS if err.is_terminal else _LINE_SECONDS
+    started, updated, first_epoch = time.monotonic(), -math.inf, -1
+    with _show_progress(_title(config), config.train.epochs, quiet) as show:
 
-    def epochs_per_second(epoch: Epoch) -> float:
-        nonlocal first_epoch
-        if first_epoch < 0:
-            first_epoch = epoch.number
-        return (epoch.number - first_epoch + 1) / max(time.monotonic() - started, 1e-9)
-
-    if quiet:
-        yield _log_epoch
-        return
-    if not err.is_terminal:
-
-        def print_line(epoch: Epoch) -> None:
-            nonlocal updated
-            _log_epoch(epoch)
-            now, speed = time.monotonic(), epochs_per_second(epoch)
-            if now - updated > _LINE_SECONDS or epoch.number == 0:
+        def on_epoch(epoch: Epoch) -> None:
+            nonlocal updated, first_epoch
+            best = f"best {epoch.best_score:.4f} at {epoch.best_epoch + 1}"
+            text = f"loss {epoch.loss:.4f}, validation {epoch.score:.4f} ({best})"
+            note("epoch %d: %s", epoch.number + 1, text)
+            first_epoch = epoch.number if first_epoch < 0 else first_epoch
+            now = time.monotonic()
+            if now - updated > interval:
                 updated = now
+                speed = (epoch.number - first_epoch + 1) / max(now - started, 1e-9)
                 position = f"epoch {epoch.number + 1}/{config.train.epochs}"
-                text = f"{title}: {position}, {_describe(epoch)}, {speed:.1f} epochs/s"
-                err.print(text, markup=False, highlight=False, soft_wrap=True)
+                line = f"{position}, {text}, {speed:.1f} epochs/s"
+                show(epoch.number + 1, f"{text}, {speed:.0f} epochs/s", line)
 
-        yield print_line
-        return
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[status]}"),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=err, transient=True, refresh_per_second=8) as bar:
-        task = bar.add_task(title, total=config.train.epochs, status="")
-
-        def update_bar(epoch: Epoch) -> None:
-            nonlocal updated
-            _log_epoch(epoch)
-            now, speed = time.monotonic(), epochs_per_second(epoch)
-            if now - updated > _BAR_SECONDS:
-                updated = now
-                bar.update(task, completed=epoch.number + 1, status=f"{_describe(epoch)}, {speed:.0f} epochs/s")
-
-        yield update_bar
+        yield on_epoch
 
 
 @contextlib.contextmanager
@@ -92,51 +67,41 @@ def show_runs(config: Config, runs: int, quiet: bool = False) -> Iterator[Callab
         quiet: Whether to write to the log file only.
     """
     title, scores = _title(config), []
+    with _show_progress(title, runs, quiet) as show:
 
-    def describe(metrics: dict[str, Any]) -> str:
-        scores.append(metrics["test"])
-        text = f"seed {metrics['seed']}: {metrics['test']:.4f}, mean {sum(scores) / len(scores):.4f}"
-        note("%s: %s (%d/%d)", title, text, len(scores), runs)
-        return text
+        def on_run(metrics: dict[str, Any]) -> None:
+            scores.append(metrics["test"])
+            text = f"seed {metrics['seed']}: {metrics['test']:.4f}, mean {sum(scores) / len(scores):.4f}"
+            line = f"{text} ({len(scores)}/{runs})"
+            note("%s: %s", title, line)
+            show(len(scores), text, line)
 
+        yield on_run
+
+
+@contextlib.contextmanager
+def _show_progress(title: str, total: int, quiet: bool) -> Iterator[Callable[[int, str, str], None]]:
+    """Yield a function that shows the number of finished steps: with a status beside a bar, or as a line."""
     if quiet:
-
-        def log_only(metrics: dict[str, Any]) -> None:
-            describe(metrics)
-
-        yield log_only
-        return
-    if not err.is_terminal:
-
-        def print_line(metrics: dict[str, Any]) -> None:
-            text = f"{title}: {describe(metrics)} ({len(scores)}/{runs})"
-            err.print(text, markup=False, highlight=False, soft_wrap=True)
-
-        yield print_line
-        return
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[status]}"),
-    )
-    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bar:
-        task = bar.add_task(title, total=runs, status="")
-        yield lambda metrics: bar.update(task, advance=1, status=describe(metrics))
+        yield lambda done, status, line: None
+    elif not err.is_terminal:
+        yield lambda done, status, line: print_text(f"{title}: {line}", err)
+    else:
+        columns = (
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[status]}"),
+            TimeRemainingColumn(compact=True),
+        )
+        with Progress(*columns, console=err, transient=True, refresh_per_second=8) as bar:
+            task = bar.add_task(title, total=total, status="")
+            yield lambda done, status, line: bar.update(task, completed=done, status=status)
 
 
 def _title(config: Config) -> str:
     """Name the data and the model. Own data is named by its folder or file, without the path to it."""
     return f"{Path(config.data.name).name} {config.model.name}"
-
-
-def _log_epoch(epoch: Epoch) -> None:
-    note("epoch %d: %s", epoch.number + 1, _describe(epoch))
-
-
-def _describe(epoch: Epoch) -> str:
-    best = f"best {epoch.best_score:.4f} at {epoch.best_epoch + 1}"
-    return f"loss {epoch.loss:.4f}, validation {epoch.score:.4f} ({best})"
 
 
 # ---- results ---------------------------------------------------------------------------------------------------
@@ -160,31 +125,27 @@ def print_result(metrics: dict[str, Any], folder: Path, quiet: bool = False) -> 
 
 def _rows(metrics: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
     runs = metrics["each"] if "runs" in metrics else [metrics]
-    rows = [("data", f"{metrics['data']} ({_describe_split(runs)})")]
-    if runs[0]["differs"]:
-        rows.append(("", runs[0]["differs"]))
-    rows.append(("model", f"{metrics['model']}, {runs[0]['parameters']:,} parameters"))
-    rows += _summary_rows(metrics) if "runs" in metrics else _run_rows(metrics)
+    rows = [
+        ("data", f"{metrics['data']} ({_describe_split(runs)})"),
+        *([("", runs[0]["differs"])] if runs[0]["differs"] else []),
+        ("model", f"{metrics['model']}, {runs[0]['parameters']:,} parameters"),
+    ]
+    if "runs" in metrics:
+        low, high = metrics["interval"]
+        rows += [
+            (f"test {metrics['metric']}", f"{metrics['mean']:.4f} ± {metrics['std']:.4f} over {metrics['runs']} runs"),
+            ("", f"95% confidence interval {low:.4f} to {high:.4f} (Student's t)"),
+        ]
+    else:
+        seconds, epochs = metrics["seconds"], metrics["epochs"]
+        rows += [
+            (f"test {metrics['metric']}", f"{metrics['test']:.4f}"),
+            ("validation", f"{metrics['val']:.4f} at epoch {metrics['best_epoch']} of {epochs}"),
+            ("time", f"{seconds:.1f} s, {epochs / max(seconds, 1e-9):.1f} epochs/s"),
+        ]
     if (figure := reported(metrics["model"], metrics["data"])) is not None:
         rows.append(("paper", f"{figure.value:.4f} ± {figure.spread:.4f} ({figure.table})"))
     return [*rows, ("saved in", str(folder))]
-
-
-def _run_rows(metrics: dict[str, Any]) -> list[tuple[str, str]]:
-    seconds, epochs = metrics["seconds"], metrics["epochs"]
-    return [
-        (f"test {metrics['metric']}", f"{metrics['test']:.4f}"),
-        ("validation", f"{metrics['val']:.4f} at epoch {metrics['best_epoch']} of {epochs}"),
-        ("time", f"{seconds:.1f} s, {epochs / max(seconds, 1e-9):.1f} epochs/s"),
-    ]
-
-
-def _summary_rows(metrics: dict[str, Any]) -> list[tuple[str, str]]:
-    low, high = metrics["interval"]
-    return [
-        (f"test {metrics['metric']}", f"{metrics['mean']:.4f} ± {metrics['std']:.4f} over {metrics['runs']} runs"),
-        ("", f"95% confidence interval {low:.4f} to {high:.4f} (Student's t)"),
-    ]
 
 
 def _describe_split(runs: list[dict[str, Any]]) -> str:

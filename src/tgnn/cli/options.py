@@ -1,0 +1,18 @@
+"""Arguments and options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NameOrPath = Annotated[str, typer.Argument(metavar="NAME|PATH", help="Name of a data set, or path of your own data.")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(envvar="TGNN_DATA", help="Folder searched for data files before the cache and the network."),
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Do not access the network.")]
+Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mps.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+JsonArray = Annotated[bool, typer.Option("--json", help="Print the result as one JSON array.")]
