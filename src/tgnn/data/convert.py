@@ -42,22 +42,18 @@ def convert(
         overwrite: Whether to replace an existing graph on disk. A ``.npz`` file is always replaced.
     """
     if source not in CATALOG:
-        _check_target(find_path(source), target)
-    if target.suffix != ".npz" and source not in CATALOG and detect_format(path := find_path(source)) == "table":
-        folder = path if path.is_dir() else path.parent
-        for finding in stream_tables(folder, target, leave_out=leave_out, overwrite=overwrite).findings:
-            if finding.level == "warning":
-                logger.warning("%s: %s", folder.name, finding)
-        return load(target)
+        path = find_path(source)
+        if target.exists() and any(target.samefile(read) for read in (path, path.parent)):
+            raise ValueError(f"{target} cannot be written, because the data is read from it; choose another target")
+        if target.suffix != ".npz" and detect_format(path) == "table":
+            folder = path if path.is_dir() else path.parent
+            for finding in stream_tables(folder, target, leave_out=leave_out, overwrite=overwrite).findings:
+                if finding.level == "warning":
+                    logger.warning("%s: %s", folder.name, finding)
+            return load(target)
     data = load(source, root, offline)
     write(data, target, leave_out=leave_out, overwrite=overwrite)
     return data
-
-
-def _check_target(source: Path, target: Path) -> None:
-    """Refuse to write over the data that is being read."""
-    if target.exists() and any(target.samefile(path) for path in (source, source.parent)):
-        raise ValueError(f"{target} cannot be written, because the data is read from it; choose another target")
 
 
 def write(data: LoadedData, path: Path, *, leave_out: bool = False, overwrite: bool = False) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import mmap
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tgnn.ops import cpp_build
 from tgnn.ops.checks import INTEGERS, describe
 from tgnn.ops.graph import VOLATILE, CompressedEdges, get_graph
 from tgnn.ops.sampling import check_num_neighbors, sample_neighbors
+from tgnn.utils.memory_map import as_tensor
 
 
 class NeighborSampler(BaseSampler):
@@ -92,7 +92,7 @@ class NeighborSampler(BaseSampler):
         self.num_neighbors = check_num_neighbors(num_neighbors, replace, fill_up)
         self.replace, self.fill_up, self.edge_ids = replace, fill_up, edge_ids
         self.by_node, self.seed = by_node, seed
-        self._files = [_MappedFile.of(part) for part in graph] if isinstance(graph, (tuple, list)) else []
+        self._files = [_reopen(part) for part in graph] if isinstance(graph, (tuple, list)) else []
         self._in_edges = get_in_edges(graph, num_nodes)
         # In shared memory, so that persistent workers see the current epoch.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
@@ -122,7 +122,7 @@ class NeighborSampler(BaseSampler):
         return edge_sample(index, self._sample, self.num_nodes, disjoint=False, neg_sampling=neg_sampling)
 
     def _sample(self, seeds: Tensor, seed_time: None = None) -> SamplerOutput:
-        sample = sample_neighbors(
+        out = sample_neighbors(
             self._in_edges,
             seeds,
             self.num_neighbors,
@@ -133,14 +133,8 @@ class NeighborSampler(BaseSampler):
             seed=self.seed,
             epoch=int(self._epoch),
         )
-        return SamplerOutput(
-            node=sample.node,
-            row=sample.row,
-            col=sample.col,
-            edge=sample.edge,
-            num_sampled_nodes=sample.nodes_per_hop,
-            num_sampled_edges=sample.edges_per_hop,
-        )
+        counts = {"num_sampled_nodes": out.nodes_per_hop, "num_sampled_edges": out.edges_per_hop}
+        return SamplerOutput(out.node, out.row, out.col, out.edge, **counts)
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker opens a memory-mapped file again instead of receiving a copy of its content.
@@ -152,8 +146,7 @@ class NeighborSampler(BaseSampler):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if isinstance(parts := state["_in_edges"], tuple):
-            pair = tuple(part.open() if isinstance(part, _MappedFile) else part for part in parts)
-            self._in_edges = get_in_edges(pair, None)
+            self._in_edges = get_in_edges([part if isinstance(part, Tensor) else part() for part in parts])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.num_neighbors}, num_nodes={self.num_nodes}, num_edges={self.num_edges})"
@@ -170,12 +163,7 @@ def _check_homogeneous(index: NodeSamplerInput | EdgeSamplerInput) -> None:
 
 
 def get_in_edges(graph: Any, num_nodes: int | None = None) -> CompressedEdges:
-    """Group the edges by target node.
-
-    Args:
-        graph: Graph in any form that :class:`NeighborSampler` accepts.
-        num_nodes: Number of nodes, as for :class:`NeighborSampler`.
-    """
+    """Group the edges by target node. The arguments are those of :class:`NeighborSampler`."""
     if isinstance(graph, (tuple, list)) and len(graph) == 2:
         return _compressed(_as_tensor(graph[0], "rowptr"), _as_tensor(graph[1], "col"), num_nodes)
     if not isinstance(graph, Tensor) or graph.layout != torch.strided or graph.dim() != 2 or graph.size(0) != 2:
@@ -203,44 +191,31 @@ def _compressed(ptr: Tensor, col: Tensor, num_nodes: int | None) -> CompressedEd
         raise ValueError(
             f"rowptr goes from {int(ptr[0])} to {int(ptr[-1])}, but must go from 0 to the length of col, {col.numel()}"
         )
-    step = 2**20  # in blocks, because a memory-mapped array need not fit into memory
-    for begin in range(0, ptr.numel() - 1, step):
-        decreases = (ptr[begin : begin + step + 1].diff() < 0).nonzero()
-        if decreases.numel():
-            v = begin + int(decreases[0])
-            raise ValueError(f"rowptr must not decrease, but goes from {int(ptr[v])} to {int(ptr[v + 1])} at node {v}")
+    decreases = (ptr[1:] < ptr[:-1]).nonzero()
+    if decreases.numel():
+        v = int(decreases[0])
+        raise ValueError(f"rowptr must not decrease, but goes from {int(ptr[v])} to {int(ptr[v + 1])} at node {v}")
     return CompressedEdges(ptr, col, None)
 
 
 def _as_tensor(array: Any, what: str) -> Tensor:
     """View an array as a tensor without copying."""
+    tensor = array
     if isinstance(array, np.ndarray) and array.dtype in (np.int32, np.int64) and array.flags.c_contiguous:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The given NumPy array is not writ")  # it is only read
-            array = torch.from_numpy(array)
+        tensor = as_tensor(array)
     got = f"a {array.dtype} array {list(array.shape)}" if isinstance(array, np.ndarray) else describe(array)
-    if not isinstance(array, Tensor) or array.dtype not in INTEGERS or array.dim() != 1:
+    if not isinstance(tensor, Tensor) or tensor.dtype not in INTEGERS or tensor.dim() != 1:
         raise TypeError(f"{what} must be int64 or int32, contiguous and one-dimensional, got {got}")
-    if array.device.type != "cpu" or not array.is_contiguous():
-        raise TypeError(f"{what} must be contiguous and on the CPU, got {got} on {array.device}; copy it first")
-    return array
+    if tensor.device.type != "cpu" or not tensor.is_contiguous():
+        raise TypeError(f"{what} must be contiguous and on the CPU, got {got} on {tensor.device}; copy it first")
+    return tensor
 
 
-@dataclass(frozen=True)
-class _MappedFile:
-    """The file of a memory-mapped array."""
+def _reopen(array: Any) -> partial[np.memmap] | None:
+    """Return a function that opens a memory-mapped array again, or ``None`` for other arrays.
 
-    path: str
-    dtype: str
-    offset: int
-    size: int
-
-    @classmethod
-    def of(cls, array: Any) -> _MappedFile | None:
-        # A slice of a memory-mapped array has the offset of the whole array, so that only the whole can be reopened.
-        if not isinstance(array, np.memmap) or not isinstance(getattr(array, "base", None), mmap.mmap):
-            return None
-        return cls(str(array.filename), array.dtype.str, array.offset, array.size)
-
-    def open(self) -> np.memmap:
-        return np.memmap(self.path, self.dtype, "r", self.offset, (self.size,))
+    A slice of a memory-mapped array has the offset of the whole array, so that only the whole can be opened again.
+    """
+    if not isinstance(array, np.memmap) or not isinstance(getattr(array, "base", None), mmap.mmap):
+        return None
+    return partial(np.memmap, str(array.filename), array.dtype, "r", array.offset, array.shape)

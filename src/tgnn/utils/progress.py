@@ -38,13 +38,10 @@ def bar(description: str, total: int | None = None, *, in_bytes: bool = False) -
     from rich import progress  # imported late, because most calls need no bar
     from rich.console import Console
 
-    amount_columns = (
-        [progress.DownloadColumn(), progress.TransferSpeedColumn()] if in_bytes else [progress.MofNCompleteColumn()]
-    )
     columns = [
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
-        *amount_columns,
+        progress.DownloadColumn() if in_bytes else progress.MofNCompleteColumn(),
         progress.TimeRemainingColumn(),
     ]
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as display:

@@ -53,7 +53,7 @@ def test_neighbors_have_the_same_label_more_often_than_by_chance(graph):
 
 def test_the_rule_of_the_labels(graph):
     """The equation, written out with a product, from the features of the neighbors only."""
-    plan = _Plan.draw(20_000, 400_000, 12, 10, 3)
+    plan = _Plan(20_000, 400_000, 12, 10, 3)
     turned = graph.rows_between(0, 20_000).numpy().astype(np.float64) @ plan.turn.T
     z = 1 + turned[:, : generating.FACTORS]
     right = 0
@@ -67,7 +67,7 @@ def test_the_rule_of_the_labels(graph):
 
 def test_the_mean_of_a_factor_is_not_its_geometric_mean(graph):
     """Or else there would be nothing left for products to tell."""
-    plan = _Plan.draw(20_000, 400_000, 12, 10, 3)
+    plan = _Plan(20_000, 400_000, 12, 10, 3)
     z = 1 + graph.rows_between(0, 20_000).numpy() @ plan.turn.T[:, : generating.FACTORS]
     sizes = np.bincount(plan.group)
     means, logs = (np.stack([np.bincount(plan.group, row) / sizes for row in part.T]) for part in (z, np.log(z)))

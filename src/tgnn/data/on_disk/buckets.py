@@ -23,15 +23,9 @@ NUM_BUCKETS = 64
 
 
 class EdgeBuckets:
-    """Edges into a range of target nodes, in one file per subrange.
+    """Edges into the nodes ``begin`` to ``end - 1`` of a graph, in one file per range of target nodes.
 
-    Args:
-        folder: Folder of the files.
-        name: Prefix of the file names.
-        begin: First target node.
-        end: Node after the last target node.
-        num_nodes: Number of nodes of the whole graph.
-        node_type: Integer type of node indices.
+    The files start with ``name`` and contain pairs of source and target.
     """
 
     def __init__(self, folder: Path, name: str, begin: int, end: int, num_nodes: int, node_type: np.dtype[Any]) -> None:
@@ -42,12 +36,7 @@ class EdgeBuckets:
         self._files: dict[int, BinaryIO] = {}
 
     def add(self, source: np.ndarray, target: np.ndarray) -> None:
-        """Add edges.
-
-        Args:
-            source: Source nodes.
-            target: Target nodes, from ``begin`` to ``end - 1``.
-        """
+        """Add edges to the files."""
         pairs = np.stack([source, target], axis=1, dtype=self.node_type, casting="unsafe")
         bucket = as_tensor((pairs[:, 1] - self.begin) // self.width)
         order = group(bucket, None, self.count, torch.int32)

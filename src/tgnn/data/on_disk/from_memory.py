@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from tgnn.data.on_disk.writer import GraphWriter
 from tgnn.data.splits import PARTS, from_masks, split_codes
 
-_NODES_AT_ONCE = 2**16
+_ROWS_AT_ONCE = 2**16
 _UNSUPPORTED = {"edge_attr": "edge features", "edge_weight": "edge weights", "pos": "node positions"}
 
 
@@ -40,34 +40,35 @@ def write_disk(data: Data, folder: Path | str, *, leave_out: bool = False, overw
             f"A graph on disk cannot store {' or '.join(unsupported)}. Drop them with --leave-out (leave_out=True), or "
             "write a .npz file, which keeps them."
         )
-    n = int(data.num_nodes)
-    width = 0 if data.x is None else data.x.size(1) if data.x.dim() == 2 else 1
-    info = data.get("info")
-    edges = data.num_edges
+    masks = [data.get(f"{part}_mask") for part in PARTS]
+    split = None if any(mask is None for mask in masks) else split_codes(from_masks("masks", *masks)) + 1
     with GraphWriter(
-        folder, n, num_edges=edges, row_bytes=4 * width, info=info, encoding=data.get("encoding"), overwrite=overwrite
+        folder,
+        int(data.num_nodes),
+        num_edges=data.num_edges,
+        row_bytes=0 if data.x is None else 4 * data.x.shape[1:].numel(),
+        info=data.get("info"),
+        encoding=data.get("encoding"),
+        overwrite=overwrite,
     ) as writer:
         if data.edge_index is not None:
             writer.add_edges(*data.edge_index)
         if (ids := data.get("node_id")) is not None:
             writer.set_ids(ids)
-        masks = [data.get(f"{part}_mask") for part in PARTS]
-        split = None if any(mask is None for mask in masks) else split_codes(from_masks("masks", *masks)) + 1
-        rows = _rows(data.x)
-        for begin in range(0, max(n, 1), _NODES_AT_ONCE):
-            some = slice(begin, begin + _NODES_AT_ONCE)
-            x, y, p = (None if values is None else values[some] for values in (rows, data.y, split))
-            writer.add_nodes(scipy.sparse.csr_matrix.toarray(x) if scipy.sparse.issparse(x) else x, y, p)
+        writer.add_nodes(y=data.y, part=split)
+        for rows in () if data.x is None else _dense_blocks(data.x):
+            writer.add_nodes(x=rows)
 
 
-def _rows(x: Tensor | None) -> Any:
-    """Return features that can be sliced by rows."""
-    if x is None:
-        return None
+def _dense_blocks(x: Tensor) -> Iterator[np.ndarray]:
+    """Yield dense feature rows in blocks. Integers become int32 if they fit."""
     if x.layout == torch.sparse_csr:
         parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
-        return scipy.sparse.csr_matrix(parts, shape=tuple(x.shape))
-    array = x.numpy() if x.dim() == 2 else x.unsqueeze(1).numpy()
-    if array.dtype.kind in "iu" and array.size and -(2**31) < array.min() <= array.max() < 2**31:
-        array = array.astype(np.int32)
-    return array
+        matrix = scipy.sparse.csr_matrix(parts, shape=tuple(x.shape))
+        for begin in range(0, x.size(0), _ROWS_AT_ONCE):
+            yield matrix[begin : begin + _ROWS_AT_ONCE].toarray()
+        return
+    rows = x.numpy() if x.dim() == 2 else x.unsqueeze(1).numpy()
+    if rows.dtype.kind in "iu" and rows.size and -(2**31) < rows.min() <= rows.max() < 2**31:
+        rows = rows.astype(np.int32)
+    yield rows

@@ -22,7 +22,6 @@ r"""Generator of large synthetic graphs with properties of real graphs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -83,8 +82,12 @@ def generate(
         >>> load(folder).split
         Split('generated', train=80, val=20, test=900, hash=...)
     """
-    _check(nodes, edges, features, classes)
-    plan = _Plan.draw(nodes, edges, features, classes, seed)
+    for what, value, least in (("classes", classes, 2), ("features", features, 2), ("edges", edges, 0)):
+        if value < least:
+            raise ValueError(f"{what} is {value}, but must be at least {least}.")
+    if nodes < 8 * classes:
+        raise ValueError(f"{classes} classes need at least {8 * classes} nodes, got {nodes}.")
+    plan = _Plan(nodes, edges, features, classes, seed)
     name = Path(folder).name
     info = DatasetInfo(name, "node", "classes", "accuracy", classes, "", f"generated with seed {seed}", "generated")
     row = 4 * features + 9
@@ -92,7 +95,7 @@ def generate(
         folder, nodes, num_edges=edges, row_bytes=row, info=info, merge=True, overwrite=overwrite
     ) as writer:
         with bar(f"{name}: drawing {edges:,} edges", edges) as tick:
-            for source, target in _pairs(plan, edges // 2):
+            for source, target in plan.pairs(edges // 2):
                 writer.add_edges(source, target)
                 writer.add_edges(target, source)
                 tick(2 * len(source))
@@ -104,66 +107,61 @@ def generate(
                 tick(end - begin)
 
 
-@dataclass(frozen=True)
 class _Plan:
-    """Random parameters of the graph.
+    """Random parameters of the graph. The arguments are those of :func:`generate`."""
 
-    Args:
-        seed: Random seed.
-        place: Permutation of the nodes in which the nodes of a group are consecutive.
-        weight: Cumulative sum of the node weights, in the order of ``place``.
-        near: Cumulative sum of the node weights within a group, which are at most :math:`w_{max}`.
-        group: Group of each node.
-        size: Number of nodes of a group.
-        factors: Logarithms of the factors of each node, quantized to :data:`_STEP`, int8 ``[N, R]``.
-        turn: Orthonormal matrix from factors and noise to features.
-        mix: M divided by the standard deviations d.
-        middle: The means m.
-        parts: Set of each node: 1 training, 2 validation, 3 test.
-    """
-
-    seed: int
-    place: np.ndarray
-    weight: np.ndarray
-    near: np.ndarray
-    group: np.ndarray
-    size: int
-    factors: np.ndarray
-    turn: np.ndarray
-    mix: np.ndarray
-    middle: np.ndarray
-    parts: np.ndarray
-
-    @classmethod
-    def draw(cls, nodes: int, edges: int, features: int, classes: int, seed: int) -> _Plan:
+    def __init__(self, nodes: int, edges: int, features: int, classes: int, seed: int) -> None:
+        self.seed = seed
         random = np.random.default_rng([seed, 0])
-        size = max(1, min(GROUP, nodes // (2 * classes)))
-        place = random.permutation(nodes)
-        group = np.empty(nodes, dtype=np.int32)
-        group[place] = np.arange(nodes) // size
+        self.size = max(1, min(GROUP, nodes // (2 * classes)))
+        self.place = random.permutation(nodes)
+        """Nodes in an order in which those of a group are consecutive."""
+        self.group = np.empty(nodes, dtype=np.int32)
+        self.group[self.place] = np.arange(nodes) // self.size
         weight = np.minimum((1 - random.random(nodes)) ** (-1 / (GAMMA - 1)), np.sqrt(nodes))
-        most = weight.mean() * np.sqrt(
-            size * nodes / (WITHIN * max(edges, 1))
-        )  # two such nodes have about one common edge
-        near = np.minimum(weight, most)
-        spread, shift = (random.uniform(*ends, (-(-nodes // size), min(FACTORS, features))) for ends in (SPREAD, SHIFT))
+        # Two nodes with the largest weight within a group have about one common edge.
+        largest = weight.mean() * np.sqrt(self.size * nodes / (WITHIN * max(edges, 1)))
+        self.weight, self.near = np.cumsum(weight), np.cumsum(np.minimum(weight, largest))
+        """Cumulative sums of the weights of ``place``: in the graph, and within a group."""
+        shape = (-(-nodes // self.size), min(FACTORS, features))
+        spread, shift = (random.uniform(*ends, shape) for ends in (SPREAD, SHIFT))
         logs = shift - spread**2 / 2
         mix = random.standard_normal((classes, logs.shape[1]))
         mix /= np.linalg.norm(mix, axis=1, keepdims=True) * logs.std(axis=0)
-        turn = np.linalg.qr(random.standard_normal((features, features)))[0].astype(np.float32)
-        parts = np.full(nodes, 3, dtype=np.uint8)
+        self.mix, self.middle = mix.astype(np.float32), logs.mean(axis=0)
+        """M divided by the standard deviations d, and the means m."""
+        self.turn = np.linalg.qr(random.standard_normal((features, features)))[0].astype(np.float32)
+        """Orthonormal matrix from factors and noise to features."""
+        self.parts = np.full(nodes, 3, dtype=np.uint8)
         order = random.permutation(nodes)
         train, val = round(TRAIN * nodes), round(VAL * nodes)
-        parts[order[:train]], parts[order[train : train + val]] = 1, 2
-        factors = np.empty((nodes, logs.shape[1]), dtype=np.int8)
+        self.parts[order[:train]], self.parts[order[train : train + val]] = 1, 2
+        self.factors = np.empty((nodes, logs.shape[1]), dtype=np.int8)
+        """Logarithms of the factors of each node, in steps of ``_STEP``."""
         for begin in range(0, nodes, _NODES_AT_ONCE):
-            of = group[begin : begin + _NODES_AT_ONCE]
+            of = self.group[begin : begin + _NODES_AT_ONCE]
             drawn = spread[of] * random.standard_normal((len(of), logs.shape[1])) + logs[of]
-            factors[begin : begin + len(of)] = np.rint(drawn / _STEP).clip(-127, 127)
-        return cls(
-            *(seed, place, np.cumsum(weight), np.cumsum(near), group, size),
-            *(factors, turn, mix.astype(np.float32), logs.mean(axis=0), parts),
-        )
+            self.factors[begin : begin + len(of)] = np.rint(drawn / _STEP).clip(-127, 127)
+
+    def pairs(self, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield blocks of edges, each edge in one direction."""
+        total, nodes = self.weight[-1], len(self.place)
+        for block, begin in enumerate(range(0, count, _PAIRS_AT_ONCE)):
+            random = np.random.default_rng([self.seed, 1, block])
+            number = min(_PAIRS_AT_ONCE, count - begin)
+            # Sorted, because searchsorted is much faster then. The second node does not depend on this order.
+            gaps = random.exponential(size=number + 1).cumsum()
+            one = np.searchsorted(self.weight, gaps[:-1] * (total / gaps[-1]), side="right")
+            stays = random.random(number) * _at(self.weight, one) < WITHIN * _at(self.near, one)
+            other = np.empty(number, dtype=np.int64)
+            other[~stays] = np.searchsorted(self.weight, random.random(number - stays.sum()) * total, side="right")
+            first = one[stays] - one[stays] % self.size
+            low = np.where(first > 0, self.near[first - 1], 0)
+            high = self.near[np.minimum(first + self.size, nodes) - 1]
+            other[stays] = np.searchsorted(self.near, low + random.random(len(first)) * (high - low), side="right")
+            np.minimum(other, nodes - 1, out=other)
+            kept = one != other
+            yield self.place[one[kept]], self.place[other[kept]]
 
     def rows(self, begin: int, end: int) -> np.ndarray:
         """Return the features of consecutive nodes. ``begin`` is a multiple of the block size."""
@@ -184,35 +182,6 @@ class _Plan:
         return np.asarray(np.argmax((mean - self.middle) @ self.mix.T, axis=1))
 
 
-def _pairs(plan: _Plan, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield blocks of edges, each edge in one direction."""
-    total, nodes = plan.weight[-1], len(plan.place)
-    for block, begin in enumerate(range(0, count, _PAIRS_AT_ONCE)):
-        random = np.random.default_rng([plan.seed, 1, block])
-        number = min(_PAIRS_AT_ONCE, count - begin)
-        # Sorted, because searchsorted is much faster then. The second node does not depend on this order.
-        gaps = random.exponential(size=number + 1).cumsum()
-        one = np.searchsorted(plan.weight, gaps[:-1] * (total / gaps[-1]), side="right")
-        stays = random.random(number) * _at(plan.weight, one) < WITHIN * _at(plan.near, one)
-        other = np.empty(number, dtype=np.int64)
-        other[~stays] = np.searchsorted(plan.weight, random.random(number - stays.sum()) * total, side="right")
-        first = one[stays] - one[stays] % plan.size
-        low = np.where(first > 0, plan.near[first - 1], 0)
-        high = plan.near[np.minimum(first + plan.size, nodes) - 1]
-        other[stays] = np.searchsorted(plan.near, low + random.random(len(first)) * (high - low), side="right")
-        np.minimum(other, nodes - 1, out=other)
-        kept = one != other
-        yield plan.place[one[kept]], plan.place[other[kept]]
-
-
 def _at(running: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Return single terms of a cumulative sum."""
     return np.asarray(running[place] - np.where(place > 0, running[place - 1], 0))
-
-
-def _check(nodes: int, edges: int, features: int, classes: int) -> None:
-    for what, value, least in (("classes", classes, 2), ("features", features, 2), ("edges", edges, 0)):
-        if value < least:
-            raise ValueError(f"{what} is {value}, but must be at least {least}.")
-    if nodes < 8 * classes:
-        raise ValueError(f"{classes} classes need at least {8 * classes} nodes, got {nodes}.")

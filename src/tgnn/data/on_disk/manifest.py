@@ -118,13 +118,7 @@ class Manifest(_Record):
 
     @classmethod
     def write(cls, folder: Path, content: Mapping[str, Any], tick: Tick = no_tick) -> None:
-        """Compute the checksums of all files of a graph and write ``graph.json``.
-
-        Args:
-            folder: Folder of the graph.
-            content: All fields except ``files`` and ``hash``.
-            tick: Called with the number of bytes read.
-        """
+        """Compute the checksums of all files of a graph, and write them and the other fields to ``graph.json``."""
         files = {
             name: FileRecord(bytes=path.stat().st_size, sha256=sha256_of(path, tick))
             for name in NAMES

@@ -248,11 +248,9 @@ class GraphWriter:
 
 
 class _ArrayFile:
-    """A ``.npy`` file to which rows are appended. Its header is written again when the number of rows is known.
+    """A ``.npy`` file to which rows like those of an array are appended.
 
-    Args:
-        path: Path of the file.
-        like: Array with the type and row shape of the file.
+    Its header is written again when the number of rows is known.
     """
 
     def __init__(self, path: Path, like: np.ndarray) -> None:
