@@ -25,7 +25,7 @@ class GAT(BasicGNN):
         hidden_channels: Number of channels of each head.
         num_layers: Number of layers.
         out_channels: Number of output channels.
-        heads: Number of attention heads of all layers but the last.
+        heads: Number of attention heads of all layers but the last, which has ``out_heads``.
         out_heads: Number of attention heads of the last layer.
         kwargs: Other arguments of PyG's ``BasicGNN``, and ``separate``: whether source and target nodes have separate
             weights.

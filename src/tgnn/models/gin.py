@@ -54,9 +54,8 @@ def build_gin(
 ) -> NodeNetwork:
     """Build PyG's ``GIN``, Eq. (4.1) of Xu et al."""
     encoder, in_channels = encode_input(shape, hidden_channels)
-    gnn = FusedGIN(
-        in_channels, hidden_channels, num_layers, shape.outputs, dropout=dropout, train_eps=train_eps, norm="batch_norm"
-    )
+    sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
+    gnn = FusedGIN(*sizes, dropout=dropout, train_eps=train_eps, norm="batch_norm")
     return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
 
 
@@ -79,26 +78,12 @@ def build_graph_gin(
     """
     layers = [make_gin_layer(shape, hidden_channels, train_eps) for _ in range(num_layers)]
     return GraphNetwork(
-        shape,
-        hidden_channels,
-        layers,
-        readout,
-        dropout,
-        rank,
-        jk=jk,
-        readout_norm=readout_norm,
-        edge_inputs="features",
+        shape, hidden_channels, layers, readout, dropout, rank, jk=jk, readout_norm=readout_norm, edge_inputs="features"
     )
 
 
 def make_gin_layer(shape: DataShape, hidden_channels: int, train_eps: bool) -> torch.nn.Module:
-    """Make a layer of a :class:`GraphNetwork`: ``GINConv``, or ``GINEConv`` if edges have features.
-
-    Args:
-        shape: Sizes of the inputs and outputs.
-        hidden_channels: Number of channels of the node embeddings.
-        train_eps: Whether the weight of the node itself, ``1 + eps``, is trained.
-    """
+    """Make a layer of a :class:`GraphNetwork`: ``GINConv``, or ``GINEConv`` if edges have features."""
     mlp = MLP([hidden_channels, hidden_channels, hidden_channels], norm="batch_norm")
     conv: type[torch.nn.Module] = FusedGINConv if shape.edge_features is None else GINEConv
     return conv(mlp, train_eps=train_eps)

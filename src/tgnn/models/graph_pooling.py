@@ -6,7 +6,6 @@ DiffPool (Ying et al., 2018) pools into learned clusters, SOPool (Wang and Ji, 2
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Annotated, Literal
 
 import torch
@@ -27,20 +26,12 @@ from tgnn.nn.feature_maps import make_encoder
 
 
 class DenseSAGE(torch.nn.Module):
-    """Layers of PyG's ``DenseSAGEConv``, each followed by batch normalization over the nodes in the mask, and ReLU.
+    """Layers of PyG's ``DenseSAGEConv``, each followed by batch normalization over the nodes in the mask, and ReLU."""
 
-    Args:
-        in_channels: Number of input channels and of hidden channels.
-        out_channels: Number of output channels.
-        num_layers: Number of layers.
-        dropout: Dropout probability.
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, num_layers: int, dropout: float) -> None:
+    def __init__(self, channels: int, num_layers: int, dropout: float) -> None:
         super().__init__()
-        channels = [in_channels] * num_layers + [out_channels]
-        self.convs = torch.nn.ModuleList(DenseSAGEConv(*pair) for pair in pairwise(channels))
-        self.norms = torch.nn.ModuleList(BatchNorm(size) for size in channels[1:])
+        self.convs = torch.nn.ModuleList(DenseSAGEConv(channels, channels) for _ in range(num_layers))
+        self.norms = torch.nn.ModuleList(BatchNorm(channels) for _ in range(num_layers))
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor) -> Tensor:
@@ -58,12 +49,8 @@ class DiffPool(torch.nn.Module):
     During training, ``extra_loss`` is the sum of the link prediction and entropy losses of all levels (Sect. 3.3), see
     :func:`cluster_losses`.
 
-    Args:
-        shape: Sizes of the inputs and outputs.
-        hidden_channels: Number of channels of the node embeddings.
-        num_layers: Number of layers of each GNN. A pooling level has one GNN that embeds and one that assigns clusters.
-        dropout: Dropout probability.
-        clusters: Number of clusters of each pooling level.
+    A pooling level has one GNN of ``num_layers`` layers that embeds the nodes, and one that assigns them to clusters.
+    ``clusters`` has the number of clusters of each level.
     """
 
     extra_loss: Tensor | None
@@ -75,16 +62,13 @@ class DiffPool(torch.nn.Module):
         assert shape.features is not None
         self.encoder = make_encoder(shape.features, hidden_channels, "x")
         self.embeds = torch.nn.ModuleList(
-            DenseSAGE(hidden_channels, hidden_channels, num_layers, dropout) for _ in range(len(clusters) + 1)
+            DenseSAGE(hidden_channels, num_layers, dropout) for _ in range(len(clusters) + 1)
         )
         self.assigns = torch.nn.ModuleList(
             ClusterAssignment(hidden_channels, number, num_layers, dropout) for number in clusters
         )
-        self.head = MLP(
-            [hidden_channels, max(hidden_channels // 2, 1), max(hidden_channels // 4, 1), shape.outputs],
-            dropout=dropout,
-            norm=None,
-        )
+        widths = [hidden_channels, max(hidden_channels // 2, 1), max(hidden_channels // 4, 1), shape.outputs]
+        self.head = MLP(widths, dropout=dropout, norm=None)
         self.extra_loss = None
 
     def forward(self, data: Data) -> Tensor:
@@ -104,18 +88,11 @@ class DiffPool(torch.nn.Module):
 
 
 class ClusterAssignment(torch.nn.Module):
-    """Cluster scores of each node, before the softmax of Eq. (6).
-
-    Args:
-        channels: Number of channels of the node embeddings.
-        clusters: Number of clusters.
-        num_layers: Number of layers.
-        dropout: Dropout probability.
-    """
+    """Cluster scores of each node, before the softmax of Eq. (6)."""
 
     def __init__(self, channels: int, clusters: int, num_layers: int, dropout: float) -> None:
         super().__init__()
-        self.gnn = DenseSAGE(channels, channels, num_layers, dropout)
+        self.gnn = DenseSAGE(channels, num_layers, dropout)
         self.lin = torch.nn.Linear(channels, clusters)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor) -> Tensor:
@@ -183,11 +160,7 @@ class BilinearReadout(torch.nn.Module):
 
 
 class AttentionalReadout(torch.nn.Module):
-    r"""Attentional second-order pooling, "SOPool-attn" of Wang and Ji: :math:`H^\top (H \mu)`.
-
-    Args:
-        channels: Number of channels of the node embeddings and of the graph embedding.
-    """
+    r"""Attentional second-order pooling, "SOPool-attn" of Wang and Ji: :math:`H^\top (H \mu)`."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -226,18 +199,11 @@ def build_graph_soppool(
 
 
 class MultisetReadout(torch.nn.Module):
-    """PyG's ``GraphMultisetTransformer`` as a readout. The nodes of a graph must be contiguous in ``batch``.
+    """PyG's ``GraphMultisetTransformer`` as a readout. The nodes of a graph must be contiguous in ``batch``."""
 
-    Args:
-        width: Number of channels of the node embeddings and of the graph embedding.
-        seeds: Number of seed vectors, into which a graph is pooled first.
-        heads: Number of attention heads.
-        norm: Whether to apply layer normalization after attention.
-    """
-
-    def __init__(self, width: int, seeds: int, heads: int, norm: bool) -> None:
+    def __init__(self, channels: int, seeds: int, heads: int, norm: bool) -> None:
         super().__init__()
-        self.pool, self.width = GraphMultisetTransformer(width, seeds, heads=heads, layer_norm=norm), width
+        self.pool, self.width = GraphMultisetTransformer(channels, seeds, heads=heads, layer_norm=norm), channels
 
     def forward(self, x: Tensor, batch: Tensor, size: int) -> Tensor:
         out: Tensor = self.pool(x, batch, dim_size=size)

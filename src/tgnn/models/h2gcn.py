@@ -95,12 +95,7 @@ def _normalized_weights(edges: Tensor, num_nodes: int) -> Tensor:
     hops=lambda num_layers, hyperparameters: 2 * num_layers,
 )
 def build_h2gcn(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    input_dropout: Probability = 0.0,
+    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, input_dropout: Probability = 0.0
 ) -> NodeNetwork:
     """Build :class:`H2GCN` with ``num_layers`` rounds."""
     encoder, in_channels = encode_input(shape, hidden_channels)

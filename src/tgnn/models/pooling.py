@@ -25,11 +25,6 @@ _PAPER = "Hua et al. 2022, arXiv:2205.11691"
 class PoolConv(torch.nn.Module):
     r"""A linear transformation followed by a classical pooling of the closed neighborhood, with PyG's ``SimpleConv``:
     :math:`x'_v = \mathrm{pool}_{u \in S(v)} W^\top x_u`.
-
-    Args:
-        in_channels: Number of input features.
-        out_channels: Number of output features.
-        pooling: ``"sum"``, ``"mean"`` or ``"max"``.
     """
 
     def __init__(self, in_channels: int, out_channels: int, pooling: str) -> None:
@@ -51,13 +46,7 @@ def _make_layer(in_channels: int, out_channels: int, pooling: str, rank: int) ->
 
 
 class PoolGNN(BasicGNN):
-    """A PyG ``BasicGNN`` of layers with a given pooling.
-
-    Args:
-        sizes: ``in_channels``, ``hidden_channels``, ``num_layers`` and ``out_channels``.
-        dropout: Dropout probability.
-        kwargs: ``pooling`` and ``rank``.
-    """
+    """A PyG ``BasicGNN`` of layers with a given pooling. ``kwargs`` are ``pooling`` and ``rank``."""
 
     supports_edge_weight = False
     supports_edge_attr = False
@@ -72,17 +61,11 @@ class PoolGNN(BasicGNN):
 
 def _register_classical(pooling: str) -> None:
     """Register the model with ``sum``, ``mean`` or ``max`` pooling in its layers and its readout."""
+    summary = f"{pooling.capitalize()} pooling of neighborhoods and graphs"
 
-    @register_model(
-        pooling, "node", summary=f"{pooling.capitalize()} pooling of neighborhoods and graphs", paper=_PAPER
-    )
+    @register_model(pooling, "node", summary=summary, paper=_PAPER)
     def build_node(
-        shape: DataShape,
-        hidden_channels: int,
-        num_layers: int,
-        dropout: float,
-        *,
-        input_dropout: Probability = 0.0,
+        shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, input_dropout: Probability = 0.0
     ) -> NodeNetwork:
         encoder, in_channels = encode_input(shape, hidden_channels)
         sizes = (in_channels, hidden_channels, num_layers, shape.outputs)

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.models.node_network import NodeNetwork, Norm
+from tgnn.models.node_network import NodeNetwork, Norm, encode_input
 from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNN, GraphTGNN
-from tgnn.nn.feature_maps import CategoryEncoder
 from tgnn.nn.init import SMALLEST_SCALE
 
 
 class GraphTGNNNetwork(torch.nn.Module):
-    """A :class:`tgnn.GraphTGNN` that is called with PyG's ``Batch``.
+    """A :class:`tgnn.GraphTGNN` that is called with PyG's ``Batch``."""
 
-    Args:
-        gnn: The model.
-        uses_edge_features: Whether to pass ``edge_attr`` to the model.
-    """
-
-    def __init__(self, gnn: GraphTGNN, uses_edge_features: bool = False) -> None:
+    def __init__(self, gnn: GraphTGNN) -> None:
         super().__init__()
-        self.gnn, self.uses_edge_features = gnn, uses_edge_features
+        self.gnn = gnn
 
     def forward(self, data: Data) -> Tensor:
-        kwargs = {"edge_weight": data.edge_weight} if data.get("edge_weight") is not None else {}
-        edge_attr = data.get("edge_attr") if self.uses_edge_features else None
-        out: Tensor = self.gnn(data.x, data.edge_index, data.batch, edge_attr, batch_size=data.num_graphs, **kwargs)
+        edge_attr = None if self.gnn.edge_encoder is None else data.get("edge_attr")
+        edge_weight, size = data.get("edge_weight"), data.num_graphs
+        out: Tensor = self.gnn(data.x, data.edge_index, data.batch, edge_attr, edge_weight, size)
         return out
 
 
@@ -68,16 +62,12 @@ def build_tgnn(
     act: str = "relu",
 ) -> NodeNetwork:
     """Build :class:`tgnn.TGNN`, which documents the hyperparameters. Rank 0 leaves out the product."""
-    encoder, in_channels = None, shape.features
-    if isinstance(in_channels, tuple):
-        encoder, in_channels = CategoryEncoder(in_channels, hidden_channels), hidden_channels
-    edge_dim = shape.edge_features
-    if isinstance(edge_dim, tuple):
+    encoder, in_channels = encode_input(shape, hidden_channels)
+    if isinstance(shape.edge_features, tuple):
         raise ValueError(
             "tgnn does not support categorical edge features in node tasks. Use deepergcn, set "
             "data.edge_features=false, or store the edge features as floats."
         )
-    assert in_channels is not None
     gnn = TGNN(
         in_channels,
         hidden_channels,
@@ -93,7 +83,7 @@ def build_tgnn(
         low_order=low_order,
         factors=factors,
         root_weight=root_weight,
-        edge_dim=edge_dim,
+        edge_dim=shape.edge_features,
     )
     return NodeNetwork(gnn, encoder, uses_edges=True)
 
@@ -120,7 +110,6 @@ def build_graph_tgnn(
 ) -> GraphTGNNNetwork:
     """Build :class:`tgnn.GraphTGNN`, which documents the hyperparameters. Rank 0 leaves out the product."""
     readout = readout.partition("+")[0] if rank == 0 else readout
-    conv_options: dict[str, Any] = {"mix": mix, "low_order": low_order, "factors": factors, "root_weight": root_weight}
     assert shape.features is not None
     gnn = GraphTGNN(
         shape.features,
@@ -137,6 +126,9 @@ def build_graph_tgnn(
         norm=norm,
         head_layers=head_layers,
         act=act,
-        **conv_options,
+        mix=mix,
+        low_order=low_order,
+        factors=factors,
+        root_weight=root_weight,
     )
-    return GraphTGNNNetwork(gnn, uses_edge_features=shape.edge_features is not None)
+    return GraphTGNNNetwork(gnn)
