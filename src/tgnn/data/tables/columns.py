@@ -61,7 +61,7 @@ def find_roles(
     labels: bool = False,
     guess: bool = True,
 ) -> ColumnRoles:
-    """Assign a role to every column: by the schema, else by name, else by position.
+    """Assign at most one role to every column: by the schema, else by name, else by position.
 
     Args:
         file: The table file, to report errors and notes.
@@ -72,108 +72,79 @@ def find_roles(
         labels: Whether the table may have label columns.
         guess: Whether to use names and positions of columns for roles that the schema does not set.
     """
-    return _RoleAssignment(file, columns, part, given).run(labels, guess)
+    stem, names = part.split()[0], _NAMES[part] | ({"label": _LABEL_NAMES} if labels else {})
+    present = dict.fromkeys(columns)
+    types: Mapping[str, ColumnType] = getattr(given, "features", {})
+    roles: dict[str, list[str]] = {}
+    used: dict[str, str] = {}
 
+    def check_exists(column: str, role: str) -> None:
+        if column not in present:
+            file.error("columns", f"there is no column {column!r} for {stem}.{role}; {suggestion(column, columns)}")
 
-class _RoleAssignment:
-    """Columns of one table that get at most one role each."""
+    def assign(role: str, chosen: list[str]) -> None:
+        roles[role] = chosen
+        for column in chosen:
+            if column in used:
+                file.error("columns", f"column {column!r} has two roles, {used[column]} and {role}")
+            check_exists(column, role)
+            used[column] = role
 
-    def __init__(
-        self, file: Reporter, columns: Sequence[str], part: str, given: NodeColumns | EdgeColumns | GraphColumns
-    ) -> None:
-        self.file, self.given = file, given
-        self.columns = dict.fromkeys(columns)
-        self.part, self.names = part.split()[0], _NAMES[part]
-        self.types: Mapping[str, ColumnType] = getattr(given, "features", {})
-        self.by_role: dict[str, str] = {}
-        self.used: dict[str, str] = {}
+    def free_columns() -> list[str]:
+        return [column for column in columns if column not in used and column not in types]
 
-    def run(self, labels: bool, guess: bool) -> ColumnRoles:
-        for column in self.types:
-            self._check_exists(column, "features")
-        self._check_possible_roles(labels)
-        for role in self.names:
-            if (column := getattr(self.given, role)) is not None:
-                self._assign(column, role)
-        label_columns = as_list(getattr(self.given, "label", None))
-        for column in label_columns:
-            self._assign(column, "label")
-        by_position = [role for role in _ROLES_BY_POSITION if role in self.names and role not in self.by_role]
+    for column in types:
+        check_exists(column, "features")
+    for role, value in given:
+        if role != "features" and value is not None:
+            _check_possible(file, stem, role, value, names)
+            assign(role, as_list(value))
+    for role, known in names.items() if guess else ():
+        found = [column for name in known for column in free_columns() if column.lower() == name]
+        if found and not roles.get(role):
+            assign(role, found if role == "label" else found[:1])
+            if role == "label" and len(found) > 1:
+                file.error(
+                    "columns",
+                    f"columns {quoted(found)} could each be the label; choose one in schema.yaml ({stem}: label: "
+                    f"{found[0]}) and set the type of the other ({stem}: features: {found[1]}: ignore)",
+                )
+    if guess and part == "nodes of graphs" and "graph" not in roles:
+        text = f"there is no column 'graph' with the graph id of each node, only {quoted(columns)}"
+        file.error("columns", text)
+    guessed = []
+    for role in _ROLES_BY_POSITION:
+        if role not in names or role in roles:
+            continue
         if not guess:
-            if by_position:
-                self._error(f"the training data had no table of {self.part}; remove this file")
-            return ColumnRoles(self.by_role, label_columns, self._features())
-        if labels and not label_columns:
-            label_columns = self._guess_label()
-        for role, names in self.names.items():
-            if getattr(self.given, role) is None and (found := self._named(names)):
-                self._assign(found[0], role)
-        if "graph" in self.names and self.part == "nodes" and "graph" not in self.by_role:
-            self._error(f"there is no column 'graph' with the graph id of each node, only {quoted(self.columns)}")
-        guessed = [self._assign_first_free(role) for role in by_position if role not in self.by_role]
-        return ColumnRoles(self.by_role, label_columns, self._features(), [name for name in guessed if name])
-
-    def _check_possible_roles(self, labels: bool) -> None:
-        """Report roles of the schema that this table cannot have, which would have no effect."""
-        for role, column in self.given:
-            if column is None or role in self.names or role == "features" or (role == "label" and labels):
-                continue
-            reason = "is only for data sets of many graphs, but there is no graph table (graphs.csv)"
-            if role != "graph":
-                reason = f"is only for a single graph; for a data set of many graphs set graphs.{role}"
-            self._error(f"{self.part}.{role} ({quoted([column])}) {reason}")
-
-    def _assign(self, column: str, role: str) -> None:
-        if column in self.used:
-            self._error(f"column {column!r} has two roles, {self.used[column]} and {role}")
-        self._check_exists(column, role)
-        self.used[column] = role
-        if role != "label":
-            self.by_role[role] = column
-
-    def _guess_label(self) -> list[str]:
-        candidates = self._named(_LABEL_NAMES)
-        if len(candidates) > 1:
-            self._error(
-                f"columns {quoted(candidates)} could each be the label; choose one in schema.yaml ({self.part}: label: "
-                f"{candidates[0]}) and set the type of the other ({self.part}: features: {candidates[1]}: ignore)"
-            )
-        for column in candidates:
-            self._assign(column, "label")
-        return candidates
-
-    def _assign_first_free(self, role: str) -> str | None:
-        free = self._free()
-        if not free:
-            self._error(f"there is no column for the {role}, only {quoted(self.columns)}")
-            return None
+            file.error("columns", f"the training data had no table of {stem}; remove this file")
+            break
+        if not (free := free_columns()):
+            file.error("columns", f"there is no column for the {role}, only {quoted(columns)}")
+            continue
         if free[0] != INDEX:
-            self.file.note("guessed-column", f"no column is named {role!r}; column {free[0]!r} is used as {role}")
-        self._assign(free[0], role)
-        return free[0]
+            file.note("guessed-column", f"no column is named {role!r}; column {free[0]!r} is used as {role}")
+        assign(role, free[:1])
+        guessed.append(free[0])
+    features = {column: types.get(column) for column in columns if column not in used}
+    if INDEX in features:
+        del features[INDEX]
+        text = "the first column has no name; it is ignored because it looks like an index written by pandas"
+        file.note("ignored-column", text)
+    label_columns = roles.pop("label", [])
+    return ColumnRoles({role: column for role, (column,) in roles.items()}, label_columns, features, guessed)
 
-    def _features(self) -> dict[str, ColumnType | None]:
-        """Return the columns without a role."""
-        rest: dict[str, ColumnType | None] = {c: self.types.get(c) for c in self.columns if c not in self.used}
-        if INDEX in rest:
-            del rest[INDEX]
-            text = "the first column has no name; it is ignored because it looks like an index written by pandas"
-            self.file.note("ignored-column", text)
-        return rest
 
-    def _named(self, names: Sequence[str]) -> list[str]:
-        """Return the free columns that have one of the names, ignoring case, in the order of the names."""
-        return [column for name in names for column in self._free() if column.lower() == name]
-
-    def _free(self) -> list[str]:
-        return [column for column in self.columns if column not in self.used and column not in self.types]
-
-    def _check_exists(self, column: str, role: str) -> None:
-        if column not in self.columns:
-            self._error(f"there is no column {column!r} for {self.part}.{role}; {suggestion(column, self.columns)}")
-
-    def _error(self, text: str) -> None:
-        self.file.error("columns", text)
+def _check_possible(
+    file: Reporter, stem: str, role: str, value: str | list[str], names: Mapping[str, Sequence[str]]
+) -> None:
+    """Report a role of the schema that this table cannot have, which would have no effect."""
+    if role in names:
+        return
+    reason = "is only for data sets of many graphs, but there is no graph table (graphs.csv)"
+    if role != "graph":
+        reason = f"is only for a single graph; for a data set of many graphs set graphs.{role}"
+    file.error("columns", f"{stem}.{role} ({quoted([value])}) {reason}")
 
 
 def as_list(columns: str | Sequence[str] | None) -> list[str]:

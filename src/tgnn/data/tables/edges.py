@@ -13,34 +13,22 @@ from tgnn.data.tables.table_file import Table, examples
 from tgnn.data.validation.checks import duplicate_mask
 from tgnn.data.validation.report import Reporter, quoted
 
-NO_NODE_ID = "the node id is missing"
 NO_ENDPOINT = "the source or the target is missing"
-
-# ---- ids -------------------------------------------------------------------------------------------------------
 
 
 def unique_ids(table: Table, what: str) -> pl.Series:
-    """Return the ids of a node or graph table. Missing and duplicate ids are errors.
-
-    Args:
-        table: The table.
-        what: ``"node"`` or ``"graph"``.
-    """
+    """Return the ids of a table of nodes or graphs (``what``). Missing and duplicate ids are errors."""
     ids = as_ids(table.column("id"))
     check_missing_ids(table, [ids], f"the {what} id is missing")
     _check_duplicate_ids(table, ids, f"duplicate {what} id")
     return ids
 
 
-def collect_ids(parts: Iterable[Table]) -> pl.Series:
-    """Return the sorted node ids of an edge table: integers if all of them are integers, else strings.
-
-    Args:
-        parts: Blocks of the edge table.
-    """
+def collect_ids(blocks: Iterable[Table]) -> pl.Series:
+    """Return the sorted node ids of the blocks of an edge table: integers if all of them are integers, else strings."""
     found, waiting = pl.Series("id", [], dtype=pl.Int64), list[pl.Series]()
-    for part in parts:
-        sides = to_common_type(part.column("source"), part.column("target"))
+    for block in blocks:
+        sides = to_common_type(block.column("source"), block.column("target"))
         waiting += [side.drop_nulls().unique() for side in sides]
         if sum(map(len, waiting)) > len(found):  # rarely, so that merging costs little
             found, waiting = _concat(_same_type([found, *waiting])).unique(), []
@@ -68,21 +56,12 @@ def _check_duplicate_ids(table: Table, ids: pl.Series, text: str) -> None:
 
 
 def check_header(file: Reporter, guessed: Iterable[str], ids: pl.Series) -> None:
-    """Report a file without a header: a column name that is also a node id is probably a row.
-
-    Args:
-        file: The table.
-        guessed: Columns that have their role only because of their position.
-        ids: Node ids.
-    """
+    """Report a file without a header: a guessed column whose name is also a node id is probably a row."""
     ids_in_header = [name for name in guessed if bool((ids.cast(pl.String) == name).any())]
     if ids_in_header:
         names = quoted(ids_in_header)
         text = f"the header is missing: {names} in the first line is a node id; add a line of column names"
         file.error("no-header", text)
-
-
-# ---- endpoints -------------------------------------------------------------------------------------------------
 
 
 class EndpointLookup:
@@ -101,11 +80,7 @@ class EndpointLookup:
         self._nodes, self._schema = nodes, schema
 
     def ends(self, edges: Table) -> np.ndarray:
-        """Return the source and target index of each row (-1 if unknown). With a node table, unknown ids are reported.
-
-        Args:
-            edges: The edge table, or a block of it.
-        """
+        """Return the source and target index of each row (-1 if unknown). With a node table, report unknown ids."""
         ids, *sides = _same_type([self.ids, *to_common_type(edges.column("source"), edges.column("target"))])
         if ids.dtype != self.ids.dtype:
             self.ids, self._lookup = ids, Lookup(ids)
@@ -121,10 +96,7 @@ class EndpointLookup:
 def resolve_endpoints(nodes: Table | None, edges: Table, schema: Schema) -> tuple[pl.Series, np.ndarray]:
     """Return the node ids of one graph and the source and target index of each edge row (-1 if unknown).
 
-    Args:
-        nodes: The node table. ``None``: the nodes are all ids in the edge table, sorted.
-        edges: The edge table.
-        schema: What to do with an edge to an unknown node.
+    Without a node table, the nodes are all ids in the edge table, sorted.
     """
     check_missing_ids(edges, [edges.column("source"), edges.column("target")], NO_ENDPOINT)
     ids = collect_ids([edges]) if nodes is None else unique_ids(nodes, "node")
@@ -139,15 +111,10 @@ def resolve_endpoints_of_graphs(
 ) -> np.ndarray:
     """Return the rows of the node table that are source and target of each edge (-1 if unknown).
 
-    Args:
-        graph_ids: Ids of all graphs.
-        graph_of_node: Index of the graph of each node.
-        nodes: The node table. Different graphs may use the same node ids if the edge table has a column ``graph``.
-        edges: The edge table.
-        schema: What to do with an edge to an unknown node.
+    Different graphs may use the same node ids if the edge table has a column ``graph``.
     """
     ids, *sides = to_common_type(nodes.column("id"), edges.column("source"), edges.column("target"))
-    check_missing_ids(nodes, [ids], NO_NODE_ID)
+    check_missing_ids(nodes, [ids], "the node id is missing")
     check_missing_ids(edges, sides, NO_ENDPOINT)
     distinct = ids.drop_nulls().unique()
     node_key = graph_of_node * len(distinct) + positions(ids, distinct)
@@ -197,9 +164,6 @@ def _same_type(columns: list[pl.Series]) -> list[pl.Series]:
 
 def _concat(columns: list[pl.Series]) -> pl.Series:
     return pl.concat([column.rename("id") for column in columns])
-
-
-# ---- edge_index ------------------------------------------------------------------------------------------------
 
 
 def make_edges(ends: np.ndarray, num_nodes: int, schema: Schema, table: Table) -> tuple[np.ndarray, np.ndarray]:
@@ -289,6 +253,5 @@ def _add_reverse_edges(keys: np.ndarray, num_nodes: int, unique: bool, rows: boo
 
 
 def _first_of_equals(in_order: np.ndarray) -> np.ndarray:
-    first = np.ones(len(in_order), dtype=bool)
-    np.not_equal(in_order[1:], in_order[:-1], out=first[1:])
+    first: np.ndarray = np.diff(in_order, prepend=-1) != 0  # keys are not negative
     return first

@@ -41,18 +41,8 @@ def names_of(encoding: Encoding) -> list[str]:
     return [column] if encoding["width"] == 1 else [f"{column}[{i}]" for i in range(encoding["width"])]
 
 
-# ---- inference -------------------------------------------------------------------------------------------------
-
-
 def infer_encoding(table: Table, column: str, kind: ColumnType | None, schema: Schema) -> Encoding | None:
-    """Infer the type of a column and its vocabulary. ``None``: the column is not used.
-
-    Args:
-        table: The rows.
-        column: Name of the column.
-        kind: Type that the schema sets for the column.
-        schema: Reading options.
-    """
+    """Infer the type of a column, if the schema does not set it, and its vocabulary. ``None``: it is not used."""
     values = table.series[column]
     if kind == "ignore":
         return None
@@ -156,9 +146,6 @@ def _as_numbers(values: pl.Series) -> pl.Series:
 
 def _is_list(values: pl.Series) -> bool:
     return isinstance(values.dtype, pl.List | pl.Array)
-
-
-# ---- encoding --------------------------------------------------------------------------------------------------
 
 
 def check_column_type(table: Table, encoding: Encoding) -> None:

@@ -311,15 +311,7 @@ class FolderReader:
         roles: Mapping[str, ColumnRoles],
         sparse: bool = False,
     ) -> dict[str, Any]:
-        """Return ``data.encoding``: everything needed to encode new data the same way, as JSON values.
-
-        Args:
-            nodes: Encodings of the node features.
-            edges: Encodings of the edge features.
-            target: Description of the labels.
-            roles: Roles of the columns of each table.
-            sparse: Whether the node features are stored as a sparse matrix.
-        """
+        """Return ``data.encoding``: everything needed to encode new data the same way, as JSON values."""
         if self.known is not None:
             return dict(self.known)
         columns = {stem: part.to_schema() for stem, part in roles.items()}

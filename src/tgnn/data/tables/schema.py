@@ -110,11 +110,7 @@ class Schema(_Strict):
 
 
 def read_schema(folder: Path) -> Schema:
-    """Read ``schema.yaml`` of a folder, or return the defaults if there is none.
-
-    Args:
-        folder: Folder of the tables.
-    """
+    """Read ``schema.yaml`` of a folder, or return the defaults if there is none."""
     path = folder / FILE
     if not path.is_file():
         if (other := folder / "schema.yml").is_file():
@@ -128,10 +124,7 @@ def read_schema(folder: Path) -> Schema:
 
 
 def make_schema(content: object) -> Schema:
-    """Validate a schema. The error lists every invalid key and suggests the most similar valid key.
-
-    Args:
-        content: Parsed YAML.
+    """Validate a parsed schema. The error lists every invalid key and suggests the most similar valid key.
 
     Example:
         >>> make_schema({"undirect": True})

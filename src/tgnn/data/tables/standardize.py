@@ -20,9 +20,6 @@ _MOST = float(np.finfo(np.float32).max)
 class Moments:
     """Running mean, standard deviation and range of numeric columns, updated block by block (Chan et al., 1983).
 
-    Args:
-        width: Number of columns, or of entries of a column of lists.
-
     Example:
         >>> moments = Moments(1)
         >>> for block in ([20000.0, 30000.0], [40000.0, float("nan")]):
@@ -74,10 +71,6 @@ class Moments:
 
         Other columns have mean 0 and standard deviation 1. A column of mostly zeros is only divided, not shifted, so
         that sparse rows stay sparse.
-
-        Args:
-            how: Which columns to standardize. ``"large"``: those with an absolute value above
-                :data:`~tgnn.data.validation.checks.LARGE`.
         """
         size = np.where(self.count > 0, np.maximum(np.abs(self.least), np.abs(self.most)), 0.0)
         changed = (self.count > 0) & ((size > LARGE) if how == "large" else bool(how))
@@ -128,13 +121,9 @@ def rescaling(known: Sequence[Encoding], found: Sequence[Encoding]) -> tuple[np.
 
 
 def report_standardized(table: Reporter, encodings: Sequence[Encoding], sizes: np.ndarray, how: Standardize) -> None:
-    """Report the columns that were standardized: a warning, or a note if the schema asked for it.
+    """Report the columns that were standardized: a warning, or a note if the schema asked for it (``how``).
 
-    Args:
-        table: The table.
-        encodings: Encodings of its columns.
-        sizes: Largest absolute value of each feature after standardization.
-        how: The value of ``standardize`` in the schema.
+    ``sizes`` has the largest absolute value of each feature after standardization.
     """
     changed: list[str] = []
     far: dict[str, float] = {}

@@ -34,16 +34,10 @@ _NO_ROLES = ColumnRoles()
 
 @dataclass(frozen=True)
 class Table(Reporter):
-    """Rows of a table in memory: all of them, or one block.
-
-    Args:
-        places: Locations of the rows, such as line numbers.
-        report: Collects the findings.
-        frame: Text is ``String``, numbers are numbers, empty cells are null.
-        roles: Roles of the columns.
-    """
+    """Rows of a table in memory: all of them, or one block."""
 
     frame: pl.DataFrame
+    """Text is ``String``, numbers are numbers, empty cells are null."""
     roles: ColumnRoles = _NO_ROLES
 
     @cached_property
@@ -56,11 +50,7 @@ class Table(Reporter):
         return self.series[self.roles.by_role[role]]
 
     def check_scalar_columns(self, columns: Mapping[str, str]) -> None:
-        """Raise an error if id, split or weight columns contain lists, which Parquet files may have.
-
-        Args:
-            columns: Column names by role.
-        """
+        """Raise an error if a column with a role contains lists, which Parquet files may have."""
         for role, column in columns.items():
             dtype = self.series[column].dtype
             is_time_weight = role == "weight" and dtype.is_temporal()
@@ -72,22 +62,14 @@ class Table(Reporter):
 
 @dataclass(frozen=True)
 class TableFile(Reporter):
-    """A table file whose header has been read, but not its rows.
-
-    Args:
-        places: Name of the file.
-        report: Collects errors and warnings.
-        path: Path of the file.
-        columns: Column names.
-        content: Unpacked bytes or path of a text file; ``None`` for Parquet.
-        layout: Rows and lines of a text file; ``None`` for Parquet.
-        roles: Roles of the columns.
-    """
+    """A table file whose header has been read, but not its rows."""
 
     path: Path
     columns: list[str]
     content: Path | bytes | None = None
+    """Unpacked bytes or path of a text file; ``None`` for Parquet."""
     layout: TextLayout | None = None
+    """Rows and lines of a text file; ``None`` for Parquet."""
     roles: ColumnRoles = _NO_ROLES
 
     def count_rows(self) -> int:
@@ -191,12 +173,7 @@ class TableFile(Reporter):
 
 
 def find(folder: Path, stem: str) -> Path | None:
-    """Return the table file of that name with any supported suffix. Two such files are an error.
-
-    Args:
-        folder: Folder of the tables.
-        stem: Name without suffix, such as ``"nodes"``.
-    """
+    """Return the table file of that name, such as ``"nodes"``, with any supported suffix. Two files are an error."""
     there = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
     if len(there) > 1:
         raise ValueError(f"{folder} has both {there[0].name} and {there[1].name}. Remove one of them.")
