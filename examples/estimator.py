@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, train_test_split
 
 from tgnn import NodeClassifier
-from tgnn.data.build.embedded import digits
+from tgnn.data.catalog.embedded import digits
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn import TGNN
-from tgnn.data.build.embedded import digits
+from tgnn.data.catalog.embedded import digits
 from tgnn.ops import available_backends
 
 RANKS = {"sum pooling (rank 0)": 0, "tGNN: sum and product pooling (rank 32)": 32}

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch_geometric.nn import GAT, MessagePassing
 
 from tgnn import CPAggregation, TGNNConv, with_cp
-from tgnn.data.build.embedded import digits
+from tgnn.data.catalog.embedded import digits
 
 
 class YourLayer(MessagePassing):

@@ -10,8 +10,7 @@ from pathlib import Path
 from tgnn.data.catalog import CATALOG
 from tgnn.data.catalog.entry import CatalogEntry
 from tgnn.data.dataset_info import DatasetInfo, LoadedData, infer_dataset_info, statistics
-from tgnn.data.download.locate import LocatedData, find_in_root, obtain
-from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.download.locate import LocatedFiles, find_in_root, obtain
 from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.splits import choose_split, labeled_mask, protocols
 
@@ -105,35 +104,22 @@ def _suggest(name: str) -> str:
 
 
 def _load_from_catalog(entry: CatalogEntry, root: str | os.PathLike[str] | None, offline: bool) -> LoadedData:
-    def read(found: LocatedData) -> LoadedData:
-        data, differs = found.layout.read(found.folder), found.differs
-        if isinstance(data, GraphDataset) and data.origin and not differs:
-            differs = data.origin
+    def read(found: LocatedFiles) -> LoadedData:
+        data = found.layout.read(found.folder)
+        differs = found.differs or getattr(data, "origin", "")
         return _with_info(entry, data, found.source, differs, exact=found.layout.exact or not differs)
 
     given = root if root is not None else os.environ.get("TGNN_DATA") or None
     folder = None if given is None else Path(given).expanduser()
-    if entry.embedded is not None:
-        found = find_in_root(entry, folder) if folder is not None and entry.layouts else None
-        if found is not None:
-            return read(found)
-        return _with_info(entry, entry.embedded(), "installed with the package", "", exact=True)
-    data = obtain(entry, folder, offline, read).data
-    assert data is not None  # read returns data or raises
-    return data
+    if entry.embedded is None:
+        return obtain(entry, folder, offline, read)
+    if folder is not None and entry.layouts and (found := find_in_root(entry, folder)):
+        return read(found)
+    return _with_info(entry, entry.embedded(), "installed with the package", "", exact=True)
 
 
 def _with_info(entry: CatalogEntry, data: LoadedData, source: str, differs: str, exact: bool) -> LoadedData:
-    _check_statistics(entry, data, exact)
-    outputs = entry.statistics["outputs"]
-    data.info = DatasetInfo(
-        entry.name, entry.level, entry.target, entry.metric, outputs, source, differs, entry.stored_split
-    )
-    return data
-
-
-def _check_statistics(entry: CatalogEntry, data: LoadedData, exact: bool) -> None:
-    """Compare the statistics with the catalog.
+    """Compare the statistics with the catalog, and describe the data.
 
     If the source is known to differ from the official files, only the numbers of features and outputs must agree.
     """
@@ -143,6 +129,11 @@ def _check_statistics(entry: CatalogEntry, data: LoadedData, exact: bool) -> Non
             raise ValueError(
                 f"the files are not {entry.name}: they have {actual[what]:,} {what}, but {entry.name} has {expected:,}"
             )
+    outputs = entry.statistics["outputs"]
+    data.info = DatasetInfo(
+        entry.name, entry.level, entry.target, entry.metric, outputs, source, differs, entry.stored_split
+    )
+    return data
 
 
 def _default_protocol(data: LoadedData) -> str:

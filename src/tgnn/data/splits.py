@@ -153,7 +153,7 @@ def _stored_split(data: LoadedData) -> Split | None:
 
 
 def _scaffold(smiles: Sequence[str]) -> Split:
-    from tgnn.data.build.scaffold import scaffold_split  # RDKit is an extra
+    from tgnn.data.build.molecules import scaffold_split  # RDKit is an extra
 
     split = scaffold_split(smiles)
     if not (len(split.train) and len(split.val) and len(split.test)):

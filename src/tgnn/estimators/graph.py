@@ -61,7 +61,7 @@ class GraphClassifier(Classifier, GraphEstimator):
     {parameters}
 
     Example:
-        >>> from tgnn.data.build.embedded import digits_graphs
+        >>> from tgnn.data.catalog.embedded import digits_graphs
         >>> graphs = list(digits_graphs())[:100]  # each with its y
         >>> model = GraphClassifier(hidden=16, layers=2, epochs=2, random_state=0).fit(graphs)
         >>> model.predict_proba(graphs[:5]).shape

@@ -143,7 +143,7 @@ class NodeClassifier(Classifier, NodeEstimator):
     {parameters}
 
     Example:
-        >>> from tgnn.data.build.embedded import karate
+        >>> from tgnn.data.catalog.embedded import karate
         >>> club = karate()
         >>> model = NodeClassifier(validation_fraction=0, epochs=5, random_state=0).fit(club)  # four labels in a mask
         >>> model.predict_proba(club).shape

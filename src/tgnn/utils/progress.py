@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 logger = logging.getLogger("tgnn")
+
+T = TypeVar("T")
+_ITEMS_PER_TICK = 64
 
 Tick = Callable[[int], None]
 """Callback that is called with the amount of work done since its last call."""
@@ -47,3 +51,17 @@ def bar(description: str, total: int | None = None, *, in_bytes: bool = False) -
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as display:
         task = display.add_task(description, total=total)
         yield lambda amount: display.update(task, advance=amount)
+
+
+def track(items: Sequence[T], description: str) -> Iterator[T]:
+    """Iterate over items, and show a progress bar.
+
+    Example:
+        >>> list(track("ab", "reading"))
+        ['a', 'b']
+    """
+    with bar(description, len(items)) as tick:
+        for start in range(0, len(items), _ITEMS_PER_TICK):
+            some = items[start : start + _ITEMS_PER_TICK]
+            yield from some
+            tick(len(some))

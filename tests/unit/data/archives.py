@@ -1,8 +1,9 @@
-"""Small zip and tar archives for the tests of downloads."""
+"""Small zip and tar archives, and harmful pickles, for the tests of downloads and readers."""
 
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -34,3 +35,10 @@ def tarred(path: Path, members: dict[str, bytes], link: str | None = None) -> Pa
 def left_behind(folder: Path) -> list[str]:
     """Return the names of all files in a folder."""
     return sorted(path.name for path in folder.iterdir())
+
+
+class Poison:
+    """An object whose pickle creates the file ``poisoned`` in the current folder."""
+
+    def __reduce__(self):
+        return os.system, ("touch poisoned",)

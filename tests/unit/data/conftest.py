@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 
 @pytest.fixture
@@ -12,3 +16,15 @@ def impatient(monkeypatch):
     """Use a short timeout for downloads, and no delay between attempts."""
     monkeypatch.setattr("tgnn.data.download.http._TIMEOUT", 0.5)
     monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=lambda seconds: None))
+
+
+@pytest.fixture
+def real_data() -> Callable[[str], Path]:
+    """Return the path of real data, or skip the test. Real data is not part of the project."""
+
+    def find(path: str) -> Path:
+        if not (SHARED / path).exists():
+            pytest.skip(f"needs real data in ../shared/data/{path}, not part of the project")
+        return SHARED / path
+
+    return find

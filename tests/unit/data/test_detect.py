@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from tgnn.data.build.embedded import karate
+from tgnn.data.catalog.embedded import karate
 from tgnn.data.readers.detect import CONVERT, detect_format, read_path
 from tgnn.data.readers.graph_npz import write_graphs
 from tgnn.data.validation.validate import validate

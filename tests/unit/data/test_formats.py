@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import pickle
-import shutil
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-import scipy.sparse
 import torch
 from torch_geometric.data import Batch, Data, InMemoryDataset
-from torch_geometric.datasets import Planetoid
 from torch_geometric.loader import DataLoader
 from torch_geometric.transforms import Constant
 
-from tgnn.data.build.embedded import digits, digits_graphs, karate
+from tgnn.data.catalog.embedded import digits, digits_graphs, karate
 from tgnn.data.dataset_info import content_hash, infer_dataset_info
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.detect import read_path
 from tgnn.data.readers.graph_npz import read_graphs, write_graphs
-from tgnn.data.readers.planetoid import read_arrays, read_planetoid
 from tgnn.data.tensors import keep_ids
 from tgnn.data.validation.checks import check_graphs
 
@@ -349,81 +344,6 @@ def test_a_damaged_file_is_named_or_read_right(tmp_path):
             continue
         rejected += 1
     assert rejected > len(whole) / 3
-
-
-# ---- Planetoid -------------------------------------------------------------------------------------------------
-
-
-class Poison:
-    def __reduce__(self):
-        import os
-
-        return os.system, ("touch poisoned",)
-
-
-def write_planetoid(folder: Path) -> dict[str, str]:
-    """Seven nodes; the test file is out of order and leaves out node 5, as Citeseer's does. Returns checksums."""
-    x = scipy.sparse.csr_matrix(np.eye(7, 4, dtype=np.float32))
-    y = np.eye(7, 2, dtype=np.int32) + np.eye(7, 2, k=-2, dtype=np.int32)
-    parts = {
-        "x": x[:2],
-        "allx": x[:4],
-        "tx": x[[6, 4]],
-        "y": y[:2],
-        "ally": y[:4],
-        "ty": y[[6, 4]],
-        "graph": {0: [1, 1, 0], 1: [0], 6: [4], 4: [6]},
-    }
-    for name, value in parts.items():
-        (folder / f"ind.tiny.{name}").write_bytes(pickle.dumps(value, protocol=2))
-    (folder / "ind.tiny.test.index").write_text("6\n4\n")
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-
-
-def test_planetoid(tmp_path):
-    data = read_planetoid(tmp_path, "tiny", write_planetoid(tmp_path))
-    expected = torch.eye(7, 4)
-    expected[5] = 0
-    assert torch.equal(data.x.to_dense(), expected)
-    assert data.edge_index.t().tolist() == [[1, 0], [0, 1], [6, 4], [4, 6]]  # no loop, no edge twice
-    assert data.train_mask.nonzero().flatten().tolist() == [0, 1]
-    assert data.test_mask.nonzero().flatten().tolist() == [4, 6]
-
-
-def test_a_changed_file_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    checksums = write_planetoid(tmp_path)
-    (tmp_path / "ind.tiny.graph").write_bytes(pickle.dumps(Poison()))
-    with pytest.raises(ValueError, match=r"ind.tiny.graph is not the published file: its SHA-256 is \w+, expected \w+"):
-        read_planetoid(tmp_path, "tiny", checksums)
-    with pytest.raises(ValueError, match="only arrays are allowed"):
-        read_planetoid(tmp_path, "tiny")
-    assert not (tmp_path / "poisoned").exists()
-    (tmp_path / "ind.tiny.allx").unlink()
-    with pytest.raises(FileNotFoundError, match="ind.tiny.allx does not exist; tiny needs"):
-        read_planetoid(tmp_path, "tiny")
-
-
-@pytest.mark.parametrize("content", [pickle.dumps(Poison()), pickle.dumps(print), b"", b"\x80\x04garbage"])
-def test_the_unpickler_makes_arrays_and_nothing_else(content):
-    with pytest.raises(ValueError, match="the file cannot be read"):
-        read_arrays(content, "the file")
-    assert read_arrays(pickle.dumps({"a": np.arange(3)}), "x")["a"].tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("name", ["Cora", "Citeseer", "Pubmed"])
-def test_the_real_files_read_as_pyg_reads_them(name, tmp_path):
-    raw = SHARED / "planetoid" / name / "raw"
-    if not raw.exists():
-        pytest.skip(f"no {name} beside the project")
-    ours = read_planetoid(raw, name.lower())
-    shutil.copytree(raw, tmp_path / name / "raw")
-    theirs = Planetoid(str(tmp_path), name)[0]
-    assert torch.equal(ours.x.to_dense(), theirs.x)
-    assert torch.equal(ours.y, theirs.y)
-    assert torch.equal(ours.edge_index, theirs.edge_index)
-    for mask in ("train_mask", "val_mask", "test_mask"):
-        assert torch.equal(ours[mask], theirs[mask]), mask
 
 
 @pytest.mark.parametrize(("folder", "graphs"), [("zinc", 12000), ("molhiv", 41127), ("collab", 5000)])

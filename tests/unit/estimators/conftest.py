@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce
 
-from tgnn.data.build.embedded import karate
+from tgnn.data.catalog.embedded import karate
 
 
 @pytest.fixture(autouse=True)

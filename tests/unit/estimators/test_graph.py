@@ -11,7 +11,7 @@ from torch_geometric.data import Batch, Data
 
 from tests.unit.estimators.conftest import as_networkx, rings
 from tgnn import GraphClassifier, GraphRegressor
-from tgnn.data.build.embedded import digits_graphs
+from tgnn.data.catalog.embedded import digits_graphs
 from tgnn.data.graph_dataset import pack
 
 QUICK = {"epochs": 4, "hidden": 8, "layers": 2, "rank": 4, "random_state": 0}

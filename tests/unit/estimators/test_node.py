@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from tests.unit.estimators.conftest import as_networkx
 from tgnn import NodeClassifier, NodeRegressor
-from tgnn.data.build.embedded import digits, karate
+from tgnn.data.catalog.embedded import digits, karate
 
 QUICK = {"epochs": 8, "hidden": 8, "rank": 4, "random_state": 0}
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tests.unit.estimators.conftest import rings
 from tgnn import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
-from tgnn.data.build.embedded import digits
+from tgnn.data.catalog.embedded import digits
 
 ALL = [NodeClassifier, NodeRegressor, GraphClassifier, GraphRegressor]
 QUICK = {"epochs": 4, "hidden": 8, "rank": 4, "random_state": 0}

@@ -9,20 +9,18 @@ the mean of the k smallest distances of node i (of each of the two), the similar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tgnn.data.readers.graph_npz import shrink_dtype
+from tgnn.utils.progress import bar
 
 _PAIRS = 1 << 20  # pairs of nodes that are compared at a time; a few MB stay in the CPU cache
 
 
-def superpixel_edges(
-    arrays: Mapping[str, np.ndarray], k: int = 8, tick: Callable[[int], None] | None = None
-) -> dict[str, np.ndarray]:
+def superpixel_edges(arrays: Mapping[str, np.ndarray], k: int = 8) -> dict[str, np.ndarray]:
     """Add edges from each node to its ``k`` most similar nodes, the most similar first.
 
     Ties go to the node with the lower index. A graph with at most ``k`` nodes is complete. Graphs of the same size are
@@ -31,7 +29,6 @@ def superpixel_edges(
     Args:
         arrays: Packed graphs with ``x`` and ``pos``, and with ``x_scale`` and ``pos_scale`` unless these are 1.
         k: Number of edges from each node.
-        tick: Callback that receives the number of graphs processed since its last call.
 
     Shapes:
         - ``x`` ``[nodes, colors + 2]``, color then position; ``edge_index`` ``[2, k * nodes]``; ``edge_attr``
@@ -48,14 +45,16 @@ def superpixel_edges(
     first_node, first_edge = count.cumsum(0) - count, (count * degree).cumsum(0) - count * degree
     target = torch.empty(int((count * degree).sum()), dtype=torch.int32)
     weight = torch.empty(len(target), 1)
-    for size in torch.unique(count[count > 1]).tolist():
-        for graphs in (count == size).nonzero().squeeze(1).split(max(1, _PAIRS // size**2)):
-            nodes = first_node[graphs][:, None] + torch.arange(size)
-            nearest, value = _most_similar(position[0][nodes], position[1], color[0][nodes], color[1], min(k, size - 1))
-            edges = first_edge[graphs][:, None] + torch.arange(nearest[0].numel())
-            target[edges] = nearest.flatten(1).int()
-            weight[edges, 0] = value.flatten(1)
-            if tick is not None:
+    with bar(f"connecting the superpixels of {len(count):,} images", len(count)) as tick:
+        for size in torch.unique(count[count > 1]).tolist():
+            for graphs in (count == size).nonzero().squeeze(1).split(max(1, _PAIRS // size**2)):
+                nodes = first_node[graphs][:, None] + torch.arange(size)
+                nearest, value = _most_similar(
+                    position[0][nodes], position[1], color[0][nodes], color[1], min(k, size - 1)
+                )
+                edges = first_edge[graphs][:, None] + torch.arange(nearest[0].numel())
+                target[edges] = nearest.flatten(1).int()
+                weight[edges, 0] = value.flatten(1)
                 tick(len(graphs))
     node = torch.arange(len(position[0])) - first_node.repeat_interleave(count)
     ends = torch.stack([node.int().repeat_interleave(degree.repeat_interleave(count)), target])
@@ -63,7 +62,7 @@ def superpixel_edges(
     return {
         **others,
         "num_edges": (count * degree).numpy(),
-        "edge_index": shrink_dtype(ends.numpy()),
+        "edge_index": ends.numpy(),
         "edge_attr": weight.numpy(),
         "directed": np.array(True),
         "x": torch.cat([values * scale for values, scale in (color, position)], dim=1).numpy(),
@@ -79,15 +78,7 @@ def _unscaled(arrays: Mapping[str, np.ndarray], name: str) -> tuple[Tensor, floa
 def _most_similar(
     position: Tensor, position_scale: float, color: Tensor, color_scale: float, k: int
 ) -> tuple[Tensor, Tensor]:
-    """Find the ``k`` most similar nodes of each node and their similarity, both ``[graphs, nodes, k]``.
-
-    Args:
-        position: Positions of the nodes in graphs of the same size, ``[graphs, nodes, 2]``.
-        position_scale: Scale of the positions.
-        color: Colors of the nodes, ``[graphs, nodes, colors]``.
-        color_scale: Scale of the colors.
-        k: Number of neighbors, less than the number of nodes.
-    """
+    """Find the ``k`` most similar nodes of each node and their similarity, both ``[graphs, nodes, k]``."""
     exponent = _relative(position, position_scale, k) + _relative(color, color_scale, k)
     one_sided = exponent.neg_().exp_()
     twice = one_sided + one_sided.transpose(1, 2)

@@ -1,24 +1,124 @@
-"""Segment images into superpixels with SLIC (Achanta et al. 2012), as Knyazev et al. (2019) and Dwivedi et al. (2020).
+"""MNIST and CIFAR-10 as superpixel graphs: a reader of the official files, and a builder from the images.
 
-A superpixel is a node with its mean color ``x`` and its center ``pos`` (row and column, relative to the size of the
+The builder segments images with SLIC (Achanta et al. 2012), as Knyazev et al. (2019) and Dwivedi et al. (2020). A
+superpixel is a node with its mean color ``x`` and its center ``pos`` (row and column, relative to the size of the
 image), both rounded to a byte. Edges are not stored, because they can be computed from these
 (:mod:`tgnn.data.build.superpixel_edges`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import pickle
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from tgnn.data.build.images import read_cifar10, read_mnist
-from tgnn.data.build.optional_imports import import_optional
+from tgnn.data.build import import_optional
+from tgnn.data.graph_dataset import GraphDataset, pack
+from tgnn.utils.progress import bar
 
 _CHUNK = 250  # images per task of a process
 _PROCESSES = 8  # maximum number of processes; each takes about 400 MB
+_NUM_VAL = 5000  # the last training images are the validation set
+
+
+def read_benchmarking_gnns(path: Path | str) -> GraphDataset:
+    """Read the published graphs and split of "Benchmarking GNNs" (PyG's ``GNNBenchmarkDataset``).
+
+    Args:
+        path: Path of the file, e.g. ``MNIST_v2.pt``. Only tensors are unpickled.
+
+    Shapes:
+        - ``x`` ``[nodes, colors + 2]`` (color, then position); ``edge_attr`` ``[edges, 1]``; ``y`` ``[1]``
+    """
+    try:
+        parts = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        raise ValueError(f"{path} is not a file of PyG's GNNBenchmarkDataset: {error}") from error
+    if not isinstance(parts, list | tuple) or len(parts) != 3:
+        raise ValueError(f"{path} is not a file of PyG's GNNBenchmarkDataset: it must contain three lists of graphs")
+    graphs = [dict(graph) for part in parts for graph in part]
+    for graph in graphs:
+        graph["x"] = torch.cat([graph["x"], graph.pop("pos")], dim=1)
+        graph["edge_attr"] = graph["edge_attr"].reshape(-1, 1)
+    return pack(graphs, split=torch.arange(3).repeat_interleave(torch.tensor([len(part) for part in parts])))
+
+
+# ---- images ----------------------------------------------------------------------------------------------------
+
+
+def build_mnist(folder: Path | str) -> dict[str, np.ndarray]:
+    """Build packed graphs without edges of the 70,000 digits of LeCun et al. (1998), with the split 55000/5000/10000.
+
+    Args:
+        folder: Folder of ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` and the two ``t10k-`` files.
+    """
+    images, labels = (
+        [_read_idx(Path(folder) / f"{part}-{what}-ubyte") for part in ("train", "t10k")]
+        for what in ("images-idx3", "labels-idx1")
+    )
+    return _build(images, labels, MNIST, str(folder))
+
+
+def build_cifar10(folder: Path | str) -> dict[str, np.ndarray]:
+    """Build packed graphs without edges of Krizhevsky's (2009) 60,000 photographs, with the split 45000/5000/10000.
+
+    Args:
+        folder: Folder of ``data_batch_1.png`` to ``data_batch_5.png`` and ``test_batch.png``, which contain one image
+            per row, and of ``train_lables.json`` and ``test_lables.json`` (sic).
+    """
+    folder = Path(folder)
+    batches = [_read_rows(folder / f"data_batch_{number}.png") for number in range(1, 6)]
+    images = [np.concatenate(batches), _read_rows(folder / "test_batch.png")]
+    labels = [np.array(json.loads((folder / f"{part}_lables.json").read_text())) for part in ("train", "test")]
+    return _build(images, labels, CIFAR10, str(folder))
+
+
+def _build(
+    images: list[np.ndarray], labels: list[np.ndarray], options: SlicOptions, where: str
+) -> dict[str, np.ndarray]:
+    for part, part_labels in zip(images, labels):
+        if len(part) != len(part_labels):
+            raise ValueError(f"{where} has {len(part):,} images but {len(part_labels):,} labels")
+    train, test = (len(part) for part in images)
+    if train < _NUM_VAL:
+        raise ValueError(
+            f"{where} has {train:,} training images, but at least {_NUM_VAL:,} are needed for the validation set"
+        )
+    split = np.repeat(np.arange(3, dtype=np.int8), [train - _NUM_VAL, _NUM_VAL, test])
+    graphs = superpixels(np.concatenate(images), options)
+    return graphs | {"y": np.concatenate(labels).astype(np.int8), "split": split}
+
+
+def _read_idx(path: Path) -> np.ndarray:
+    """Read an array of bytes in MNIST's IDX format, whose header gives the shape."""
+    content = path.read_bytes()
+    if len(content) < 4 or content[:3] != b"\0\0\x08":
+        raise ValueError(f"{path} is not an IDX file of bytes (MNIST's format)")
+    sizes = struct.unpack(f">{content[3]}I", content[4 : 4 + 4 * content[3]])
+    values = np.frombuffer(content, np.uint8, offset=4 + 4 * content[3])
+    if len(values) != np.prod(sizes):
+        raise ValueError(f"{path} has {len(values):,} bytes, but its header gives the shape {list(sizes)}")
+    return values.reshape(sizes)
+
+
+def _read_rows(path: Path) -> np.ndarray:
+    """Read square color images ``[rows, side, side, 3]`` from a PNG file that contains one flattened image per row."""
+    with import_optional("PIL.Image", "superpixels").open(path) as picture:
+        pixels = np.asarray(picture.convert("RGB"))
+    side = round(float(pixels.shape[1]) ** 0.5)
+    if side * side != pixels.shape[1]:
+        raise ValueError(f"{path} has {pixels.shape[1]} pixels per row, which is not a square number")
+    return pixels.reshape(-1, side, side, 3)
+
+
+# ---- segmentation ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -40,37 +140,12 @@ MNIST = SlicOptions(95, 75, 0.25)
 CIFAR10 = SlicOptions(200, 150, 10.0)
 
 
-def build_mnist(folder: Path | str, tick: Callable[[int], None] | None = None) -> dict[str, np.ndarray]:
-    """Build packed graphs without edges of MNIST's 70,000 digits, with the published split 55000/5000/10000.
-
-    Args:
-        folder: Folder that :func:`tgnn.data.build.images.read_mnist` reads.
-        tick: Callback that receives the number of images processed since its last call.
-    """
-    images, y, split = read_mnist(folder)
-    return {**superpixels(images, MNIST, tick), "y": y, "split": split}
-
-
-def build_cifar10(folder: Path | str, tick: Callable[[int], None] | None = None) -> dict[str, np.ndarray]:
-    """Build packed graphs without edges of CIFAR-10's 60,000 photographs, with the published split 45000/5000/10000.
-
-    Args:
-        folder: Folder that :func:`tgnn.data.build.images.read_cifar10` reads.
-        tick: Callback that receives the number of images processed since its last call.
-    """
-    images, y, split = read_cifar10(folder)
-    return {**superpixels(images, CIFAR10, tick), "y": y, "split": split}
-
-
-def superpixels(
-    images: np.ndarray, options: SlicOptions, tick: Callable[[int], None] | None = None, processes: int | None = None
-) -> dict[str, np.ndarray]:
-    """Packed graphs without edges, targets and split.
+def superpixels(images: np.ndarray, options: SlicOptions, processes: int | None = None) -> dict[str, np.ndarray]:
+    """Segment images into packed graphs without edges, targets and split.
 
     Args:
         images: Bytes, ``[G, side, side]`` gray or ``[G, side, side, 3]`` color.
         options: Options of the segmentation.
-        tick: Callback that receives the number of images processed since its last call.
         processes: Number of processes. Default: one per core, at most eight.
 
     Shapes:
@@ -82,52 +157,41 @@ def superpixels(
         >>> arrays["num_nodes"].tolist(), arrays["x"].shape, arrays["pos"].shape
         ([4, 4], (8, 1), (8, 2))
     """
-    if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.shape[1] != images.shape[2]:
-        raise ValueError(f"images must be square and uint8, got shape {list(images.shape)} of {images.dtype}")
     chunks = [images[start : start + _CHUNK] for start in range(0, len(images), _CHUNK)]
-    parts = []
-    for part in _map(chunks, options, processes):
-        parts.append(part)
-        if tick is not None:
-            tick(len(part[0]))
-    empty = (np.zeros(0, np.int32), np.zeros((0, 3 if images.ndim == 4 else 1), np.uint8), np.zeros((0, 2), np.uint8))
-    num_nodes, x, pos = (np.concatenate(columns) for columns in zip(empty, *parts))
+    segmented: list[tuple[np.ndarray, np.ndarray]] = []
+    with bar("segmenting images into superpixels", len(images)) as tick:
+        for chunk in _map(chunks, options, processes):
+            segmented += chunk
+            tick(len(chunk))
+    side = images.shape[1]
     return {
-        "num_nodes": num_nodes,
-        "x": x,
+        "num_nodes": np.array([len(colors) for colors, _ in segmented], np.int32),
+        "x": np.concatenate([colors for colors, _ in segmented]),
         "x_scale": np.array(1 / 255, np.float32),
-        "pos": pos,
-        "pos_scale": np.array(1 / (images.shape[1] * _per_pixel(images.shape[1])), np.float32),
+        "pos": np.concatenate([centers for _, centers in segmented]),
+        "pos_scale": np.array(1 / (side * _per_pixel(side)), np.float32),
     }
 
 
 def _map(
     chunks: list[np.ndarray], options: SlicOptions, processes: int | None
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
     """Yield the results in order. Joblib's processes need no ``__main__`` guard in the caller's script."""
     joblib = import_optional("joblib", "superpixels")
     count = min(processes or min(joblib.cpu_count(), _PROCESSES), len(chunks))
-    if count <= 1:
-        return (_segment_all(chunk, options) for chunk in chunks)
-    pool = joblib.Parallel(n_jobs=count, backend="loky", return_as="generator", idle_worker_timeout=5)
-    results: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]] = pool(
+    pool = joblib.Parallel(n_jobs=max(count, 1), backend="loky", return_as="generator", idle_worker_timeout=5)
+    results: Iterator[list[tuple[np.ndarray, np.ndarray]]] = pool(
         joblib.delayed(_segment_all)(chunk, options) for chunk in chunks
     )
     return results
 
 
-def _segment_all(images: np.ndarray, options: SlicOptions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the number of superpixels of each image, their colors and their centers."""
-    segmented = [_segment((image / 255).astype(np.float32), options) for image in images]
-    count = np.array([len(colors) for colors, _ in segmented], np.int32)
-    return (
-        count,
-        np.concatenate([colors for colors, _ in segmented]),
-        np.concatenate([centers for _, centers in segmented]),
-    )
+def _segment_all(images: np.ndarray, options: SlicOptions) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [_segment((image / 255).astype(np.float32), options) for image in images]
 
 
 def _segment(image: np.ndarray, options: SlicOptions) -> tuple[np.ndarray, np.ndarray]:
+    """Return the colors and the centers of the superpixels of an image."""
     slic = import_optional("skimage.segmentation", "superpixels").slic
     axis = None if image.ndim == 2 else -1
     for segments in _requests(image.shape[0], options.segments):

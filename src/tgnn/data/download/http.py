@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import requests
@@ -35,7 +36,7 @@ def download(url: str, path: Path, *, sha256: str | None = None, downloader: Dow
         url: Address of the file (``http`` or ``https``), or another source that the downloader understands.
         path: Target path. Nothing but a complete and verified file is ever written there.
         sha256: Expected SHA-256. An existing file with a different one is downloaded again.
-        downloader: Function that writes the file. It is called once. Default: :class:`ResumingDownloader`, which is
+        downloader: Function that writes the file. It is called once. Default: :func:`_download_or_resume`, which is
             called again after temporary errors.
     """
     import pooch  # 50 ms, which data in the cache need not take
@@ -49,74 +50,56 @@ def download(url: str, path: Path, *, sha256: str | None = None, downloader: Dow
         retry_if_failed=_RETRIES if downloader is None else 0,
     )
     try:
-        return Path(files.fetch(path.name, downloader=downloader or ResumingDownloader(path)))
+        return Path(files.fetch(path.name, downloader=downloader or partial(_download_or_resume, path)))
     except requests.RequestException as error:
         raise DownloadError(f"{url}: {_reason(error)}") from error
     except ValueError as error:
         raise DownloadError(f"{url} is not the published file: {error}") from error
 
 
-class ResumingDownloader:
-    """Downloader for pooch that resumes. pooch's own starts a broken download of several gigabytes from the beginning.
+def _download_or_resume(path: Path, url: str, output_file: str, pooch: object) -> None:
+    """Download a file to ``output_file``. pooch's own downloader starts a broken download from the beginning.
 
     The bytes received so far are in ``<path>.part``, and the version of the file is in ``<path>.part.tag``. The version
     is the ETag or the date that the server sent. If the server has another version, it sends the whole file. A part
-    without a version is not resumed.
-
-    Args:
-        path: Target path of the download.
+    without a version is not resumed. pooch repeats this after a ``RequestException``, but not after a
+    :class:`DownloadError`.
     """
-
-    def __init__(self, path: Path) -> None:
-        self.name = path.name
-        self.part = path.with_name(f"{path.name}.part")
-        self.tag = path.with_name(f"{path.name}.part.tag")
-
-    def __call__(self, url: str, output_file: str, pooch: object) -> None:
-        """Download a file. pooch repeats this after a ``RequestException``, but not after a :class:`DownloadError`."""
-        try:
-            self._receive(url)
-        except requests.ConnectionError as error:
-            if isinstance(_cause(error), socket.gaierror):  # unknown host or no network
-                raise DownloadError(f"{url}: {_reason(error)}") from error
-            raise
-        os.replace(self.part, output_file)
-        self.tag.unlink(missing_ok=True)
-
-    def _receive(self, url: str) -> None:
-        """Append the missing bytes to the part."""
-        version = self.tag.read_text() if self.tag.exists() and self.part.exists() else ""
-        start = self.part.stat().st_size if version else 0
-        headers = {"User-Agent": "tgnn", "Accept-Encoding": "identity"}
-        if start:
-            headers |= {"Range": f"bytes={start}-", "If-Range": version}
+    part, tag = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.tag")
+    version = tag.read_text() if tag.exists() and part.exists() else ""
+    start = part.stat().st_size if version else 0
+    headers = {"User-Agent": "tgnn", "Accept-Encoding": "identity"}
+    if start:
+        headers |= {"Range": f"bytes={start}-", "If-Range": version}
+    try:
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
-            if response.status_code == 416:
-                self._discard()
+            resumed = response.status_code == 206 and _continues(response, start, version)
+            if response.status_code in (200, 206, 416) and not resumed:
+                start = 0
+                part.unlink(missing_ok=True)
+                tag.unlink(missing_ok=True)
             if 400 <= response.status_code < 500 and response.status_code not in _RETRIED_STATUS:
                 raise DownloadError(f"{url} returned HTTP status {response.status_code} {response.reason}")
             response.raise_for_status()
-            if response.status_code == 206 and not _continues(response, start, version):
-                self._discard()
-                raise requests.ConnectionError(f"the server did not resume at byte {start:,}")
-            if response.status_code != 206:  # the server sends the whole file
-                start = 0
-                self._discard()
-                self.tag.write_text(_version(response))
+            if response.status_code == 206 and not resumed:
+                raise requests.ConnectionError("the server did not resume the download at the right byte")
+            tag.write_text(version if resumed else _version(response))
             length = response.headers.get("Content-Length")
             total = None if length is None else start + int(length)
-            with bar(f"downloading {self.name}", total, in_bytes=True) as tick, self.part.open("ab") as file:
+            with bar(f"downloading {path.name}", total, in_bytes=True) as tick, part.open("ab") as file:
                 tick(start)
                 for chunk in response.iter_content(_CHUNK):
                     file.write(chunk)
                     tick(len(chunk))
-        received = self.part.stat().st_size
-        if total is not None and received != total:  # urllib3 1 does not compare them
-            raise requests.ConnectionError(f"incomplete download: received {received:,} of {total:,} bytes")
-
-    def _discard(self) -> None:
-        self.part.unlink(missing_ok=True)
-        self.tag.unlink(missing_ok=True)
+    except requests.ConnectionError as error:
+        if isinstance(_cause(error), socket.gaierror):  # an unknown host or no network is not tried again
+            raise DownloadError(f"{url}: {_reason(error)}") from error
+        raise
+    received = part.stat().st_size
+    if total is not None and received != total:  # urllib3 1 does not compare them
+        raise requests.ConnectionError(f"incomplete download: received {received:,} of {total:,} bytes")
+    os.replace(part, output_file)
+    tag.unlink(missing_ok=True)
 
 
 def _version(response: requests.Response) -> str:

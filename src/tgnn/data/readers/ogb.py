@@ -15,6 +15,12 @@ from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import Split, split_codes
 
 FILES = ("raw/edge.csv.gz", "raw/num-node-list.csv.gz", "raw/num-edge-list.csv.gz")
+"""Files that every data set has."""
+
+
+def split_files(split: str) -> tuple[str, ...]:
+    """Return the files of the training, validation and test set of an official split."""
+    return tuple(f"split/{split}/{part}.csv.gz" for part in ("train", "valid", "test"))
 
 
 def read_ogb_node(folder: Path | str, split: str, add_reverse_edges: bool) -> Data:
@@ -49,26 +55,20 @@ def read_ogb_node(folder: Path | str, split: str, add_reverse_edges: bool) -> Da
 
 
 def read_ogb_graphs(folder: Path | str, split: str) -> GraphDataset:
-    """Read a graph property prediction data set, as OGB's ``PygGraphPropPredDataset`` does, with its official split.
-
-    Args:
-        folder: Folder that contains ``raw`` and ``split``.
-        split: Name of the official split, e.g. ``"scaffold"``.
-    """
+    """Read a graph property prediction data set, as OGB's ``PygGraphPropPredDataset`` does, with its official split."""
     folder = Path(folder)
     num_nodes, num_edges = (_array(folder / f"raw/num-{what}-list.csv.gz")[:, 0] for what in ("node", "edge"))
     edges = torch.from_numpy(_array(folder / "raw/edge.csv.gz").T.astype(np.int64))
-    arrays: dict[str, object] = {
+    arrays = {
         "num_nodes": num_nodes,
         "num_edges": 2 * num_edges,
-        "edge_index": _add_reverse_edges(edges).numpy(),
+        "edge_index": _add_reverse_edges(edges),
         "directed": True,
         "x": _array(folder / "raw/node-feat.csv.gz"),
+        "edge_attr": _array(folder / "raw/edge-feat.csv.gz").repeat(2, axis=0),
         "y": _array(folder / "raw/graph-label.csv.gz"),
-        "split": split_codes(_read_split(folder, split, len(num_nodes))).astype(np.int8),
+        "split": split_codes(_read_split(folder, split, len(num_nodes))),
     }
-    if (path := folder / "raw/edge-feat.csv.gz").exists():
-        arrays["edge_attr"] = _array(path).repeat(2, axis=0)
     return GraphDataset(arrays)
 
 
@@ -78,7 +78,7 @@ def _add_reverse_edges(edges: torch.Tensor) -> torch.Tensor:
 
 
 def _read_split(folder: Path, name: str, size: int) -> Split:
-    parts = (_array(folder / "split" / name / f"{part}.csv.gz")[:, 0] for part in ("train", "valid", "test"))
+    parts = (_array(folder / file)[:, 0] for file in split_files(name))
     return Split(f"ogb-{name}", None, size, *(torch.from_numpy(part.astype(np.int64)) for part in parts))
 
 

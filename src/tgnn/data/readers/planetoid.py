@@ -38,14 +38,8 @@ def read_planetoid(folder: Path | str, name: str, checksums: Mapping[str, str] |
         if checksums is not None and checksums.get(path.name) != digest:
             expected = checksums.get(path.name, "none known")
             raise ValueError(f"{path} is not the published file: its SHA-256 is {digest}, expected {expected}")
-        parts[part] = np.loadtxt(io.BytesIO(content), dtype=np.int64) if part == "test.index" else None
-        if part != "test.index":
-            parts[part] = read_arrays(content, str(path))
-    return _assemble(parts)
-
-
-def _assemble(parts: Mapping[str, Any]) -> Data:
-    test = parts["test.index"]
+        parts[part] = content if part == "test.index" else read_arrays(content, str(path))
+    test = np.loadtxt(io.BytesIO(parts["test.index"]), dtype=np.int64)
     first, count = int(test.min()), int(test.max()) - int(test.min()) + 1
     tx, ty = scipy.sparse.csr_matrix(parts["tx"]), np.asarray(parts["ty"])
     # The rows of tx are in the order of test.index. Citeseer has nodes that are in no file; their features are 0.
@@ -58,16 +52,13 @@ def _assemble(parts: Mapping[str, Any]) -> Data:
     edges = [(u, v) for u, neighbors in parts["graph"].items() for v in neighbors]
     edge_index, _ = remove_self_loops(torch.tensor(edges, dtype=torch.int64).t().contiguous())
     num_train = len(parts["y"])
-    masks = [torch.zeros(n, dtype=torch.bool) for _ in range(3)]
-    masks[0][:num_train] = True
-    masks[1][num_train : num_train + 500] = True
-    masks[2][torch.from_numpy(test)] = True
+    node = torch.arange(n)
     return Data(
         x=torch_csr(features),
         edge_index=coalesce(edge_index, num_nodes=n, sort_by_row=False),
         y=torch.from_numpy(labels).long(),
-        train_mask=masks[0],
-        val_mask=masks[1],
-        test_mask=masks[2],
+        train_mask=node < num_train,
+        val_mask=(node >= num_train) & (node < num_train + 500),
+        test_mask=torch.isin(node, torch.from_numpy(test)),
         num_nodes=n,
     )

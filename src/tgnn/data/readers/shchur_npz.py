@@ -19,12 +19,11 @@ _WHAT = "a file of the gnn-benchmark collection"
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
-def read_gnn_benchmark(path: Path | str, undirected: bool = True) -> Data:
-    """Read a graph. Bag-of-words features become binary, as in PyG, and stay sparse.
+def read_gnn_benchmark(path: Path | str) -> Data:
+    """Read a graph as PyG does: the reverse of every edge is added, and word counts become 0 and 1. They stay sparse.
 
     Args:
         path: Path of the ``.npz`` file. Nothing in it is unpickled.
-        undirected: Whether to add the reverse of every edge, as PyG does.
 
     Shapes:
         - ``x`` ``[N, F]`` sparse CSR or dense; ``edge_index`` ``[2, E]``; ``y`` ``[N]``
@@ -32,19 +31,17 @@ def read_gnn_benchmark(path: Path | str, undirected: bool = True) -> Data:
     with open_npz(path, _WHAT) as file:
         arrays = {name: file[name] for name in file.files if not name.endswith("_names")}
     try:
-        return _to_data(arrays, undirected)
+        return _to_data(arrays)
     except ValueError as error:
         raise ValueError(f"{path} is not {_WHAT}: {error}") from error
 
 
-def _to_data(arrays: Mapping[str, np.ndarray], undirected: bool) -> Data:
+def _to_data(arrays: Mapping[str, np.ndarray]) -> Data:
     adjacency = _matrix(arrays, "adj").tocoo()
     if adjacency.shape[0] != adjacency.shape[1]:
         raise ValueError(f"adj must be a square matrix, got shape {adjacency.shape}")
     edge_index, _ = remove_self_loops(torch.from_numpy(np.stack([adjacency.row, adjacency.col]).astype(np.int64)))
     n = adjacency.shape[0]
-    if undirected:
-        edge_index = to_undirected(edge_index, num_nodes=n)
     if "labels" not in arrays:
         raise ValueError("it has no array 'labels'")
     labels, x = as_int64(arrays["labels"], "labels"), _features(arrays)
@@ -52,7 +49,7 @@ def _to_data(arrays: Mapping[str, np.ndarray], undirected: bool) -> Data:
         raise ValueError(f"it has {n} nodes but {labels.numel()} labels")
     if x is not None and x.size(0) != n:
         raise ValueError(f"it has {n} nodes but {x.size(0)} rows of features")
-    return Data(x=x, edge_index=edge_index, y=labels, num_nodes=n)
+    return Data(x=x, edge_index=to_undirected(edge_index, num_nodes=n), y=labels, num_nodes=n)
 
 
 def _matrix(arrays: Mapping[str, np.ndarray], name: str) -> scipy.sparse.csr_matrix:

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
-from torch import Tensor
 
-from tgnn.data.build.molecules import featurize
+from tgnn.data.build.molecules import featurize, parse, quiet
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_statistics import graph_statistics
-from tgnn.data.readers.smiles_columns import SmilesColumns, find_columns
 from tgnn.data.splits import labeled_mask, split_codes
 from tgnn.data.tables.ids import as_ids
 from tgnn.data.tables.labels import read_labels, read_split
 from tgnn.data.tables.read_folder import VERSION
-from tgnn.data.tables.schema import make_schema
+from tgnn.data.tables.schema import make_schema, suggestion
 from tgnn.data.tables.table_file import Table, examples, open_table_file
 from tgnn.data.tensors import keep_ids
-from tgnn.data.validation.report import ValidationReport
-from tgnn.utils.progress import bar
+from tgnn.data.validation.report import ValidationReport, quoted
+
+_SMILES = ("smiles", "canonical_smiles", "smi")
+_IDS = ("id", "mol_id", "name")
+_TARGET = ("label", "y", "target", "class")
+_TRIED = 20
+"""Number of values of a column that RDKit tries to parse."""
 
 
 def read_smiles_csv(
@@ -68,44 +72,65 @@ def read_smiles_csv(
     source = open_table_file(path, report)
     table = source.read(text=source.columns)
     if encoding is None:
-        columns = find_columns(table, smiles, targets or (), ids, split)
+        columns = _find_columns(table, smiles, targets or (), ids, split)
     else:
         columns = _known_columns(table, encoding)
     single = {"molecule": columns.smiles, "id": columns.ids, "split": columns.split}
     table.check_scalar_columns({role: column for role, column in single.items() if column is not None})
     report.raise_for_errors()
 
-    text = table.frame[columns.smiles].cast(pl.String).fill_null("").to_list()
-    with bar("converting molecules to graphs", len(text)) as tick:
-        arrays, unreadable = featurize(text, tick)
+    molecules = table.frame[columns.smiles]
+    text = molecules.cast(pl.String).fill_null("").to_list()
+    arrays, unreadable = featurize(text)
     readable = np.ones(len(text), dtype=bool)
     readable[unreadable] = False
-    _report_unreadable(table, columns.smiles, readable, skip_unreadable)
-    _report_duplicates(table, columns.smiles)
-    y, target = _labels(table, columns, task, encoding)
-    counted = {name: array[readable] for name, array in arrays.items() if name in ("num_nodes", "num_edges")}
-    packed: dict[str, object] = {**arrays, **counted}
-    if y is not None:
+    if unreadable:
+        message = f"RDKit cannot parse the molecule {molecules[unreadable[0]]!r}"
+        if skip_unreadable:
+            table.warning("unreadable-molecule", f"{message}; skipped", ~readable)
+        else:
+            message += "; correct it or remove its row (in Python, skip_unreadable=True skips such molecules)"
+            table.error("unreadable-molecule", message, ~readable)
+    message = "duplicate molecule; a random split may put it into both the training and the test set"
+    table.warning("duplicate-molecule", message, _duplicates(molecules))
+    names = pl.Series(np.arange(len(text))) if columns.ids is None else as_ids(table.frame[columns.ids])
+    table.error("missing-id", "the molecule has no id", names.is_null())
+    table.warning("duplicate-id", f"duplicate id: {examples(names, _duplicates(names))}", _duplicates(names))
+
+    packed = arrays | {name: arrays[name][readable] for name in ("num_nodes", "num_edges")}
+    y, target = None, None
+    if columns.targets:
+        known = None if encoding is None else encoding["target"]
+        y, target = read_labels(table, columns.targets, make_schema({"task": task}), known)
         packed["y"] = y[torch.from_numpy(readable)].numpy()
     if columns.split is not None and encoding is None:
         stored_split = read_split(table, columns.split, None if y is None else labeled_mask(y))
         if stored_split is not None:
             packed["split"] = split_codes(stored_split)[readable]
-    names = pl.Series(np.arange(len(text))) if columns.ids is None else as_ids(table.frame[columns.ids])
-    _check_ids(table, names)
     report.statistics = graph_statistics(packed, target)
     report.raise_for_errors()
-    made = {"version": VERSION, "kind": "smiles", "columns": columns.to_dict(), "target": target}
+    made = {"version": VERSION, "kind": "smiles", "columns": asdict(columns), "target": target}
     kept = [molecule for molecule, ok in zip(text, readable) if ok]
     graph_id = keep_ids(names.filter(pl.Series(readable)))
     used = made if encoding is None else dict(encoding)
     return GraphDataset(packed, graph_id=graph_id, encoding=used, smiles=kept), report
 
 
-def _check_ids(table: Table, ids: pl.Series) -> None:
-    table.error("missing-id", "the molecule has no id", ids.is_null())
-    duplicates = ~ids.is_first_distinct() & ids.is_not_null()
-    table.warning("duplicate-id", f"duplicate id: {examples(ids, duplicates)}", duplicates)
+def _duplicates(values: pl.Series) -> pl.Series:
+    return ~values.is_first_distinct() & values.is_not_null()
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SmilesColumns:
+    """The columns of a table of molecules."""
+
+    smiles: str
+    targets: list[str]
+    ids: str | None = None
+    split: str | None = None
 
 
 def _known_columns(table: Table, encoding: Mapping[str, Any]) -> SmilesColumns:
@@ -123,27 +148,64 @@ def _known_columns(table: Table, encoding: Mapping[str, Any]) -> SmilesColumns:
     )
 
 
-def _report_unreadable(table: Table, column: str, readable: np.ndarray, skip: bool) -> None:
-    if readable.all():
-        return
-    message = "RDKit cannot parse the molecule " + repr(table.frame[column].filter(pl.Series(~readable))[0])
-    if skip:
-        table.warning("unreadable-molecule", f"{message}; skipped", ~readable)
-    else:
-        message += "; correct it or remove its row (in Python, skip_unreadable=True skips such molecules)"
-        table.error("unreadable-molecule", message, ~readable)
+def _find_columns(
+    table: Table, smiles: str | None, targets: Sequence[str], ids: str | None, split: str | None
+) -> SmilesColumns:
+    """Infer the columns that are not given. A table without molecules is an error."""
+    columns = table.frame.columns
+    given = [name for name in (smiles, *targets, ids, split) if name is not None]
+    for name in given:
+        if name not in columns:
+            message = f"there is no column {name!r}; {suggestion(name, columns)}"
+            table.error("columns", message)
+    left = [name for name in columns if name not in given]
+    smiles = smiles or _find_by_name(left, _SMILES) or _find_parseable(table, left)
+    if smiles is None:
+        text = f"none of the columns {quoted(columns)} contains SMILES; name the column of SMILES 'smiles'"
+        table.fail("columns", text)
+    left = [name for name in left if name != smiles]
+    ids = ids or _find_by_name(left, _IDS)
+    split = split or _find_by_name(left, ("split",))
+    left = [name for name in left if name not in (ids, split)]
+    selected = list(targets) or _targets(table, left)
+    if not targets:
+        if selected:
+            table.note("targets", f"targets: {quoted(selected)}")
+        else:
+            table.warning("targets", "there is no numeric column to predict")
+    unused = [name for name in left if name not in selected]
+    if unused:
+        table.note("ignored-column", f"columns not used: {quoted(unused)}")
+    return SmilesColumns(smiles, selected, ids, split)
 
 
-def _report_duplicates(table: Table, column: str) -> None:
-    values = table.frame[column]
-    message = "duplicate molecule; a random split may put it into both the training and the test set"
-    table.warning("duplicate-molecule", message, ~values.is_first_distinct() & values.is_not_null())
+def _find_by_name(columns: list[str], names: tuple[str, ...]) -> str | None:
+    return next((column for name in names for column in columns if column.lower() == name), None)
 
 
-def _labels(
-    table: Table, columns: SmilesColumns, task: str | None, encoding: Mapping[str, Any] | None
-) -> tuple[Tensor | None, dict[str, Any] | None]:
-    if not columns.targets:
-        return None, None
-    known = None if encoding is None else encoding["target"]
-    return read_labels(table, columns.targets, make_schema({"task": task}), known)
+def _find_parseable(table: Table, columns: list[str]) -> str | None:
+    """Find the column whose first values RDKit can parse. The longest wins, because CI and N are also molecules."""
+    lengths: dict[str, int] = {}
+    with quiet():
+        for column in columns:
+            values = table.frame[column].drop_nulls().head(_TRIED)
+            if values.dtype == pl.String and len(values) and all(parse(text) is not None for text in values):
+                lengths[column] = int(values.str.len_chars().sum())
+    return max(lengths, key=lengths.__getitem__, default=None)
+
+
+def _targets(table: Table, columns: list[str]) -> list[str]:
+    """Find a column with the name of a target, else all numeric columns except distinct integers, which are ids."""
+    target = _find_by_name(columns, _TARGET)
+    if target is not None:
+        return [target]
+    return [column for column in columns if _is_numeric(table.frame[column])]
+
+
+def _is_numeric(values: pl.Series) -> bool:
+    if values.dtype.is_nested() or values.dtype.is_temporal():
+        return False
+    numbers = values.cast(pl.Float64, strict=False)
+    if numbers.null_count() > values.null_count() or numbers.null_count() == len(numbers):
+        return False
+    return not (as_ids(values).dtype == pl.Int64 and len(values) > 10 and values.n_unique() == len(values))

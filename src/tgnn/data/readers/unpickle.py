@@ -4,51 +4,15 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
-
-_ALLOWED = {
-    ("collections", "defaultdict"),
-    ("builtins", "list"),
-    ("builtins", "bytes"),
-    ("_codecs", "encode"),
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("scipy.sparse", "csr_matrix"),
-}
-_MOVED = {  # module names in old files and their current names
-    "__builtin__": "builtins",
-    "numpy.core.multiarray": "numpy._core.multiarray",
-    "scipy.sparse.csr": "scipy.sparse",
-    "scipy.sparse._csr": "scipy.sparse",
-}
-
-
-class _ArraysOnly(pickle.Unpickler):
-    """Unpickler that only allows arrays, sparse matrices and built-in containers."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        module = _MOVED.get(module, module)
-        if (module, name) == ("numpy._core.multiarray", "_reconstruct"):
-            return np.ndarray.__reduce__(np.empty(0))[0]
-        if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(f"it contains {module}.{name}, but only arrays are allowed")
-        return super().find_class(module, name)
-
-
-def read_arrays(content: bytes, what: str) -> Any:
-    """Unpickle arrays, sparse matrices, lists and dictionaries. Anything else is an error.
-
-    Args:
-        content: Content of the pickle.
-        what: Name of the pickle in error messages.
-    """
-    return _read(_ArraysOnly(io.BytesIO(content), encoding="latin1"), what)
 
 
 @dataclass(frozen=True)
@@ -70,14 +34,8 @@ class StoredTensor:
             raise ValueError(f"a tensor of size {self.size} cannot be read: {error}") from error
 
 
-def _rebuild_tensor(
-    content: bytes, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any
-) -> StoredTensor:
+def _rebuild_tensor(content: bytes, offset: int, size: Any, stride: Any, *_: Any) -> StoredTensor:
     return StoredTensor(content, offset, tuple(size), tuple(stride))
-
-
-def _keep_bytes(content: bytes) -> bytes:
-    return content
 
 
 def _encode(text: str, encoding: str) -> bytes:
@@ -86,40 +44,60 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode(encoding)
 
 
-_REPLACED = {
-    ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
-    ("torch.storage", "_load_from_bytes"): _keep_bytes,
-    ("_codecs", "encode"): _encode,
-    ("collections", "OrderedDict"): OrderedDict,
+_RECONSTRUCT = np.ndarray.__reduce__(np.empty(0))[0]
+_ARRAYS = {  # old files contain old names of modules
+    "collections.defaultdict": defaultdict,
+    "builtins.list": list,
+    "__builtin__.list": list,
+    "builtins.bytes": bytes,
+    "__builtin__.bytes": bytes,
+    "_codecs.encode": _encode,
+    "numpy.ndarray": np.ndarray,
+    "numpy.dtype": np.dtype,
+    "numpy.core.multiarray._reconstruct": _RECONSTRUCT,
+    "numpy._core.multiarray._reconstruct": _RECONSTRUCT,
+    "scipy.sparse.csr.csr_matrix": scipy.sparse.csr_matrix,
+    "scipy.sparse._csr.csr_matrix": scipy.sparse.csr_matrix,
+}
+_TENSORS = {  # torch's functions are replaced by ones that store their arguments
+    "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
+    "torch.storage._load_from_bytes": lambda content: content,
+    "_codecs.encode": _encode,
+    "collections.OrderedDict": OrderedDict,
 }
 
 
-class _TensorsOnly(pickle.Unpickler):
-    """Unpickler that only allows tensors. It replaces torch's functions by ones that store their arguments."""
+class _RestrictedUnpickler(pickle.Unpickler):
+    """Unpickler that only allows the listed classes and functions."""
+
+    def __init__(self, content: bytes, allowed: Mapping[str, Any], what: str) -> None:
+        super().__init__(io.BytesIO(content), encoding="latin1")
+        self.allowed, self.what = allowed, what
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _REPLACED:
-            raise pickle.UnpicklingError(f"it contains {module}.{name}, but only tensors are allowed")
-        return _REPLACED[module, name]
+        if f"{module}.{name}" not in self.allowed:
+            raise pickle.UnpicklingError(f"it contains {module}.{name}, but only {self.what} are allowed")
+        return self.allowed[f"{module}.{name}"]
 
 
-def read_tensors(content: bytes, what: str) -> Any:
+def read_arrays(content: bytes, file: str) -> Any:
+    """Unpickle arrays, sparse matrices, lists and dictionaries. Anything else is an error that names the file."""
+    return _read(_RestrictedUnpickler(content, _ARRAYS, "arrays"), file)
+
+
+def read_tensors(content: bytes, file: str) -> Any:
     """Unpickle tensors (as :class:`StoredTensor`), numbers, lists and dictionaries. Anything else is an error.
-
-    Args:
-        content: Content of the pickle.
-        what: Name of the pickle in error messages.
 
     Example:
         >>> stored = read_tensors(pickle.dumps({"a": torch.arange(3)}), "the file")
         >>> stored["a"].load()
         tensor([0, 1, 2])
     """
-    return _read(_TensorsOnly(io.BytesIO(content), encoding="latin1"), what)
+    return _read(_RestrictedUnpickler(content, _TENSORS, "tensors"), file)
 
 
-def _read(unpickler: pickle.Unpickler, what: str) -> Any:
+def _read(unpickler: pickle.Unpickler, file: str) -> Any:
     try:
         return unpickler.load()
     except Exception as error:
-        raise ValueError(f"{what} cannot be read: {error}") from error
+        raise ValueError(f"{file} cannot be read: {error}") from error

@@ -11,9 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tgnn.data.build import images as images_module
 from tgnn.data.build import superpixels as superpixels_module
-from tgnn.data.build.images import read_cifar10, read_idx, read_mnist, read_rows
 from tgnn.data.build.superpixel_edges import superpixel_edges
 from tgnn.data.build.superpixels import CIFAR10, MNIST, SlicOptions, build_cifar10, build_mnist, superpixels
 from tgnn.data.graph_dataset import GraphDataset
@@ -21,7 +19,6 @@ from tgnn.data.readers.graph_npz import read_graphs
 
 pytest.importorskip("skimage")
 Image = pytest.importorskip("PIL.Image")
-SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 
 # ---- images ----------------------------------------------------------------------------------------------------
@@ -50,36 +47,45 @@ def write_cifar10(folder: Path) -> np.ndarray:
     return photographs
 
 
-def test_images_are_read_in_order_with_the_split(tmp_path, monkeypatch):
-    monkeypatch.setattr(images_module, "_NUM_VAL", 2)
-    digits = write_mnist(tmp_path)
-    images, labels, split = read_mnist(tmp_path)
-    assert np.array_equal(images, digits)
-    assert labels.tolist() == list(range(7))
-    assert split.tolist() == [0, 0, 0, 1, 1, 2, 2]
-    photographs = write_cifar10(tmp_path)
-    images, labels, split = read_cifar10(tmp_path)
-    assert np.array_equal(images, photographs)
-    assert labels.tolist() == [*range(10), 3, 4]
-    assert split.tolist() == [0] * 8 + [1] * 2 + [2] * 2
+@pytest.mark.parametrize(
+    ("write", "build", "colors", "labels"),
+    [(write_mnist, build_mnist, 1, [*range(7)]), (write_cifar10, build_cifar10, 3, [*range(10), 3, 4])],
+)
+def test_graphs_of_images(tmp_path, monkeypatch, write, build, colors, labels):
+    monkeypatch.setattr(superpixels_module, "_NUM_VAL", 2)
+    images = write(tmp_path)
+    arrays = build(tmp_path)
+    expected = superpixels(images.astype(np.uint8), MNIST if colors == 1 else CIFAR10)
+    assert all(np.array_equal(arrays[name], values) for name, values in expected.items())
+    graphs = GraphDataset(superpixel_edges(arrays))
+    assert graphs.y.tolist() == labels
+    assert graphs.split_codes.tolist() == [0] * (len(images) - 4) + [1, 1, 2, 2]
+    assert graphs[0].x.size(1) == colors + 2
+    assert graphs[0].num_edges == 8 * graphs[0].num_nodes
 
 
-def test_wrong_images_are_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("train-images-idx3-ubyte", None, "has 5 training images, but at least 5,000 are needed"),
+        ("t10k-labels-idx1-ubyte", b"\0\0\x08\x01\0\0\0\x03abc", "has 2 images but 3 labels"),
+        ("t10k-labels-idx1-ubyte", b"\0\0\x08\x01\0\0\0\x05abc", r"has 3 bytes, but its header gives the shape \[5\]"),
+        ("t10k-labels-idx1-ubyte", b"PNG", "t10k-labels-idx1-ubyte is not an IDX file of bytes"),
+    ],
+)
+def test_wrong_images_are_named(tmp_path, name, content, message):
     write_mnist(tmp_path)
-    with pytest.raises(ValueError, match="has 5 training images, but at least 5,000 are needed"):
-        read_mnist(tmp_path)
-    write_idx(tmp_path / "t10k-labels-idx1-ubyte", np.arange(3))
-    with pytest.raises(ValueError, match="has 2 images but 3 labels"):
-        read_mnist(tmp_path)
-    (tmp_path / "short").write_bytes(b"\0\0\x08\x01\0\0\0\x05abc")
-    with pytest.raises(ValueError, match=r"short has 3 bytes, but its header gives the shape \[5\]"):
-        read_idx(tmp_path / "short")
-    (tmp_path / "other").write_bytes(b"PNG")
-    with pytest.raises(ValueError, match="other is not an IDX file of bytes"):
-        read_idx(tmp_path / "other")
-    Image.fromarray(np.zeros((2, 1000, 3), np.uint8)).save(tmp_path / "odd.png")
-    with pytest.raises(ValueError, match="has 1000 pixels per row, which is not a square number"):
-        read_rows(tmp_path / "odd.png")
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        build_mnist(tmp_path)
+
+
+def test_images_that_are_not_square_are_named(tmp_path):
+    write_cifar10(tmp_path)
+    Image.fromarray(np.zeros((2, 1000, 3), np.uint8)).save(tmp_path / "data_batch_1.png")
+    with pytest.raises(ValueError, match="data_batch_1.png has 1000 pixels per row, which is not a square number"):
+        build_cifar10(tmp_path)
 
 
 # ---- superpixels -----------------------------------------------------------------------------------------------
@@ -98,11 +104,9 @@ def test_two_halves_are_two_colors():
 @pytest.mark.parametrize(("recipe", "shape"), [(MNIST, (28, 28)), (CIFAR10, (32, 32, 3))])
 def test_there_are_never_too_many(recipe, shape):
     noise = np.random.default_rng(0).integers(0, 256, (3, *shape)).astype(np.uint8)
-    ticks: list[int] = []
-    arrays = superpixels(noise, recipe, ticks.append)
+    arrays = superpixels(noise, recipe)
     assert arrays["num_nodes"].max() <= recipe.max_segments
     assert arrays["x"].shape == (arrays["num_nodes"].sum(), 1 if len(shape) == 2 else 3)
-    assert sum(ticks) == 3
 
 
 def test_requests_that_start_from_the_same_grid_are_left_out():
@@ -125,38 +129,14 @@ def _grid(segments: int) -> str:
 def test_two_processes_give_what_one_gives(monkeypatch):
     monkeypatch.setattr(superpixels_module, "_CHUNK", 5)
     digits = np.random.default_rng(0).integers(0, 256, (12, 12, 12)).astype(np.uint8)
-    ticks: list[int] = []
-    one, two = (superpixels(digits, SlicOptions(9, 9, 0.25), ticks.append, processes) for processes in (1, 2))
+    one, two = (superpixels(digits, SlicOptions(9, 9, 0.25), processes) for processes in (1, 2))
     for name, values in one.items():
         assert np.array_equal(values, two[name]), name
-    assert ticks == [5, 5, 2] * 2
-
-
-def test_images_must_be_bytes():
-    with pytest.raises(ValueError, match=r"images must be square and uint8, got shape \[2, 8, 8\] of float64"):
-        superpixels(np.zeros((2, 8, 8)), MNIST)
-    assert len(superpixels(np.zeros((0, 8, 8), np.uint8), MNIST)["x"]) == 0
-
-
-def test_builders(tmp_path, monkeypatch):
-    monkeypatch.setattr(images_module, "_NUM_VAL", 2)
-    write_mnist(tmp_path)
-    write_cifar10(tmp_path)
-    for build, graphs, colors in ((build_mnist, 7, 1), (build_cifar10, 12, 3)):
-        built = GraphDataset(superpixel_edges(build(tmp_path)))
-        assert len(built) == graphs
-        assert built[0].x.size(1) == colors + 2
-        assert built[0].num_edges == 8 * built[0].num_nodes
-        assert built.stored_split().size == graphs
 
 
 @pytest.mark.parametrize(("name", "recipe"), [("mnist_superpixels", MNIST), ("cifar10_superpixels", CIFAR10)])
-def test_the_real_superpixels_are_within_the_recipe(name, recipe):
-    """The images themselves are not beside the project."""
-    path = SHARED / name / "graphs.npz"
-    if not path.exists():
-        pytest.skip(f"no {name} beside the project")
-    graphs = read_graphs(path)
+def test_the_real_superpixels_are_within_the_limits(real_data, name, recipe):
+    graphs = read_graphs(real_data(f"{name}/graphs.npz"))
     assert int(graphs.num_nodes.max()) <= recipe.max_segments
     for graph in (graphs[0], graphs[len(graphs) // 2], graphs[-1]):
         assert 0 <= float(graph.pos.min()) < float(graph.pos.max()) < 1
@@ -208,11 +188,9 @@ def random_superpixels(sizes: list[int], colors: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("colors", [1, 3])
 def test_edges_are_those_of_the_definition(colors):
     arrays = random_superpixels([20, 9, 31, 20, 12], colors)
-    ticks: list[int] = []
-    before, after = GraphDataset(arrays), GraphDataset(superpixel_edges(arrays, tick=ticks.append))
+    before, after = GraphDataset(arrays), GraphDataset(superpixel_edges(arrays))
     for number in range(5):
         check_edges(before, after, number)
-    assert sum(ticks) == 5
     assert after[3].y.tolist() == [3]
     assert after.stored_split().size == 5
 
@@ -232,11 +210,8 @@ def test_small_graphs_have_all_their_edges():
 
 
 @pytest.mark.parametrize("name", ["mnist_superpixels", "cifar10_superpixels"])
-def test_edges_of_the_real_superpixels(name):
-    path = SHARED / name / "graphs.npz"
-    if not path.exists():
-        pytest.skip(f"no {name} beside the project")
-    with np.load(path) as file:
+def test_edges_of_the_real_superpixels(real_data, name):
+    with np.load(real_data(f"{name}/graphs.npz")) as file:
         count = file["num_nodes"][:200]
         some = {part: file[part][: count.sum()] for part in ("x", "pos")}
         scales = {part: file[part] for part in ("x_scale", "pos_scale")}

@@ -1,0 +1,198 @@
+"""Molecules to graphs, scaffold splits, MolHIV and ZINC: values worked out by hand, and the real graphs."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.utils import from_smiles
+
+from tgnn.data.build import molecules, zinc
+from tgnn.data.build.molecules import build_molhiv, featurize, read_hiv, scaffold_split, scaffolds
+from tgnn.data.build.zinc import ATOMS, build_zinc, featurize_zinc, zinc_index
+from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.readers.graph_npz import read_graphs
+
+pytest.importorskip("rdkit")
+
+
+def test_features_by_hand():
+    arrays, unreadable = featurize(["C/C=C/[O-]", "[Na+]", "C1=CC=CN1"])
+    assert unreadable == []
+    first, salt, ring = GraphDataset(arrays)
+    # element, chirality, degree, charge, hydrogens, radicals, hybridization, aromatic, ring
+    assert first.x[0].tolist() == [5, 0, 4, 5, 3, 0, 2, 0, 0]
+    assert first.x[3].tolist() == [7, 0, 1, 4, 0, 0, 1, 0, 0]  # charge -1 has index 4; conjugated, so sp2
+    assert first.edge_index.tolist() == [[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]]  # bonds, then their reverses
+    assert first.edge_attr[:3].tolist() == [[0, 0, 0], [1, 2, 1], [0, 0, 1]]  # the double bond is E
+    assert torch.equal(first.edge_attr[:3], first.edge_attr[3:])
+    assert salt.x.tolist() == [[10, 0, 0, 6, 0, 0, 5, 0, 0]]  # hybridization S is not in the list
+    assert salt.edge_index.shape == (2, 0)
+    assert ring.x[4].tolist() == [6, 0, 3, 5, 1, 0, 1, 1, 1]  # RDKit finds pyrrole aromatic
+    assert ring.edge_attr.tolist() == [[3, 0, 1]] * 10
+
+
+def test_pyg_describes_the_same_molecules_with_other_numbers():
+    """PyG's features of elements, hybridizations and bonds are not those of the Open Graph Benchmark."""
+    smiles = ["CC(=O)Oc1ccccc1C(=O)O", "N[C@@H](C)C(=O)[O-]", "C/C=C/C#N", "[Na+].[Cl-]"]
+    for ours, theirs in zip(GraphDataset(featurize(smiles)[0]), map(from_smiles, smiles)):
+        assert torch.equal(ours.x[:, 0] + 1, theirs.x[:, 0])  # element
+        assert torch.equal(ours.x[:, [1, 2, 3, 4, 5, 7, 8]], theirs.x[:, [1, 2, 3, 4, 5, 7, 8]])
+        assert sorted(ours.edge_index.t().tolist()) == theirs.edge_index.t().tolist()
+        order = (ours.edge_index[0] * ours.num_nodes + ours.edge_index[1]).argsort()
+        assert torch.equal(ours.edge_attr[order][:, 2], theirs.edge_attr[:, 2])  # conjugated
+
+
+def test_unreadable_molecules_are_graphs_without_nodes(capfd):
+    arrays, unreadable = featurize(["C", "oops", "C(C)(C)(C)(C)C", "", "O"])
+    assert unreadable == [1, 2, 3]
+    assert arrays["num_nodes"].tolist() == [1, 0, 0, 0, 1]
+    assert arrays["x"][:, 0].tolist() == [5, 7]
+    arrays, unreadable = featurize([])
+    assert unreadable == []
+    assert (arrays["x"].shape, arrays["edge_index"].shape, arrays["edge_attr"].shape) == ((0, 9), (2, 0), (0, 3))
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(TypeError, match="a molecule must be a SMILES string"):
+        featurize([float("nan")])
+
+
+def test_the_error_without_rdkit_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
+    with pytest.raises(ModuleNotFoundError, match=r"rdkit.* is not installed; run pip install '.\[molecules\]'"):
+        featurize(["C"])
+
+
+# ---- scaffold split --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("smiles", "fractions", "expected"),
+    [
+        # 3 benzenes and 2 molecules without rings; then cyclobutane, which comes later; the unreadable one is tested
+        (
+            ["c1ccccc1", "Cc1ccccc1", "C1CC1", "CCO", "C1CCC1", "N", "oops", "c1ccccc1N"],
+            (0.7, 0.15),
+            [[0, 1, 3, 5, 7], [4], [2, 6]],
+        ),
+        # a group that does not fit is skipped, not divided
+        (["C", "C", "C", "C1CC1", "C1CC1", "c1ccccc1"], (0.5, 0.2), [[0, 1, 2], [5], [3, 4]]),
+    ],
+)
+def test_scaffold_split(smiles, fractions, expected):
+    split = scaffold_split(smiles, *fractions)
+    assert [part.tolist() for part in (split.train, split.val, split.test)] == expected
+
+
+def test_scaffolds_ignore_chirality():
+    assert scaffolds(["C[C@H]1CC[C@@H](C)O1", "C[C@@H]1CC[C@@H](C)O1"]) == ["C1CCOC1"] * 2
+
+
+# ---- MolHIV ----------------------------------------------------------------------------------------------------
+
+
+def test_molhiv_of_a_small_table(tmp_path):
+    smiles = ["C", "CO", "C1CC1", "C(C)(C)(C)(C)C"] * 5  # RDKit rejects the last one, because of its valence
+    rows = "".join(f"{text},{index % 2}\n" for index, text in enumerate(smiles))
+    (tmp_path / "hiv.csv").write_text("smiles,HIV_active\n" + rows)
+    graphs = GraphDataset(build_molhiv(tmp_path / "hiv.csv"))
+    expected = GraphDataset(featurize(smiles[:3])[0])
+    for ours, theirs in zip(graphs, expected):
+        for name in ("x", "edge_index", "edge_attr"):
+            assert torch.equal(ours[name], theirs[name])
+    assert graphs[1].y.tolist() == [[1]]
+    assert graphs[3].num_nodes == 6
+    assert graphs.split_codes.bincount().tolist() == [15, 0, 5]  # groups of 10 and 5; unreadable ones are tested
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("smiles,activity\nC,CI\n", "it has no column 'HIV_active'"),
+        ("", "it has no column 'HIV_active'"),
+        ("smiles,HIV_active\nC,1\nN,\n", "HIV_active is '' in row 2"),
+        ("smiles,HIV_active\nC,1\noops,0\n", "RDKit cannot parse 'oops' in row 2"),
+    ],
+)
+def test_wrong_tables_are_named(tmp_path, text, message):
+    (tmp_path / "hiv.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        build_molhiv(tmp_path / "hiv.csv")
+
+
+def test_the_real_molhiv(real_data):
+    """All labels. Graphs of one in 29 molecules and of the seven that RDKit rejects, and scaffolds of one in 41."""
+    smiles, y = read_hiv(real_data("molhiv/hiv/raw/HIV.csv"))
+    theirs = read_graphs(real_data("molhiv/graphs.npz"))
+    assert np.array_equal(y, theirs.y.numpy())
+    rejected = [137, 987, 12882, 18293, 30784, 30785, 35728]
+    places = sorted({*range(0, len(smiles), 29), *rejected})
+    assert [places[i] for i in featurize([smiles[place] for place in places])[1]] == rejected
+    arrays, unreadable = molecules._featurize_bonds([smiles[place] for place in places], valence=False)
+    assert unreadable == []
+    for place, ours in zip(places, GraphDataset(arrays)):
+        for part in ("x", "edge_index", "edge_attr"):
+            assert torch.equal(ours[part], theirs[place][part]), (place, part)
+    split = theirs.split_codes.tolist()
+    part: dict[str, int] = {}
+    for place, scaffold in zip(range(0, len(smiles), 41), scaffolds(smiles[::41])):
+        assert split[place] == (2 if scaffold is None else part.setdefault(scaffold, split[place]))
+    assert len(part) > 300
+
+
+# ---- ZINC ------------------------------------------------------------------------------------------------------
+
+
+def test_zinc_graphs_by_hand():
+    assert len(ATOMS) == len(set(ATOMS)) == 28
+    benzoate, chiral = GraphDataset(featurize_zinc(["c1ccccc1C(=O)[O-]", "N[C@@H](C#N)Cl"]))
+    # canonical: O=C([O-])c1ccccc1; the ring alternates
+    assert benzoate.x.flatten().tolist() == [1, 0, 7, 0, 0, 0, 0, 0, 0]
+    half = benzoate.num_edges // 2
+    assert benzoate.edge_attr[:half].flatten().tolist() == [2, 1, 1, 2, 1, 2, 1, 2, 1]
+    assert benzoate.edge_index[:, half - 1].tolist() == [8, 3]  # the bond that closes the ring is the last
+    assert sorted(chiral.x.flatten().tolist()) == [0, 2, 2, 4, 6]  # the hydrogen of a chiral atom is explicit
+    assert 3 in chiral.edge_attr.flatten().tolist()
+    six, eight, chain = featurize_zinc(["C1CCCCC1", "C1CCCCCCC1", "CCCCCCCC"])["y"]
+    assert min(six, chain) > eight  # the target penalizes long cycles
+
+
+def test_molecules_outside_of_zinc_are_named():
+    with pytest.raises(ValueError, match=r"'C\[Si\]' has the atom Si with charge 0"):
+        featurize_zinc(["CC", "C[Si]"])
+    with pytest.raises(ValueError, match="RDKit cannot parse molecule 1, 'oops'"):
+        featurize_zinc(["CC", "oops"])
+
+
+def test_the_index_of_zinc():
+    train, val, test = zinc_index()
+    everyone = np.concatenate([train, val, test])
+    assert len(np.unique(everyone)) == 12000
+    assert 0 <= everyone.min() <= everyone.max() < zinc.LINES
+    assert test.max() < 5000 <= min(train.min(), val.min())  # the first 5,000 lines are the official test list
+
+
+def test_zinc_of_a_small_file(tmp_path, monkeypatch):
+    path = tmp_path / "zinc250k.smiles"
+    path.write_text("C\nCC\nCCC\nCCCC\n")
+    with pytest.raises(ValueError, match="has 4 molecules, but ZINC-250k has 249,456"):
+        build_zinc(path)
+    monkeypatch.setattr(zinc, "LINES", 4)
+    monkeypatch.setattr(zinc, "zinc_index", lambda: (np.array([3, 1]), np.array([2]), np.array([0])))
+    arrays = build_zinc(path)
+    assert arrays["num_nodes"].tolist() == [4, 2, 3, 1]
+    assert arrays["split"].tolist() == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(("code", "part"), enumerate(["train", "val", "test"]))
+def test_the_real_zinc(real_data, code, part):
+    """The first 500 molecules of each set."""
+    with gzip.open(real_data(f"zinc/{part}.smi.gz"), "rt") as file:
+        ours = GraphDataset(featurize_zinc(file.read().split()[:500]))
+    theirs = read_graphs(real_data("zinc/graphs.npz"))
+    theirs = theirs[(theirs.split_codes == code).nonzero().flatten()[:500]]
+    for name in ("num_nodes", "num_edges", "x", "edge_index", "edge_attr"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+    torch.testing.assert_close(ours.y, theirs.y, atol=1e-5, rtol=0)
