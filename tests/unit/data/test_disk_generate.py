@@ -1,4 +1,4 @@
-"""The graph that is generated: its traits, its rule, and the same again."""
+"""Generated graphs: sizes, degrees, the equation of the labels, and reproducibility."""
 
 from __future__ import annotations
 
@@ -28,30 +28,24 @@ def test_sizes_and_split(graph):
     assert graph.y.bincount().max() < 0.3 * 20_000
 
 
-def test_undirected_without_loops_and_doubles(graph):
+def test_edges(graph):
+    """The graph is undirected without self-loops and duplicates, has hubs, and connects nodes of the same class."""
     source, target = graph.to_memory().edge_index
     keys, back = target * 20_000 + source, source * 20_000 + target
     assert torch.equal(keys.unique(), keys)
     assert torch.equal(back.sort().values, keys)
     assert not (source == target).any()
-
-
-def test_degrees_have_a_heavy_tail(graph):
     degree = graph.in_edges.ptr.diff().double()
     assert degree.max() > 30 * degree.mean()
     top = degree.sort(descending=True).values[:200]
     exponent = 1 + 200 / (top / top[-1]).log().sum()  # Hill's estimate of gamma
     assert 2 < exponent < 3.5
-
-
-def test_neighbors_have_the_same_label_more_often_than_by_chance(graph):
-    source, target = graph.to_memory().edge_index
-    alike = (graph.y[source] == graph.y[target]).double().mean()
+    same_class = (graph.y[source] == graph.y[target]).double().mean()
     chance = ((graph.y.bincount() / graph.num_nodes) ** 2).sum()
-    assert alike > 1.5 * chance
+    assert same_class > 1.5 * chance
 
 
-def test_the_rule_of_the_labels(graph):
+def test_labels_follow_the_equation(graph):
     """The equation, written out with a product, from the features of the neighbors only."""
     plan = _Plan(20_000, 400_000, 12, 10, 3)
     turned = graph.rows_between(0, 20_000).numpy().astype(np.float64) @ plan.turn.T
@@ -66,7 +60,7 @@ def test_the_rule_of_the_labels(graph):
 
 
 def test_the_mean_of_a_factor_is_not_its_geometric_mean(graph):
-    """Or else there would be nothing left for products to tell."""
+    """Otherwise a sum over the neighbors would contain the whole signal."""
     plan = _Plan(20_000, 400_000, 12, 10, 3)
     z = 1 + graph.rows_between(0, 20_000).numpy() @ plan.turn.T[:, : generating.FACTORS]
     sizes = np.bincount(plan.group)
@@ -75,7 +69,7 @@ def test_the_mean_of_a_factor_is_not_its_geometric_mean(graph):
     assert 0.5 < related < 0.9
 
 
-def test_the_same_again_and_another_with_another_seed(tmp_path, graph, monkeypatch):
+def test_the_seed_determines_the_graph(tmp_path, graph):
     generate(tmp_path / "again", 20_000, 400_000, features=12, classes=10, seed=3)
     assert DiskGraph(tmp_path / "again").hash == graph.hash
     generate(tmp_path / "other", 20_000, 400_000, features=12, classes=10, seed=4)
@@ -85,7 +79,7 @@ def test_the_same_again_and_another_with_another_seed(tmp_path, graph, monkeypat
 @pytest.mark.parametrize(
     ("sizes", "message"), [((100, 10, 4, 47), "47 classes need at least 376 nodes"), ((100, 10, 1, 3), "features is 1")]
 )
-def test_sizes_that_make_no_sense(tmp_path, sizes, message):
+def test_invalid_sizes(tmp_path, sizes, message):
     with pytest.raises(ValueError, match=message):
         generate(tmp_path / "graph", *sizes)
     assert not list(tmp_path.iterdir())

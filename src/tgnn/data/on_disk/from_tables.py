@@ -105,7 +105,8 @@ def stream_tables(
             if nodes is not None and features:
                 encoding["sparse"] = _add_features(writer, nodes, features, schema, block_cells)
             else:
-                report.add(Finding("warning", "no-features", "the nodes have no features"))
+                file = "" if nodes is None else nodes.name
+                report.add(Finding("warning", "no-features", "the nodes have no features", file))
             writer.add_nodes(y=y, part=None if split is None else split_codes(split) + 1)
             lookup = EndpointLookup(ids, keys, schema)
             added_rows = _add_edges(writer, _edge_blocks(edges, "edges", block_cells), lookup, schema)
