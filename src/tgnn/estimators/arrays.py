@@ -12,7 +12,7 @@ from torch_geometric.utils import from_scipy_sparse_matrix
 
 from tgnn.data.tensors import csr, torch_csr
 from tgnn.data.validation.checks import check_edge_weights
-from tgnn.data.validation.report import Locations
+from tgnn.data.validation.report import Reporter, ValidationReport
 
 
 def to_features(x: Any, name: str = "X") -> Tensor:
@@ -105,7 +105,9 @@ def to_edge_weight(weight: Any, num_edges: int) -> Tensor:
     if edge_weight.numel() != num_edges:
         raise ValueError(f"edge_weight has {edge_weight.numel()} entries, but the graph has {num_edges} edges")
     check_finite(edge_weight, "edge_weight")
-    for finding in check_edge_weights(edge_weight.numpy(), Locations()):
+    report = ValidationReport("", "")
+    check_edge_weights(edge_weight.numpy(), Reporter(report))
+    for finding in report.findings:
         raise ValueError(finding.message)
     return edge_weight
 

@@ -13,18 +13,22 @@ from torch_geometric.data import Data
 from tgnn.data import DatasetInfo, TaskType, validate
 from tgnn.data.catalog.embedded import digits, digits_graphs, karate
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.validation.checks import check_feature_values, check_graph, check_graphs
-from tgnn.data.validation.report import DataError, Finding, Locations, ValidationReport
+from tgnn.data.validation.checks import check_graph, check_graphs
+from tgnn.data.validation.report import DataError, Finding, Reporter, ValidationReport
 
 
 def test_a_finding_lists_ten_places_and_counts_them_all():
-    lines = Locations("edges.csv", "line", lambda rows: rows + 2)
-    finding = lines.finding("error", "dangling-id", "names no node", np.arange(1200))
-    assert finding.locations == tuple(range(2, 12))
-    assert finding.count == 1200
-    assert str(finding) == "edges.csv, lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... (1,200 in total): names no node"
-    assert str(lines.finding("note", "odd", "is odd")) == "edges.csv: is odd"
-    assert str(lines.finding("note", "odd", "is odd", np.array([3]))) == "edges.csv, line 5: is odd"
+    report = ValidationReport("mine", "table")
+    file = Reporter(report, "edges.csv", "line", lambda rows: rows + 2)
+    file.error("dangling-id", "names no node", np.arange(1200))
+    file.note("odd", "is odd")
+    file.warning("odd", "is odd", np.array([3]))
+    assert not file.warning("odd", "is odd", np.zeros(5, dtype=bool))
+    assert [str(finding) for finding in report.findings] == [
+        "edges.csv, lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... (1,200 in total): names no node",
+        "edges.csv: is odd",
+        "edges.csv, line 5: is odd",
+    ]
 
 
 def test_a_report_raises_all_errors_at_once_and_is_plain_as_json():
@@ -84,16 +88,31 @@ def test_check_graph_on_sparse_features():
     data = odd_graph()
     data.x = data.x.to_sparse_csr()
     assert [f.locations for f in check_graph(data) if f.code in ("missing-feature", "infinite-feature")] == [(1,), (2,)]
-    data.x = torch.tensor([[0.0, 1.0, 5.0], [0.0, 0.0, 5.0]]).to_sparse_csr()
-    data = Data(x=data.x, edge_index=torch.tensor([[0], [1]]))
-    assert [f.message for f in check_graph(data)] == [
-        "the features 0, 2 are constant, so that a model cannot use them",
-    ]
+    data = Data(x=torch.tensor([[0.0, 1.0, 5.0], [0.0, 0.0, 5.0]]).to_sparse_csr(), edge_index=torch.tensor([[0], [1]]))
+    assert [f.message for f in check_graph(data)] == ["the features 0, 2 are constant, so that a model cannot use them"]
 
 
-def test_check_graph_on_edges_to_nowhere():
-    data = Data(x=torch.rand(2, 1), edge_index=torch.tensor([[0, 5], [1, 0]]))
-    assert [(f.code, f.locations) for f in check_graph(data)] == [("dangling-id", (1,))]
+@pytest.mark.parametrize(
+    ("x", "edges", "found"),
+    [
+        (
+            [[1.0], [2.0]],
+            [[0, 5], [1, 0]],
+            [("dangling-id", "`edge_index` contains node 5, but the graph has 2")],
+        ),
+        (
+            [[1.0, 9.0], [2.0, 25000.0]],
+            [[0], [1]],
+            [("large-feature", "the feature 1 has values up to 25000; scale")],
+        ),
+        ([[-300.0, 25000.0], [2.0, 3.0]], [[0], [1]], [("large-feature", "the features 0, 1 have values up to 25000")]),
+        ([[7], [2000]], [[0], [1]], []),  # categories
+    ],
+)
+def test_check_graph_on_edges_to_nowhere_and_large_features(x, edges, found):
+    findings = check_graph(Data(x=torch.tensor(x), edge_index=torch.tensor(edges)))
+    assert [finding.code for finding in findings] == [code for code, _ in found]
+    assert all(text in finding.message for finding, (_, text) in zip(findings, found))
 
 
 @pytest.mark.parametrize(
@@ -132,15 +151,6 @@ def test_check_graphs_names_graphs():
     assert found == {code: ("graph", places) for code, places in (expected | {"missing-feature": (2,)}).items()}
     both = {f.code: f.locations for f in check_graphs(GraphDataset(arrays | {"directed": False}))}
     assert both["duplicate-edge"] == (0, 2)  # there an edge and its reverse are one
-
-
-def test_large_features_are_told():
-    x = torch.tensor([[1.0, 25000.0, -300.0], [2.0, 30000.0, 5.0]])
-    (found,) = check_feature_values(x, Locations(), ["age", "income", "debt"])
-    assert (found.level, found.code) == ("warning", "large-feature")
-    assert "the features 'income', 'debt' have values up to 30000; scale them" in found.message
-    assert check_feature_values(x[:, :1], Locations()) == []
-    assert check_feature_values(torch.tensor([[7], [2000]]), Locations()) == []  # categories
 
 
 def test_validate_reports_file_row_and_value(tmp_path):

@@ -71,7 +71,7 @@ def test_empty_lines(chunk):
     layout, report = layout_of(b"a,b\n\n1,2\r\n\r\n\n3,4\n\n\n", chunk)
     assert layout.blank.tolist() == [1, 3, 4, 6, 7]
     assert report.findings[0].locations == (2, 4, 5)  # those at the end are no news
-    assert layout.places("file.csv").numbers(np.array([0, 1])).tolist() == [3, 6]
+    assert layout.line_numbers()(np.array([0, 1])).tolist() == [3, 6]
 
 
 @pytest.mark.parametrize("chunk", [5, 6, 7, 8])

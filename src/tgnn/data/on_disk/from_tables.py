@@ -31,7 +31,7 @@ from tgnn.data.tables.read_folder import FolderReader
 from tgnn.data.tables.schema import ColumnType, Schema
 from tgnn.data.tables.standardize import Moments, report_standardized
 from tgnn.data.tables.table_file import BLOCK_CELLS, Table, TableFile, find
-from tgnn.data.validation.checks import check_feature_values, constant_features, large_features
+from tgnn.data.validation.checks import check_feature_ranges, check_finite_features
 from tgnn.data.validation.report import Finding, ValidationReport, subject
 from tgnn.utils.progress import bar
 
@@ -262,8 +262,7 @@ def _add_features(
             report.raise_for_errors()
             matrix = features.matrix()
             assert matrix is not None
-            found = check_feature_values(matrix, table.places, features.names())
-            report.add(*(finding for finding in found if finding.level == "error"))
+            check_finite_features(matrix, table)
             report.raise_for_errors()
             x = matrix.numpy()
             writer.add_nodes(x=x)
@@ -271,8 +270,8 @@ def _add_features(
             least, most = np.minimum(least, x.min(axis=0)), np.maximum(most, x.max(axis=0))
     for encoding, filled in zip(encodings, features.encodings):
         encoding |= filled
-    ranges = (least, most, nodes.name, features.names())
-    report.add(*large_features(*ranges), *(constant_features(*ranges) if writer.num_nodes > 1 else ()))
+    if writer.num_nodes > 1:
+        check_feature_ranges(least, most, nodes, features.names())
     report_standardized(nodes, encodings, np.maximum(-least, most), schema.standardize)
     return bool(sum(widths) >= WIDE and nonzeros <= SPARSE * writer.num_nodes * sum(widths))
 

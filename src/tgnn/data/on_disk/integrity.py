@@ -10,14 +10,13 @@ from torch import Tensor
 
 from tgnn.data.dataset_info import statistics
 from tgnn.data.on_disk.disk_graph import DiskGraph
-from tgnn.data.validation.checks import check_labels, constant_features, duplicate_mask, large_features
-from tgnn.data.validation.report import Finding, Locations, ValidationReport
+from tgnn.data.validation.checks import check_feature_ranges, check_labels, duplicate_mask
+from tgnn.data.validation.report import Finding, Reporter, ValidationReport
 from tgnn.utils.io import sha256_of
 from tgnn.utils.progress import bar
 
 _EDGES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**16
-_NODES = Locations(unit="node")
 
 
 def check_disk(folder: Path | str) -> ValidationReport:
@@ -41,6 +40,10 @@ def check_disk(folder: Path | str) -> ValidationReport:
         if not report.ok:  # the next checks need valid data
             break
     return report
+
+
+def _nodes(report: ValidationReport) -> Reporter:
+    return Reporter(report, unit="node")
 
 
 def _check_files(graph: DiskGraph, report: ValidationReport) -> None:
@@ -68,7 +71,7 @@ def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
             outside = (source < 0) | (source >= graph.num_nodes)
             if outside.any():
                 text = f"an incoming edge has a source outside of 0 to {graph.num_nodes - 1}"
-                report.add(_NODES.finding("error", "dangling-id", text, np.unique(target[outside])))
+                _nodes(report).error("dangling-id", text, np.unique(target[outside]))
                 return
             others = source != target
             loops += len(source) - int(others.sum())
@@ -80,9 +83,8 @@ def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
     if duplicates:
         text = f"{duplicates:,} duplicate edge{'s' * (duplicates > 1)}; a source is counted once per edge"
         report.add(Finding("warning", "duplicate-edge", text))
-    if not linked.all():
-        text = "isolated node; its prediction depends on its own features only"
-        report.add(_NODES.finding("note", "isolated-node", text, ~linked))
+    text = "isolated node; its prediction depends on its own features only"
+    _nodes(report).note("isolated-node", text, ~linked)
 
 
 def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
@@ -100,7 +102,7 @@ def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
 def _check_nodes(graph: DiskGraph, report: ValidationReport) -> None:
     _check_features(graph, report)
     if graph.y is not None:
-        report.add(*check_labels(graph.y, _NODES))
+        check_labels(graph.y, _nodes(report))
     try:
         ids = graph.node_id
         keys = None if ids is None else ids.numpy() if isinstance(ids, Tensor) else ids.hashes()
@@ -109,7 +111,7 @@ def _check_nodes(graph: DiskGraph, report: ValidationReport) -> None:
         return
     if keys is not None and (duplicate := duplicate_mask(keys)) is not None:
         text = "duplicate node id; predictions of these nodes cannot be distinguished"
-        report.add(_NODES.finding("error", "duplicate-id", text, duplicate))
+        _nodes(report).error("duplicate-id", text, duplicate)
 
 
 def _check_features(graph: DiskGraph, report: ValidationReport) -> None:
@@ -121,10 +123,10 @@ def _check_features(graph: DiskGraph, report: ValidationReport) -> None:
         for begin in range(0, graph.num_nodes, _ROWS_AT_ONCE):
             rows = graph.x[begin : begin + _ROWS_AT_ONCE].numpy()
             invalid = ~np.isfinite(rows).all(axis=1)
-            if invalid.any():
-                text = "a feature is infinite or NaN"
-                report.add(_NODES.finding("error", "infinite-feature", text, np.flatnonzero(invalid) + begin))
+            text = "a feature is infinite or NaN"
+            if _nodes(report).error("infinite-feature", text, np.flatnonzero(invalid) + begin):
                 return
             least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
             tick(len(rows))
-    report.add(*large_features(least, most), *(constant_features(least, most) if graph.num_nodes > 1 else ()))
+    if graph.num_nodes > 1:
+        check_feature_ranges(least, most, _nodes(report))

@@ -48,7 +48,7 @@ def read_labels(table: Table, columns: list[str], schema: Schema, known: Target 
         y, target = _read_label_lists(table, columns[0], values[columns[0]], schema, known)
     else:
         y, target = _read_classes(table, columns[0], values[columns[0]], known)
-    table.report.add(*check_labels(y, table.places, target.get("classes")))
+    check_labels(y, table, target.get("classes"))
     return y, target
 
 

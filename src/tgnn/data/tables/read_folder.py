@@ -31,8 +31,8 @@ from tgnn.data.tables.schema import FILE, make_schema, read_schema
 from tgnn.data.tables.standardize import report_standardized
 from tgnn.data.tables.table_file import SUFFIXES, Table, TableFile, examples, find, open_table_file
 from tgnn.data.tensors import keep_ids
-from tgnn.data.validation.checks import check_edge_weights, check_feature_values, check_isolated_nodes
-from tgnn.data.validation.report import Locations, Reporter, ValidationReport, quoted, subject
+from tgnn.data.validation.checks import check_edge_weights, check_features, check_finite_features, check_isolated_nodes
+from tgnn.data.validation.report import Reporter, ValidationReport, quoted, subject
 
 _STEMS = ("nodes", "edges", "graphs")
 VERSION = 1
@@ -80,8 +80,8 @@ def read_table(
     edges = reading.open("edges", "edges").read()
     ids, ends = resolve_endpoints(nodes, edges, reading.schema)
     edge_index, rows = make_edges(ends, len(ids), reading.schema, edges)
-    of_nodes = Locations(unit="node") if nodes is None else nodes.places
-    report.add(*check_isolated_nodes(edge_index, len(ids), of_nodes))
+    of_nodes = Reporter(report, unit="node") if nodes is None else nodes
+    check_isolated_nodes(edge_index, len(ids), of_nodes)
     details, edge_encodings = reading.edge_details(edges, rows)
     data = Data(edge_index=torch.from_numpy(edge_index), num_nodes=len(ids), node_id=keep_ids(ids), **details)
     features, target, roles = Features(0), None, {"edges": edges.roles}
@@ -94,7 +94,7 @@ def read_table(
     data.encoding = reading.encoding(features.encodings, edge_encodings, target, roles, features.is_sparse())
     data.x = features.matrix(data.encoding["sparse"])
     if nodes is None or data.x is None:
-        report.add(of_nodes.finding("warning", "no-features", "the nodes have no features"))
+        of_nodes.warning("no-features", "the nodes have no features")
     else:
         reading.check(data.x, features, nodes)
     report.statistics = _statistics(data, edges.frame.height)
@@ -141,8 +141,8 @@ def read_graph_tables(
     number = np.empty(len(order) + 1, dtype=np.int64)
     number[order], number[-1] = np.arange(len(order)), -1
     edge_index, rows = make_edges(number[ends], len(order), reading.schema, edges)
-    in_order = replace(nodes.places, numbers=lambda places: nodes.places.numbers(order[places]))
-    report.add(*check_isolated_nodes(edge_index, len(order), in_order))
+    in_order = replace(nodes, numbers=lambda rows: nodes.numbers(order[rows]))
+    check_isolated_nodes(edge_index, len(order), in_order)
     details, edge_encodings = reading.edge_details(edges, rows)
     features = reading.features(nodes)
     y, target, split = reading.targets(graphs)
@@ -194,7 +194,7 @@ class FolderReader:
         self.folder, self.known = Path(folder), encoding
         self.largest = 1.0 if encoding is None else float(encoding.get("largest_weight", 1))
         self.report = ValidationReport(str(folder), kind)
-        file = Reporter(Locations(FILE), self.report)
+        file = Reporter(self.report, FILE)
         if encoding is None:
             try:
                 self.schema = read_schema(self.folder) if schema is None else make_schema(schema)
@@ -276,7 +276,7 @@ class FolderReader:
             as_feature = f"read the column as an edge feature (edges: {{features: {{{column}: numeric}}}})"
             rescale = f"set scale_weights: true in schema.yaml, or {as_feature}"
             remove = f"remove the edge, or {as_feature}"
-            self.report.add(*check_edge_weights(weight, table.places, rescale, remove))
+            check_edge_weights(weight, table, rescale, remove)
             found["edge_weight"] = torch.from_numpy(weight[rows])
         features = self.features(table)
         if (matrix := features.matrix()) is not None:
@@ -299,9 +299,11 @@ class FolderReader:
         return weight / np.float32(self.largest)
 
     def check(self, matrix: Tensor, features: Features, table: Table, what: str = "feature") -> None:
-        """Check the values of a feature matrix. Constant columns are not reported for new data."""
-        found = check_feature_values(matrix, table.places, features.names(), what)
-        self.report.add(*(finding for finding in found if self.known is None or finding.level == "error"))
+        """Check the values of a feature matrix. Large and constant columns are not reported for new data."""
+        if self.known is None:
+            check_features(matrix, table, features.names(), what)
+        else:
+            check_finite_features(matrix, table, what)
 
     def encoding(
         self,

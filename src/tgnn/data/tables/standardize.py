@@ -100,7 +100,7 @@ def standardized(block: np.ndarray, encodings: Sequence[Encoding]) -> np.ndarray
     if any("deviation" in encoding for encoding in encodings):
         mean, deviation = scale_of(encodings)
         block = (np.where(np.abs(block) > _MOST, np.inf, block) - mean) / deviation
-    with np.errstate(over="ignore"):  # infinite features are reported by check_feature_values
+    with np.errstate(over="ignore"):  # infinite features are reported by check_features
         return block.astype(np.float32)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ import polars as pl
 
 from tgnn.data.tables.columns import ColumnRoles
 from tgnn.data.tables.text_file import TextLayout, fail_with_wrong_quotes, scan
-from tgnn.data.validation.report import Locations, Reporter, ValidationReport, quoted
+from tgnn.data.validation.report import Reporter, ValidationReport, quoted
 from tgnn.utils.progress import Tick, no_tick
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
@@ -32,7 +32,7 @@ _SAMPLE = 1000
 _NO_ROLES = ColumnRoles()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table(Reporter):
     """Rows of a table in memory: all of them, or one block."""
 
@@ -60,7 +60,7 @@ class Table(Reporter):
         self.report.raise_for_errors()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableFile(Reporter):
     """A table file whose header has been read, but not its rows."""
 
@@ -109,13 +109,13 @@ class TableFile(Reporter):
     def _tables(self, columns: Sequence[str], text: Collection[str] | None, cells: int | None) -> Iterator[Table]:
         """Read all rows. Locations of a block are lines or rows of the whole file."""
         layout, before = self.layout, 0
-        places = Locations(self.name, "row", lambda rows: rows + 1) if layout is None else layout.places(self.name)
+        unit, numbers = ("row", _count_from_1) if layout is None else ("line", layout.line_numbers())
         present = set(columns)
         scalar = {role: column for role, column in self.roles.by_role.items() if column in present}
         try:
             for frame in self._frames(columns, self.roles.text() if text is None else set(text), cells):
                 frame = _empty_to_null(frame, strip=layout is None or layout.spaces)
-                table = Table(_shifted(places, before), self.report, frame, self.roles)
+                table = Table(self.report, self.name, unit, _shifted(numbers, before), frame=frame, roles=self.roles)
                 table.check_scalar_columns(scalar)
                 yield table
                 before += frame.height
@@ -125,8 +125,7 @@ class TableFile(Reporter):
             before = -1
         if layout is not None and before != self.count_rows():
             # The scan counted rows and fields, so only quotation marks can be wrong.
-            lines = Reporter(Locations(self.name, "line", lambda lines: lines + 1), self.report)
-            fail_with_wrong_quotes(_bytes_of(self.content), layout.separator, lines)
+            fail_with_wrong_quotes(_bytes_of(self.content), layout.separator, self.name, self.report)
 
     def _frames(self, columns: Sequence[str], text: set[str], cells: int | None) -> Iterator[pl.DataFrame]:
         if self.layout is None:
@@ -188,11 +187,11 @@ def open_table_file(path: Path, report: ValidationReport, scratch: Path | None =
         report: Collects warnings and notes. An unreadable file raises an error.
         scratch: Folder for the decompressed file. Default: a gzipped file is decompressed in memory.
     """
-    here = Reporter(Locations(path.name), report)
+    here = Reporter(report, path.name)
     if path.name.endswith(".parquet"):
         try:
             with path.open("rb") as file:  # polars would expand wildcards in a path
-                return TableFile(here.places, report, path, list(pl.read_parquet_schema(file)))
+                return TableFile(report, path.name, path=path, columns=list(pl.read_parquet_schema(file)))
         except pl.exceptions.PolarsError:
             here.fail("unreadable", "the file is not a Parquet file")
     if not path.stat().st_size:
@@ -204,7 +203,7 @@ def open_table_file(path: Path, report: ValidationReport, scratch: Path | None =
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             here.fail("unreadable", f"the file cannot be decompressed: {error}")
     layout = scan(_bytes_of(content), path.name, report)
-    return TableFile(here.places, report, path, layout.columns, content, layout)
+    return TableFile(report, path.name, path=path, columns=layout.columns, content=content, layout=layout)
 
 
 def examples(values: pl.Series, rows: pl.Series | np.ndarray) -> str:
@@ -237,8 +236,12 @@ def _collect(rows: pl.LazyFrame, cells: int | None) -> Iterator[pl.DataFrame]:
     yield from rows.collect_batches(chunk_size=max(1, cells // max(1, width)), maintain_order=True)
 
 
-def _shifted(places: Locations, before: int) -> Locations:
-    return Locations(places.file, places.unit, lambda rows: places.numbers(rows + before))
+def _count_from_1(rows: np.ndarray) -> np.ndarray:
+    return rows + 1
+
+
+def _shifted(numbers: Callable[[np.ndarray], np.ndarray], before: int) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda rows: numbers(rows + before)
 
 
 def _empty_to_null(frame: pl.DataFrame, strip: bool) -> pl.DataFrame:

@@ -10,12 +10,13 @@ import codecs
 import csv
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 
-from tgnn.data.validation.report import Locations, Reporter, ValidationReport, quoted
+from tgnn.data.validation.report import Reporter, ValidationReport, quoted
 
 INDEX = "(index)"
 """Name given to a first column without a name, as pandas writes its index."""
@@ -54,12 +55,12 @@ class TextLayout:
         kept[self.blank] = False
         return kept[1:]
 
-    def places(self, name: str) -> Locations:
-        """Return the line numbers of the rows below the header, without empty lines."""
+    def line_numbers(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Return a function to the line numbers of rows below the header, not counting empty lines as rows."""
         if not len(self.blank):
-            return Locations(name, "line", lambda rows: self.lines(rows + 1))
+            return lambda rows: self.lines(rows + 1)
         kept = np.flatnonzero(self.kept()) + 1
-        return Locations(name, "line", lambda rows: self.lines(kept[rows]))
+        return lambda rows: self.lines(kept[rows])
 
 
 def scan(content: np.ndarray, name: str, report: ValidationReport) -> TextLayout:
@@ -72,15 +73,15 @@ def scan(content: np.ndarray, name: str, report: ValidationReport) -> TextLayout
         >>> print(report.findings[1])
         nodes.csv, line 3: empty line ignored
     """
-    file = Reporter(Locations(name, "line", lambda lines: lines + 1), report)
+    file = Reporter(report, name, "line", lambda lines: lines + 1)
     if not (content[:_CHUNK] > _SPACE).any():
         file.fail("empty-file", "the file is empty; the first line must contain the column names")
     _check_bytes(content, file)
     columns, separator = _read_header(content, file)
     layout, wrong, counts, open_quote = _walk(content, columns, separator)
     if open_quote:
-        fail_with_wrong_quotes(content, separator, file)
-    rows = Reporter(Locations(name, "line", layout.lines), report)
+        fail_with_wrong_quotes(content, separator, name, report)
+    rows = Reporter(report, name, "line", layout.lines)
     if len(wrong):
         least, most = int(counts.min()), int(counts.max())
         fields = f"{least} field{'s' * (least != 1)}" if least == most else f"{least} to {most} fields"
@@ -90,7 +91,7 @@ def scan(content: np.ndarray, name: str, report: ValidationReport) -> TextLayout
     return layout
 
 
-def fail_with_wrong_quotes(content: np.ndarray, separator: str, file: Reporter) -> NoReturn:
+def fail_with_wrong_quotes(content: np.ndarray, separator: str, name: str, report: ValidationReport) -> NoReturn:
     """Locate unbalanced quotation marks: those within a field, else the first line with an odd number of them."""
     ends = np.flatnonzero(content == _END)
     within_field = re.compile(rb'[^%b"\r\n]"[^%b"\r\n]' % (separator.encode(), separator.encode()))
@@ -100,7 +101,7 @@ def fail_with_wrong_quotes(content: np.ndarray, separator: str, file: Reporter) 
         lines, counts = np.unique(np.searchsorted(ends, np.flatnonzero(content == _QUOTE)), return_counts=True)
         wrong = lines[counts % 2 == 1][:1]
     text = 'unbalanced quotation mark ("); write "" for a quotation mark in a field, and quote the whole field'
-    file.fail("wrong-quotes", text, wrong)
+    Reporter(report, name, "line", lambda lines: lines + 1).fail("wrong-quotes", text, wrong if len(wrong) else None)
 
 
 def _check_bytes(content: np.ndarray, file: Reporter) -> None:

@@ -53,53 +53,6 @@ class Finding:
         return ": ".join(filter(None, [", ".join(where), self.message]))
 
 
-@dataclass(frozen=True)
-class Locations:
-    """Maps array positions to the locations that a user knows, such as lines of a file.
-
-    Args:
-        file: Name of the file. Empty for data in memory.
-        unit: Name of one location, e.g. ``"line"`` or ``"node"``.
-        numbers: Function from positions, which count from 0, to locations.
-        merged: Whether several positions can have the same location, as the nodes of a graph do.
-
-    Example:
-        >>> lines = Locations("nodes.csv", "line", lambda positions: positions + 2)
-        >>> print(lines.finding("error", "missing-id", "the node has no id", np.array([False, True, True])))
-        nodes.csv, lines 3, 4: the node has no id
-    """
-
-    file: str = ""
-    unit: str = "row"
-    numbers: Callable[[np.ndarray], np.ndarray] = field(default=lambda positions: positions, repr=False)
-    merged: bool = False
-
-    def finding(
-        self,
-        level: str,
-        code: str,
-        message: str,
-        positions: ArrayLike | None = None,
-        values: np.ndarray | None = None,
-    ) -> Finding:
-        """Create a finding at some of the positions.
-
-        Args:
-            level: One of :data:`LEVELS`.
-            code: Stable identifier of the problem.
-            message: Description of the problem.
-            positions: Indices, or a boolean mask over all positions. ``None`` if the finding concerns all of them.
-            values: Value at every position. Those at ``positions`` are stored in the finding.
-        """
-        if positions is None:
-            return Finding(level, code, message, self.file, self.unit)
-        positions = as_positions(positions)
-        numbers = np.unique(self.numbers(positions)) if self.merged else self.numbers(positions[:SHOWN])
-        count = len(numbers) if self.merged else len(positions)
-        shown = () if values is None else tuple(f"{value}" for value in values[positions[:SHOWN]])
-        return Finding(level, code, message, self.file, self.unit, tuple(numbers[:SHOWN].tolist()), count, shown)
-
-
 class DataError(ValueError):
     """Data that cannot be used. ``report`` holds all findings."""
 
@@ -154,11 +107,6 @@ class ValidationReport:
         if not self.ok:
             raise DataError(self)
 
-    def fail(self, *findings: Finding) -> NoReturn:
-        """Add errors and raise a :class:`DataError`, because the data cannot be read any further."""
-        self.add(*findings)
-        raise DataError(self)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the report as built-in types for JSON."""
         return {
@@ -184,58 +132,72 @@ class ValidationReport:
 
 @dataclass(frozen=True)
 class Reporter:
-    """A file, or rows of it, with the report that collects its problems.
+    """A file or a graph in memory, with the report that collects its problems.
 
     Args:
-        places: Locations of the rows.
         report: Collects the findings.
+        name: Name of the file. Empty for data in memory.
+        unit: Name of one location, e.g. ``"line"`` or ``"node"``.
+        numbers: Function from array positions, which count from 0, to the locations that a user knows.
+        merged: Whether several positions can have the same location, as the nodes of a graph do.
 
     Example:
-        >>> table = Reporter(Locations("nodes.csv", "line", lambda rows: rows + 2), ValidationReport("folder", "table"))
-        >>> table.error("missing-id", "the node has no id", [False, True])
+        >>> file = Reporter(ValidationReport("folder", "table"), "nodes.csv", "line", lambda positions: positions + 2)
+        >>> file.error("missing-id", "the node has no id", [False, True, True])
         True
-        >>> print(table.report.findings[0])
-        nodes.csv, line 3: the node has no id
+        >>> print(file.report.findings[0])
+        nodes.csv, lines 3, 4: the node has no id
     """
 
-    places: Locations
     report: ValidationReport
+    name: str = ""
+    unit: str = "row"
+    numbers: Callable[[np.ndarray], np.ndarray] = field(default=lambda positions: positions, repr=False)
+    merged: bool = False
 
-    @property
-    def name(self) -> str:
-        """Name of the file."""
-        return self.places.file
+    def error(
+        self, code: str, message: str, positions: ArrayLike | None = None, values: np.ndarray | None = None
+    ) -> bool:
+        """Report an error, unless ``positions`` is given and empty. Return whether it was reported.
 
-    def error(self, code: str, message: str, rows: ArrayLike | None = None) -> bool:
-        """Report an error in some rows (indices or a mask), or in the whole file. Return whether there are such rows.
-
-        Without such rows, nothing is reported.
+        Args:
+            code: Stable identifier of the problem.
+            message: Description of the problem.
+            positions: Indices, or a boolean mask over all positions. ``None`` if the finding concerns all of them.
+            values: Value at every position. Those at ``positions`` are stored in the finding.
         """
-        return self._add("error", code, message, rows)
+        return self._add("error", code, message, positions, values)
 
-    def warning(self, code: str, message: str, rows: ArrayLike | None = None) -> bool:
+    def warning(self, code: str, message: str, positions: ArrayLike | None = None) -> bool:
         """Report a warning. The arguments are those of :meth:`error`."""
-        return self._add("warning", code, message, rows)
+        return self._add("warning", code, message, positions)
 
-    def note(self, code: str, message: str, rows: ArrayLike | None = None) -> bool:
+    def note(self, code: str, message: str, positions: ArrayLike | None = None) -> bool:
         """Report a note. The arguments are those of :meth:`error`."""
-        return self._add("note", code, message, rows)
+        return self._add("note", code, message, positions)
 
-    def fail(self, code: str, message: str, rows: ArrayLike | None = None) -> NoReturn:
+    def fail(self, code: str, message: str, positions: ArrayLike | None = None) -> NoReturn:
         """Report an error and raise it, because the data cannot be read any further."""
-        self.report.fail(self.places.finding("error", code, message, rows))
+        self.error(code, message, positions)
+        raise DataError(self.report)
 
-    def _add(self, level: str, code: str, message: str, rows: ArrayLike | None) -> bool:
-        if rows is not None and not len(rows := as_positions(rows)):
+    def _add(
+        self, level: str, code: str, message: str, positions: ArrayLike | None, values: np.ndarray | None = None
+    ) -> bool:
+        if positions is None:
+            self.report.add(Finding(level, code, message, self.name, self.unit))
+            return True
+        positions = np.asarray(positions)
+        positions = np.flatnonzero(positions) if positions.dtype == bool else positions
+        if not len(positions):
             return False
-        self.report.add(self.places.finding(level, code, message, rows))
+        numbers = np.unique(self.numbers(positions)) if self.merged else self.numbers(positions[:SHOWN])
+        count = len(numbers) if self.merged else len(positions)
+        shown = () if values is None else tuple(f"{value}" for value in values[positions[:SHOWN]])
+        self.report.add(
+            Finding(level, code, message, self.name, self.unit, tuple(numbers[:SHOWN].tolist()), count, shown)
+        )
         return True
-
-
-def as_positions(rows: ArrayLike) -> np.ndarray:
-    """Convert a mask to indices."""
-    rows = np.asarray(rows)
-    return np.flatnonzero(rows) if rows.dtype == bool else rows
 
 
 def subject(noun: str, names: Iterable[object], verb: str, verb_of_many: str, limit: int = 5) -> str:
