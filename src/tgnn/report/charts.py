@@ -52,16 +52,7 @@ TEMPLATE: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Chart:
-    """Plotly figure with a text alternative.
-
-    Args:
-        title: Title above the chart.
-        alternative: Text alternative, which contains the values where there are few.
-        data: Traces of plotly.
-        layout: Layout of plotly without the template.
-        height: Height in pixels.
-        wide: Whether the chart needs the width of several panels.
-    """
+    """Plotly figure with a title and a text alternative. A ``wide`` chart needs the width of several panels."""
 
     title: str
     alternative: str
@@ -78,13 +69,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """Heading with one or more charts.
-
-    Args:
-        title: Heading above the charts.
-        charts: Charts.
-        note: Text below the charts.
-    """
+    """Heading with one or more charts, and a note below them."""
 
     title: str
     charts: Sequence[Chart]
@@ -105,17 +90,9 @@ def curve(
     markers: bool = False,
     interval: tuple[Values, Values] | None = None,
 ) -> Trace:
-    """Return the trace of a curve.
+    """Return the trace of a curve with the color and the marker symbol number ``style``.
 
-    Args:
-        name: Name in the legend.
-        xs: Ascending x values.
-        ys: y values, ``None`` if missing.
-        style: Index of color and marker.
-        dash: Index of the dash pattern.
-        right: Whether the curve uses the right axis.
-        markers: Whether to draw markers.
-        interval: Lower and upper ends of the confidence intervals.
+    ``right`` draws it on the right axis. ``interval`` contains the lower and upper ends of its confidence intervals.
     """
     color, symbol = f"var(--c{style % NUM_COLORS})", _SYMBOLS[style % len(_SYMBOLS)]
     markers = markers or sum(y is not None for y in ys) == 1  # a line with one point is invisible
@@ -130,19 +107,10 @@ def curve(
     return trace
 
 
-def labeled_points(
-    name: str, xs: Sequence[float], ys: Values, labels: Sequence[str], color: str, symbol: str
-) -> list[Trace]:
-    """Return the traces of points with labels at the pointer. Points without y are drawn in a strip below the chart."""
-    traces: list[Trace] = []
-    for axis, has_y in (("y", True), ("y3", False)):
-        chosen = [index for index, y in enumerate(ys) if (y is not None) == has_y]
-        if chosen:
-            trace = scatter(name, "markers", [xs[i] for i in chosen], [ys[i] if has_y else 0.0 for i in chosen])
-            trace |= {"legendgroup": trace["name"], "showlegend": not traces, "yaxis": axis}
-            trace |= {"marker": {"color": color, "size": 8, "symbol": symbol}}
-            traces.append(trace | hover_labels([labels[i] for i in chosen]))
-    return traces
+def labeled_points(name: str, xs: Sequence[float], ys: Values, labels: Sequence[str], color: str, symbol: str) -> Trace:
+    """Return the trace of points that show a label at the pointer."""
+    marker = {"color": color, "size": 8, "symbol": symbol}
+    return scatter(name, "markers", xs, ys, marker=marker) | hover_labels(labels)
 
 
 def line_chart(
@@ -160,24 +128,13 @@ def line_chart(
     y_range: tuple[float, float] | None = None,
     alternative: str = "",
 ) -> Chart:
-    """Draw a line chart.
+    """Draw curves, and points over them.
 
-    Args:
-        title: Title above the chart.
-        curves: Traces of :func:`curve`.
-        x_name: Label of the x axis.
-        y_name: Label of the left axis.
-        points: Traces of :func:`labeled_points`, drawn over the curves.
-        right_name: Label of the right axis, empty for none.
-        log: Whether the x axis is logarithmic.
-        mark: x value of a vertical line.
-        max_points: Maximum number of points drawn per curve.
-        height: Height in pixels without the legend.
-        y_range: Range of the left axis, to make panels comparable.
-        alternative: Text alternative. By default it names the curves with their first and last value.
+    ``log`` makes the x axis logarithmic, ``mark`` draws a vertical line, and ``y_range`` makes panels comparable. The
+    height does not include the legend. The default text alternative names the curves with their first and last value.
     """
     traces = [*curves, *points]
-    on_left = [trace for trace in traces if trace.get("yaxis", "y") == "y"]
+    on_left = [trace for trace in traces if "yaxis" not in trace]
     y_range = y_range or value_range(value for trace in on_left for value in values_with_bars(trace, "y"))
     layout: dict[str, Any] = {
         "hovermode": "closest" if points else "x unified",
@@ -190,13 +147,8 @@ def line_chart(
         layout["yaxis2"] |= {"rangemode": "tozero", "tickmode": "auto", "nticks": 6}
     if mark is not None:
         layout["shapes"] = [vertical_line(mark, "dot")]
-    if any(trace.get("yaxis") == "y3" for trace in traces):
-        layout["yaxis"]["domain"] = [0.16, 1]
-        layout["yaxis3"] = {"domain": [0, 0.1], "range": [-1, 1], "fixedrange": True, "showgrid": False}
-        layout["yaxis3"] |= {"tickvals": [0], "ticktext": ["no score"]}
-        layout["xaxis"]["anchor"] = "y3"
     alternative = alternative or f"{title}: {', '.join(map(_describe, curves))}, against {x_name}".removeprefix(": ")
-    height += _legend_height([trace["name"] for trace in traces if trace.get("showlegend", True)])
+    height += _legend_height([trace["name"] for trace in traces])
     return Chart(title, alternative, [*(_thin(trace, max_points) for trace in curves), *points], layout, height)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import time
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
 from tgnn import __version__
@@ -68,6 +69,16 @@ def script_json(value: Any) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
+def with_code(text: str) -> Markup:
+    """Mark the parts of a text in backticks as code.
+
+    Example:
+        >>> with_code("`a < b` holds")
+        Markup('<code>a &lt; b</code> holds')
+    """
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 @cache
 def _template() -> jinja2.Template:
     loader = jinja2.FunctionLoader(_part)
@@ -76,6 +87,7 @@ def _template() -> jinja2.Template:
     )
     environment.filters["count"] = count
     environment.filters["script_json"] = script_json
+    environment.filters["with_code"] = with_code
     return environment.get_template("page.html")
 
 

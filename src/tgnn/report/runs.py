@@ -76,14 +76,7 @@ class Run:
 
 
 def read_run(folder: Path, key: str, name: str, max_points: int) -> Run:
-    """Read a run folder. Damaged files are reported in the ``reason`` of the run.
-
-    Args:
-        folder: Folder of the run.
-        key: HTML id of the details.
-        name: Name of the folder on the page.
-        max_points: Maximum number of points drawn per curve.
-    """
+    """Read a run folder, with at most ``max_points`` points per curve. Damaged files are named in the ``reason``."""
     files = RunFolder(folder)
     parts: dict[str, dict[str, Any]] = {}
     reasons: list[str] = []
@@ -214,12 +207,7 @@ def _run_row(run: Run) -> list[TableCell]:
 
 
 def repeated_runs_table(folders: Sequence[tuple[str, Path]], runs: Sequence[Run]) -> ReportTable:
-    """Build the table of folders with repeated runs, with the mean of each folder.
-
-    Args:
-        folders: Names and paths of the folders.
-        runs: All runs.
-    """
+    """Build the table of folders with repeated runs, given by name and path, with the mean of each folder."""
     headers = ["folder", "data", "model", "metric", "mean ± std", "95% confidence interval", "paper", "runs"]
     rows = [_group_row(name, path, [run for run in runs if run.path.parent == path]) for name, path in folders]
     note = (

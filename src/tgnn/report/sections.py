@@ -22,8 +22,7 @@ class TableCell:
         text: Main text.
         value: Sort key. Cells with ``None`` are sorted last.
         small: Lines below the text, in small print. Empty lines are left out.
-        tone: Style class: ``"best"``, ``"failed"``, ``"damaged"``, ``"running"``, ``"finished"``, ``"good"`` or
-            ``"bad"``.
+        tone: Style class, such as ``"best"`` or ``"failed"``.
         tip: Tooltip.
         opens: HTML id of the run whose details a click opens.
     """
@@ -48,14 +47,7 @@ def number_cell(value: float | None, show: Callable[[float | None], str], *small
 
 @dataclass(frozen=True)
 class ReportTable:
-    """Table that can be sorted and filtered.
-
-    Args:
-        headers: Headers of the columns. The first column contains the names of the rows.
-        rows: Cells of each row, as many as headers.
-        note: Text below the table.
-        title: Heading above the table.
-    """
+    """Table that can be sorted and filtered, with a heading and a note. The first column names the rows."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[TableCell]]

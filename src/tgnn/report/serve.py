@@ -17,10 +17,6 @@ HOST = "127.0.0.1"
 _NAMES = {HOST, "localhost"}
 
 
-class PortInUseError(OSError):
-    """Raised if another program uses the port."""
-
-
 class ReportServer(ThreadingHTTPServer):
     """HTTP server that renders the current page. A browser with an up-to-date page gets a 304 response.
 
@@ -41,7 +37,7 @@ class ReportServer(ThreadingHTTPServer):
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise PortInUseError(
+            raise OSError(
                 f"port {port} is in use by another program; choose another one, for example --port {port + 1}"
             ) from error
 

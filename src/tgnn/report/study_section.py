@@ -23,8 +23,7 @@ from tgnn.report.sections import (
 from tgnn.tuning.results import RECIPE_FILE, StudyResult, Trial, format_value, short_names
 
 _TONES = {"complete": "finished", "pruned": "running", "failed": "failed"}
-_MARKERS = {"complete": ("var(--c0)", "circle"), "pruned": ("var(--c0)", "circle-open"), "failed": ("var(--bad)", "x")}
-"""Color and symbol of each state of a trial that has ended."""
+"""Style of each state of a trial that has ended."""
 _AFTER_RESULTS = 100
 
 
@@ -35,7 +34,7 @@ def read_study_section(path: Path, key: str) -> ReportSection:
     except RecursionError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     recipe = path.with_name(RECIPE_FILE)
-    ended = [trial for trial in study.trials if trial.state in _MARKERS]
+    ended = [trial for trial in study.trials if trial.state in _TONES]
     ranges = {name: ", ".join(map(format_value, values)) for name, values in study.space.items()}
     over = f"{study.splits} split{'s' * (study.splits != 1)}"
     return ReportSection(
@@ -63,7 +62,7 @@ def read_study_section(path: Path, key: str) -> ReportSection:
 
 
 def _progress_notes(study: StudyResult) -> list[str]:
-    done = study.count(*_MARKERS)
+    done = study.count(*_TONES)
     note = f"{done} of {study.num_trials} trials have ended"
     parts = [f"{count} {state}" for state in ("pruned", "failed") if (count := study.count(state))]
     note += f" ({', '.join(parts)})" if parts else ""
@@ -86,28 +85,29 @@ def _progress_notes(study: StudyResult) -> list[str]:
 
 
 def _history_figures(study: StudyResult, ended: Sequence[Trial]) -> list[ReportFigure]:
-    """Draw the score of each trial and the best score so far, if a trial has ended."""
-    if not ended:
-        return []
+    """Draw the score of each trial and the best score so far. Failed trials have no score."""
     points = []
-    for state, (color, symbol) in _MARKERS.items():
-        trials = [trial for trial in ended if trial.state == state]
-        scores = [number(trial.last_score if state == "pruned" else trial.score) for trial in trials]
-        labels = [_label(trial, score) for trial, score in zip(trials, scores)]
-        numbers = [trial.number for trial in trials]
-        points += labeled_points(f"{state} ({len(trials)})", numbers, scores, labels, color, symbol)
+    for state, symbol in (("complete", "circle"), ("pruned", "circle-open")):
+        scored = [
+            (trial.number, score)
+            for trial in ended
+            if trial.state == state
+            and (score := number(trial.last_score if state == "pruned" else trial.score)) is not None
+        ]
+        if scored:
+            labels = [f"trial {trial}: {state} {metric(score)}" for trial, score in scored]
+            trials, scores = zip(*scored)
+            points.append(
+                labeled_points(f"{state} ({study.count(state)})", trials, scores, labels, "var(--c0)", symbol)
+            )
+    if not points:
+        return []
     alternative = f"Validation {study.metric} of {len(ended)} trials"
     if study.best is not None:
         alternative += f", best {metric(study.best.score)} in trial {study.best.number}"
-    chart = line_chart(
-        "",
-        [_best_so_far(ended, study.higher_is_better)],
-        "trial",
-        f"validation {study.metric}",
-        points=points,
-        height=275,
-        alternative=alternative,
-    )
+    curves = [_best_so_far(ended, study.higher_is_better)]
+    y_name = f"validation {study.metric}"
+    chart = line_chart("", curves, "trial", y_name, points=points, height=275, alternative=alternative)
     note = "Pruned trials show the score at which they were pruned." if study.count("pruned") else ""
     return [ReportFigure("Search history", [chart], note)]
 
@@ -120,12 +120,6 @@ def _best_so_far(ended: Sequence[Trial], higher_is_better: bool) -> Trace:
     trace = curve("best so far", [trial.number for trial in ended], [number(score) for score in best], 1)
     trace["line"]["shape"] = "hv"
     return trace
-
-
-def _label(trial: Trial, score: float | None) -> str:
-    text = f"trial {trial.number}: {trial.state}"
-    text += f" {metric(score)}" if score is not None else ""
-    return text + (f", {trial.reason}" if trial.reason else "")
 
 
 def _importance_figures(study: StudyResult) -> list[ReportFigure]:

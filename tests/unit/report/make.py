@@ -1,4 +1,4 @@
-"""Small results and run folders, made by hand."""
+"""Small results, studies and run folders, and the texts and charts of their page."""
 
 from __future__ import annotations
 
@@ -27,6 +27,19 @@ def page_of(*paths: Path) -> str:
     return page.replace(get_plotlyjs(), "")
 
 
+def text_of(page: str) -> str:
+    """Return the text of the main part of a page."""
+    main = page.partition("<main")[2].partition("</main")[0]
+    return re.sub(r"\s+", " ", re.sub(r"<script.*?</script>|<[^>]+>", " ", main, flags=re.S))
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """Return the words of each row of the first table, with its headers first."""
+    table = page.partition("<table>")[2].partition("</table>")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", table, flags=re.S)
+    return [html.unescape(re.sub(r"<[^>]*>", " ", row)).split() for row in rows]
+
+
 def charts_of(page: str) -> list[dict[str, Any]]:
     """Return the plotly figures of a page, each with its text alternative and the title above it."""
     figure = re.compile(
@@ -40,9 +53,9 @@ def charts_of(page: str) -> list[dict[str, Any]]:
     ]
 
 
-def outcomes(*tests: float, seconds: float = 2.0, epochs: int = 100) -> tuple[RunResult, ...]:
+def outcomes(*tests: float, seconds: float = 2.0) -> tuple[RunResult, ...]:
     return tuple(
-        RunResult(seed, test, test, epochs, epochs // 2, seconds, 1000 + seed, f"split{seed}", "data", "config")
+        RunResult(seed, test, test, 100, 50, seconds, 1000 + seed, f"split{seed}", "data", "config")
         for seed, test in enumerate(tests)
     )
 
@@ -66,17 +79,12 @@ def table(name: str = "table-x", **changes: Any) -> Result:
 def write_run(
     folder: Path, data: str = "cora", model: str = "tgnn", test: float | None = 0.85, epochs: int = 30, seed: int = 0
 ) -> Path:
-    """A run folder as ``tgnn train`` leaves it; without ``test`` it goes on."""
+    """A run folder as ``tgnn train`` leaves it; without ``test`` it is not finished."""
     folder.mkdir(parents=True)
     config = {"data": {"name": data}, "model": {"name": model, "rank": 8}, "train": {"epochs": 50, "seed": seed}}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     (folder / "environment.json").write_text(json.dumps({"tgnn": "0.1.0", "system": "Linux x", "cores": 2}))
-    facts = {
-        "info": {"name": data},
-        "data_hash": "aaa111",
-        "split": {"hash": "bbb222"},
-        "task": {"metric": "accuracy"},
-    }
+    facts = {"info": {"name": data}, "data_hash": "aaa111", "split": {"hash": "bbb222"}, "task": {"metric": "accuracy"}}
     (folder / "data.json").write_text(json.dumps(facts))
     lines = [
         {
@@ -94,8 +102,7 @@ def write_run(
     if test is not None:
         metrics = {
             **{"data": data, "model": model, "metric": "accuracy", "test": test, "val": test + 0.01, "epochs": epochs},
-            **{"best_epoch": epochs, "seconds": 3.5, "parameters": 12345, "split_hash": "bbb222"},
-            **{"data_hash": "aaa111", "config_hash": "ccc333", "seed": seed, "split": "public"},
+            **{"best_epoch": epochs, "seconds": 3.5, "parameters": 12345, "config_hash": "ccc333"},
         }
         (folder / "metrics.json").write_text(json.dumps(metrics))
     return folder
