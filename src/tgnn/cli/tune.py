@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,9 +19,8 @@ from tgnn.cli.train import check_data_and_model, parse_option, shareable_options
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tgnn.training.config import Config
     from tgnn.tuning.results import StudyResult, Trial
-    from tgnn.tuning.search_plan import SearchPlan
+    from tgnn.tuning.search_space import SearchPlan
 
 _DEFAULT_FINALS = 5
 
@@ -115,10 +114,12 @@ def tune(
             param_hint="--set",
         )
     check_data_and_model(name or data, model, recipe, fixed)
+    user_space = _parse_search(search or [], fixed)
     from tgnn.training.train import resolve_config
+    from tgnn.tuning.search_space import plan_search
 
     config = resolve_config(name or data, model, recipe, {**changes, **fixed})
-    plan = _make_plan(config, search or [], fixed, trials, splits, seed, finals)
+    plan = plan_search(config, user_space, fixed, trials, splits, seed, finals)
     if dry_run:
         _print_search_space(plan, json)
         return
@@ -128,68 +129,27 @@ def tune(
     _run(plan, folder, jobs, storage, study, command, json)
 
 
-def _make_plan(
-    config: Config,
-    search: list[str],
-    fixed: dict[str, Any],
-    trials: int,
-    splits: int | None,
-    seed: int,
-    finals: int,
-) -> SearchPlan:
-    from tgnn.training.prepare import make_model, prepare_without_test
-    from tgnn.tuning.search_plan import SearchPlan
-    from tgnn.tuning.search_space import (
-        build_search_space,
-        check_search_space,
-        default_num_splits,
-        with_model_defaults,
-    )
-
-    user_space: dict[str, tuple[Any, ...]] = {}
-    for key, values in map(_parse_range, search):
-        if key in user_space:
-            raise typer.BadParameter(f"{key} is given twice: use one {key}=A,B,C", param_hint="--search")
-        user_space[key] = values
-    if both := sorted(key for key, values in user_space.items() if values and key in fixed):
-        raise typer.BadParameter(f"{both[0]} is in --search and in --set: use one of them", param_hint="--search")
-    prepared = prepare_without_test(config)
-    make_model(config, prepared.shape)  # report data that the model cannot use now, not in every trial
-    space = build_search_space(config, prepared, user_space)
-    check_search_space(config, prepared.shape.level, user_space)
-    optimizers = {config.optimizer.name, *user_space.get("optimizer.name", ())}
-    if len(optimizers) > 1 and "optimizer.weight_decay" not in {**user_space, **fixed}:
-        raise typer.BadParameter(
-            "adam and adamw need different weight decays: give the values to try, such as "
-            "--search optimizer.weight_decay=0,0.001,0.1, or run one search for each optimizer",
-            param_hint="--search",
-        )
-    space = {key: values for key, values in space.items() if key not in fixed}
-    if not space:
-        raise typer.BadParameter("the search space is empty", param_hint="--search")
-    config = with_model_defaults(config, prepared.shape.level, space)
-    num_splits = splits or default_num_splits(prepared)
-    plan = SearchPlan(config, space, trials, num_splits, seed, min(finals, trials))
-    for key, values in plan.space.items():
-        for value in values:
-            plan.trial_config({**plan.initial_params, key: value})  # report invalid values before the first trial
-    return plan
-
-
-def _parse_range(text: str) -> tuple[str, tuple[Any, ...]]:
-    """Parse ``KEY=A,B,C`` into the key and its distinct values."""
+def _parse_search(texts: list[str], fixed: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Parse ``KEY=A,B,C`` of ``--search`` into the distinct values of each key."""
     from tgnn.utils.yaml import parse_yaml
 
-    key, equals, values = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"{text!r} is not KEY=A,B,C, such as optimizer.lr=0.01,0.1", param_hint="--search")
-    try:
-        parsed = parse_yaml(f"[{values}]")
-    except ValueError:
-        raise typer.BadParameter(
-            f"{values!r} is not a list of values such as 0.01,0.1", param_hint="--search"
-        ) from None
-    return key.strip(), tuple(value for index, value in enumerate(parsed) if value not in parsed[:index])
+    space: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        key, equals, values = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise typer.BadParameter(f"{text!r} is not KEY=A,B,C, such as optimizer.lr=0.01,0.1", param_hint="--search")
+        if key in space:
+            raise typer.BadParameter(f"{key} is given twice: use one {key}=A,B,C", param_hint="--search")
+        if values and key in fixed:
+            raise typer.BadParameter(f"{key} is in --search and in --set: use one of them", param_hint="--search")
+        try:
+            parsed = parse_yaml(f"[{values}]")
+        except ValueError:
+            raise typer.BadParameter(
+                f"{values!r} is not a list of values such as 0.01,0.1", param_hint="--search"
+            ) from None
+        space[key] = tuple(value for index, value in enumerate(parsed) if value not in parsed[:index])
+    return space
 
 
 def _print_search_space(plan: SearchPlan, json: bool) -> None:
@@ -204,8 +164,8 @@ def _print_search_space(plan: SearchPlan, json: bool) -> None:
     for key, values in plan.space.items():
         table.add_row(key, format_value(plan.initial_params[key]), ", ".join(map(format_value, values)))
     console.print_table(table)
-    splits = _plural(plan.splits, "split")
-    out.print(f"{_plural(plan.trials, 'trial')}, each scored by its mean validation metric over {splits}")
+    trials, splits = _plural(plan.trials, "trial"), _plural(plan.splits, "split")
+    out.print(f"{trials}, each scored by its mean validation metric over {splits}")
     if plan.finals:
         best = f"the {plan.finals} best trials" if plan.finals > 1 else "the best trial"
         out.print(f"final evaluation of {best} and trial 0 on {len(plan.final_splits)} new splits and seeds")
@@ -279,67 +239,54 @@ def _show_progress(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
     """Yield a callback that shows a live table, or without a terminal prints a line for each finished trial."""
     if quiet:
         yield lambda result: None
-        return
-    if err.is_terminal:
+    elif err.is_terminal:
+        from rich.console import Group
         from rich.live import Live
 
         with Live(console=err, transient=True, refresh_per_second=2) as live:
-
-            def update_table(result: StudyResult) -> None:
-                from rich.console import Group
-
-                live.update(Group(_trial_table(result, 8, err.width), *_summary(result)))
-
-            yield update_table
-        return
-    yield _ProgressLines()
+            yield lambda result: live.update(Group(_trial_table(result, 8, err.width), *_summary(result)))
+    else:
+        yield _ProgressLines()
 
 
 class _ProgressLines:
     """Print a line for each trial and each final evaluation that ends."""
 
     def __init__(self) -> None:
-        self._printed: set[int] | None = None
-        self._printed_finals: set[int] = set()
+        self._printed: dict[str, set[int]] | None = None
 
     def __call__(self, result: StudyResult) -> None:
         ended = [trial for trial in result.trials if trial.state != "running"]
         if self._printed is None:
-            self._printed = {trial.number for trial in ended}
-            self._printed_finals = {trial.number for trial in result.finals}
+            self._printed = {
+                "": {trial.number for trial in ended},
+                "final evaluation ": {t.number for t in result.finals},
+            }
             if ended:
                 self._print(f"resuming study {result.name}: {', '.join(_summary(result))}")
-        best = _best_so_far(result.metric, result.ranking)
-        for trial in ended:
-            if trial.number not in self._printed:
-                self._printed.add(trial.number)
-                self._print(f"[{len(self._printed)}/{result.num_trials}] {_outcome(trial, best)}")
         num_finals = len(result.finals) + result.finals_left
-        best = _best_so_far(result.metric, result.final_ranking)
-        for trial in result.finals:
-            if trial.number not in self._printed_finals:
-                self._printed_finals.add(trial.number)
-                self._print(f"[final evaluation {len(self._printed_finals)}/{num_finals}] {_outcome(trial, best)}")
+        for what, trials, ranking, total in (
+            ("", ended, result.ranking, result.num_trials),
+            ("final evaluation ", result.finals, result.final_ranking, num_finals),
+        ):
+            best = f", best validation {result.metric} {_describe(ranking[0])}" if ranking else ""
+            printed = self._printed[what]
+            for trial in trials:
+                if trial.number not in printed:
+                    printed.add(trial.number)
+                    is_failed = trial.state == "failed"
+                    outcome = f" failed: {trial.reason}" if is_failed else f": {_score_or_state(trial)}{best}"
+                    self._print(f"[{what}{len(printed)}/{total}] trial {trial.number}{outcome}")
 
     def _print(self, line: str) -> None:
         err.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _outcome(trial: Trial, best: str) -> str:
-    if trial.state == "failed":
-        return f"trial {trial.number} failed: {trial.reason}"
-    return f"trial {trial.number}: {_score_or_state(trial)}{best}"
 
 
 def _score_or_state(trial: Trial) -> str:
     return trial.state if trial.score is None else f"{trial.score:.4f}"
 
 
-def _best_so_far(metric: str, ranking: Sequence[Trial]) -> str:
-    return f", best validation {metric} {_best(ranking[0])}" if ranking else ""
-
-
-def _best(trial: Trial) -> str:
+def _describe(trial: Trial) -> str:
     return f"{trial.score:.4f} (trial {trial.number})"
 
 
@@ -349,10 +296,10 @@ def _summary(result: StudyResult) -> list[str]:
     finished = result.count("complete", "pruned", "failed")
     lines = [f"{finished} of {result.num_trials} trials finished" + (f" ({', '.join(counts)})" if counts else "")]
     if result.ranking:
-        lines.append(f"best validation {result.metric} {_best(result.ranking[0])}")
+        lines.append(f"best validation {result.metric} {_describe(result.ranking[0])}")
     if num_finals := len(result.finals) + result.finals_left:
         left = f"{len(result.finals)} of {num_finals} finished" if result.finals_left else ""
-        best = f"best {_best(result.final_ranking[0])}" if result.final_ranking else ""
+        best = f"best {_describe(result.final_ranking[0])}" if result.final_ranking else ""
         details = ", ".join(filter(None, (left, best))) or "all failed"
         lines.append(f"final evaluation on new {result.unit}s: {details}")
     return lines

@@ -10,6 +10,7 @@ from statistics import fmean
 import optuna
 import torch
 from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import RetryHeartbeatStaleTrialCallback
 from torch import Tensor
 
 from tgnn.training.config import Config
@@ -17,8 +18,7 @@ from tgnn.training.loop import Epoch, Trainer
 from tgnn.training.metrics import Task, compute_log_prior_ratio, is_better_epoch
 from tgnn.training.parallel_runs import mute_logs
 from tgnn.training.prepare import find_device, make_model, prepare_without_test, set_num_threads
-from tgnn.tuning.search_plan import SearchPlan
-from tgnn.tuning.shared_study import queue_again
+from tgnn.tuning.search_space import SearchPlan
 from tgnn.tuning.storage import DATABASE_ERRORS
 
 REASON, SCORES = "reason", "scores"
@@ -162,7 +162,7 @@ def evaluate_trial(
             if prune and split != splits[-1]:
                 _report(trial, fmean(scores), config.train.epochs * (split + 2))
     except (KeyboardInterrupt, OSError):  # OSError: a problem of the machine, not of the hyperparameters
-        queue_again(trial)
+        _queue_again(trial)
         raise
     except (optuna.TrialPruned, UpdateFinishedTrialError, *DATABASE_ERRORS):
         raise
@@ -179,3 +179,12 @@ def _report(trial: optuna.Trial, score: float, step: int) -> None:
         trial.report(score, step)
         if trial.should_prune():
             raise optuna.TrialPruned
+
+
+def _queue_again(trial: optuna.Trial) -> None:
+    """Queue an interrupted trial again, with the same hyperparameters and the same number."""
+    attempt = trial.study.trials[trial.number]
+    if attempt.state.is_finished():  # another worker considered this one dead and has queued the trial already
+        return
+    attempt.system_attrs.pop("retry_history", None)  # an interrupt does not count as the death of a worker
+    RetryHeartbeatStaleTrialCallback()(trial.study, attempt)

@@ -30,6 +30,9 @@ DATABASE_ERRORS = (SQLAlchemyError, StorageInternalError)
 _TIMEOUT = 30
 """Seconds to wait for a locked file or an unresponsive server."""
 
+_OPEN_ATTEMPTS = 6
+"""Number of attempts to open a database in which other processes may be creating the same tables."""
+
 
 class StudyError(ValueError):
     """The study or its storage cannot be used. The message says why."""
@@ -74,29 +77,16 @@ def open_storage(url: str) -> HeartbeatStorage:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=ExperimentalWarning)  # Optuna calls its heartbeats experimental
     parsed = _parse_url(url)
-    is_file = parsed.get_backend_name() == "sqlite"
-    # Optuna calls str.format on the URL, so braces are escaped.
-    full_url = parsed.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")
-    for attempt in range(6):
+    for attempt in range(1, _OPEN_ATTEMPTS + 1):
         try:
-            storage = HeartbeatStorage(
-                full_url,
-                engine_kwargs=_file_options() if is_file else _server_options(),
-                heartbeat_interval=HEARTBEAT_SECONDS,
-                grace_period=GRACE_SECONDS,
-                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=MAX_RETRIES),
-            )
-            if is_file:  # SQLite has no row locks, so transactions take the write lock first
-                event.listen(storage.engine, "begin", _begin_immediate)
-            return storage
+            return _connect(parsed)
         except ImportError as error:
             driver = getattr(error.__cause__, "name", None) or error.name or "a driver"
             raise ImportError(f"the storage needs {driver}: pip install '.[postgres]'") from error
         except (*DATABASE_ERRORS, RuntimeError) as error:
             reason = _reason(error)
-            # Another process may be creating the same tables.
-            is_race = "exists" in reason or "duplicate" in reason or "UNIQUE" in reason
-            if not is_race or attempt == 5:
+            is_race = any(word in reason for word in ("exists", "duplicate", "UNIQUE"))
+            if not is_race or attempt == _OPEN_ATTEMPTS:
                 raise StudyError(f"storage {_without_password(parsed)} cannot be opened: {reason}") from error
             time.sleep(random.random())
     raise AssertionError
@@ -105,29 +95,35 @@ def open_storage(url: str) -> HeartbeatStorage:
 def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
-        is_file = parsed.get_backend_name() == "sqlite"
-        is_valid = is_file or parsed.get_backend_name() == "postgresql"
-        is_valid = is_valid and not (is_file and parsed.database in (None, "", ":memory:"))
-        is_valid = is_valid and "@" not in (parsed.host or "")  # an unescaped @ of the password
-        if parsed.drivername == "postgresql":  # the default driver depends on the version of SQLAlchemy
-            parsed = parsed.set(drivername="postgresql+psycopg2")
+        backend = parsed.get_backend_name()
+        is_file = backend == "sqlite" and parsed.database not in (None, "", ":memory:")
+        is_server = backend == "postgresql" and "@" not in (parsed.host or "")  # an unescaped @ of the password
     except (ArgumentError, NoSuchModuleError, ValueError):  # their messages may contain the password
-        is_valid = False
-    if not is_valid:
+        is_file = is_server = False
+    if not is_file and not is_server:
         raise StudyError(
             "invalid --storage: use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME, with %40 for an @ in the "
             "password"
         ) from None
-    return parsed
+    # The default driver depends on the version of SQLAlchemy.
+    return parsed.set(drivername="postgresql+psycopg2") if parsed.drivername == "postgresql" else parsed
 
 
-def _file_options() -> dict[str, Any]:
-    return {"connect_args": {"timeout": _TIMEOUT, "isolation_level": None}}
-
-
-def _server_options() -> dict[str, Any]:
-    arguments = {"connect_timeout": _TIMEOUT, "tcp_user_timeout": _TIMEOUT * 1000}
-    return {"pool_pre_ping": True, "connect_args": arguments}
+def _connect(url: URL) -> HeartbeatStorage:
+    is_file = url.get_backend_name() == "sqlite"
+    file_options = {"timeout": _TIMEOUT, "isolation_level": None}
+    server_options = {"connect_timeout": _TIMEOUT, "tcp_user_timeout": _TIMEOUT * 1000}
+    storage = HeartbeatStorage(
+        # Optuna calls str.format on the URL, so braces are escaped.
+        url.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}"),
+        engine_kwargs={"pool_pre_ping": True, "connect_args": file_options if is_file else server_options},
+        heartbeat_interval=HEARTBEAT_SECONDS,
+        grace_period=GRACE_SECONDS,
+        heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=MAX_RETRIES),
+    )
+    if is_file:  # SQLite has no row locks, so transactions take the write lock first
+        event.listen(storage.engine, "begin", _begin_immediate)
+    return storage
 
 
 def _begin_immediate(connection: Any) -> None:

@@ -20,10 +20,9 @@ from tgnn.training.prepare import Prepared, find_device, prepare_without_test
 from tgnn.training.run_folder import current_environment
 from tgnn.tuning.objective import REASON, SCORES
 from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE, StudyFileError, StudyResult, Trial
-from tgnn.tuning.search_plan import SearchPlan
-from tgnn.tuning.shared_study import SharedStudy
+from tgnn.tuning.search_space import SearchPlan
 from tgnn.tuning.storage import MAX_RETRIES, StudyError, storage_errors
-from tgnn.tuning.workers import StudyAddress, Worker, run_in_processes
+from tgnn.tuning.workers import SharedStudy, StudyAddress, Worker, last_attempts, run_in_processes
 
 
 def tune(
@@ -63,10 +62,10 @@ def tune(
     if storage is None:
         folder.mkdir(parents=True, exist_ok=True)
     url = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
-    address: StudyAddress = (url, name, "maximize" if empty_result.higher_is_better else "minimize", fingerprint)
-    shared, result, written = SharedStudy(*address), empty_result, (0, 0)
+    address = StudyAddress(url, name, "maximize" if empty_result.higher_is_better else "minimize", fingerprint)
+    shared, result, written = SharedStudy(address), empty_result, (0, 0)
     with storage_errors(url):
-        count = len(shared.trials())
+        count = len(last_attempts(shared.search))
     if count > plan.trials:
         shared.close()
         raise StudyError(
@@ -123,9 +122,9 @@ def _check_folder(folder: Path, name: str) -> None:
 
 def read_result(shared: SharedStudy, plan: SearchPlan, empty_result: StudyResult) -> StudyResult:
     """Return the current state of the study."""
-    trials = [_to_trial(number, trial) for number, trial in shared.trials().items()]
+    trials = [_to_trial(number, trial) for number, trial in last_attempts(shared.search).items()]
     started = [trial for trial in trials if trial.state != "waiting"]
-    finalists, finals = shared.finalists(plan), shared.final_trials()
+    finalists, finals = shared.finalists(plan), last_attempts(shared.finals)
     finished = [number for number in finalists if number in finals and finals[number].state.is_finished()]
     return replace(
         empty_result,

@@ -1,4 +1,4 @@
-"""Workers of a study: the current process, or several child processes."""
+"""Workers of a search, which share two Optuna studies: the trials and their final evaluation."""
 
 from __future__ import annotations
 
@@ -9,31 +9,160 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing import connection, get_context
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
+from optuna.pruners import MedianPruner
 from optuna.samplers import TPESampler
-from optuna.storages import fail_stale_trials
-from optuna.trial import TrialState
+from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
 
 from tgnn.training.interrupts import Interrupted, catch_interrupts, delay_interrupts
 from tgnn.training.parallel_runs import receive_logs, set_up_worker
 from tgnn.tuning.objective import evaluate_trial
-from tgnn.tuning.search_plan import SearchPlan
-from tgnn.tuning.shared_study import Direction, SharedStudy, SurplusTrialError, is_retry
-from tgnn.tuning.storage import StorageLostError, StudyError, storage_errors
+from tgnn.tuning.search_space import SearchPlan
+from tgnn.tuning.storage import StorageLostError, StudyError, open_storage, storage_errors
 
 logger = logging.getLogger("tgnn")
 
-StudyAddress = tuple[str, str, Direction, Mapping[str, Any]]
-"""Arguments of :class:`SharedStudy`, with which another process opens the same study."""
+NUMBER = "number"
+"""User attribute of a trial: its number in ``study.json``. Optuna gives every attempt of a trial a new number."""
+
+_FINGERPRINT = "tgnn"
+"""User attribute of the study: values that all workers must share."""
 
 _TRIAL_LOST_ERRORS = (UpdateFinishedTrialError, ValueError, AssertionError, UnboundLocalError)
 """What ``Study.optimize`` raises if it cannot store the result of a trial, because another worker has taken the trial
 over after an overdue heartbeat, or because the database was lost. A lost database is reported by the next access to the
 study."""
+
+
+class StudyAddress(NamedTuple):
+    """What a process needs to open a study.
+
+    Args:
+        url: ``sqlite:///path`` or ``postgresql://...``.
+        name: Name of the study.
+        direction: ``"maximize"`` or ``"minimize"``.
+        fingerprint: Values that must be equal for all workers, by name.
+    """
+
+    url: str
+    name: str
+    direction: Literal["maximize", "minimize"]
+    fingerprint: Mapping[str, Any]
+
+
+class SharedStudy:
+    """Optuna studies of the search and of its final evaluation. They are created if they do not exist.
+
+    Args:
+        address: Address of the study.
+
+    Attributes:
+        search: The study of the search.
+        finals: The study of the final evaluation. It is separate, so that its scores do not influence the sampler.
+    """
+
+    def __init__(self, address: StudyAddress) -> None:
+        self._address, self.storage = address, open_storage(address.url)
+        try:
+            with storage_errors(address.url, StudyError, "cannot be used"):
+                self.search = self._open_study(address.name)
+                self.check()
+                self.finals = self._open_study(f"{address.name} (final evaluation)")
+        except StudyError:
+            self.close()
+            raise
+
+    def _open_study(self, name: str) -> optuna.Study:
+        return optuna.create_study(
+            storage=self.storage,
+            study_name=name,
+            direction=self._address.direction,
+            load_if_exists=True,
+            pruner=MedianPruner(),
+        )
+
+    def close(self) -> None:
+        """Close all connections to the database."""
+        self.storage.remove_session()
+        self.storage.engine.dispose()
+
+    def check(self) -> None:
+        """Raise a ``StudyError`` if the study was started with another fingerprint."""
+        name, fingerprint, stored = self._address.name, self._address.fingerprint, self.search.user_attrs
+        if _FINGERPRINT not in stored:
+            if self.search.get_trials(deepcopy=False):
+                raise StudyError(f"study {name} was not created by tgnn: choose another name with --study")
+            self.search.set_user_attr(_FINGERPRINT, dict(fingerprint))
+            return
+        stored = stored[_FINGERPRINT]
+        for key in (*fingerprint, *stored):
+            if (before := stored.get(key, "none")) != (now := fingerprint.get(key, "none")):
+                raise StudyError(
+                    f"study {name} was started with a different {key} ({before} before, {now} now): resume it "
+                    "with the same options, or start another study with --out or --study"
+                )
+
+    def next_trial(self, plan: SearchPlan) -> tuple[int, Mapping[str, Any]] | None:
+        """Return the number and the given hyperparameters of the next trial, or ``None`` after the last one.
+
+        Trial 0 is the initial recipe. The hyperparameters of the others are sampled.
+        """
+        count = len(last_attempts(self.search))
+        if count >= plan.trials:
+            return None
+        return count, plan.initial_params if count == 0 else {}
+
+    def next_final(self, plan: SearchPlan) -> tuple[int, Mapping[str, Any]] | None:
+        """Return the number and the hyperparameters of the next trial to evaluate again, or ``None``."""
+        started = last_attempts(self.finals)
+        return next(
+            ((number, params) for number, params in self.finalists(plan).items() if number not in started), None
+        )
+
+    def finalists(self, plan: SearchPlan) -> dict[int, Mapping[str, Any]]:
+        """Return the hyperparameters of the trials that are evaluated again, by number.
+
+        These are the best trials and trial 0, the initial recipe. The result is empty until all trials are finished.
+        """
+        trials = last_attempts(self.search)
+        if not plan.finals or len(trials) < plan.trials or not all(t.state.is_finished() for t in trials.values()):
+            return {}
+        sign = -1 if self.search.direction == StudyDirection.MAXIMIZE else 1
+        complete = {number: trial for number, trial in trials.items() if trial.state == TrialState.COMPLETE}
+        distinct: dict[str, int] = {}
+        for number in sorted(complete, key=lambda number: (sign * (complete[number].value or 0.0), number)):
+            distinct.setdefault(str(sorted(complete[number].params.items())), number)
+        best = list(distinct.values())[: plan.finals]
+        initial = distinct.get(str(sorted(trials[0].params.items())))
+        best += [initial] if initial is not None and initial not in best else []
+        return {number: complete[number].params for number in best}
+
+
+def last_attempts(study: optuna.Study) -> dict[int, FrozenTrial]:
+    """Return the last attempt of each trial, by the number of the trial.
+
+    A trial that two workers have queued at the same time counts once. A trial that Optuna has created because another
+    worker took the queued one does not count.
+    """
+    first: dict[int, int] = {}
+    last: dict[int, FrozenTrial] = {}
+    for attempt in study.get_trials(deepcopy=False):
+        retried = RetryHeartbeatStaleTrialCallback.retried_trial_number(attempt)
+        origin = attempt.number if retried is None else retried
+        number = attempt.user_attrs.get(NUMBER)
+        if number is not None and first.setdefault(number, origin) == origin:
+            last[number] = attempt
+    return last
+
+
+class _SurplusTrialError(Exception):
+    """A trial is not needed, because another worker runs it, or because all trials are started."""
 
 
 class Worker:
@@ -57,50 +186,49 @@ class Worker:
 
     def run(self) -> None:
         """Run until all trials are finished, including trials of workers that died."""
-        self._optimize(self._shared.search, self._run_trial, self._shared.queue_trial)
-        self._optimize(self._shared.finals, self._run_final, self._shared.queue_final)
+        self._run_study(self._shared.search, self._shared.next_trial, range(self._plan.splits), prune=True)
+        self._run_study(self._shared.finals, self._shared.next_final, self._plan.final_splits, prune=False)
 
-    def _optimize(
-        self, study: optuna.Study, objective: Callable[[optuna.Trial], float], queue: Callable[[SearchPlan], bool]
+    def _run_study(
+        self,
+        study: optuna.Study,
+        next_trial: Callable[[SearchPlan], tuple[int, Mapping[str, Any]] | None],
+        splits: range,
+        prune: bool,
     ) -> None:
-        """Run the queue of one study.
+        def objective(trial: optuna.Trial) -> float:
+            numbers = {attempt.number: number for number, attempt in last_attempts(study).items()}
+            if trial.number not in numbers:
+                raise _SurplusTrialError
+            # The seed depends on the number of the trial, so that a search that is resumed samples the same trials.
+            seed = np.random.SeedSequence([self._plan.seed, numbers[trial.number]]).generate_state(1)[0]
+            study.sampler = TPESampler(seed=int(seed))
+            return evaluate_trial(trial, self._plan, splits, self._raise_if_stopped, prune)
 
-        Args:
-            study: The study.
-            objective: Function that runs a trial.
-            queue: Function that queues the next trial if needed, and returns whether there is one.
-        """
         waited_for: set[int] = set()
         while True:
             self._raise_if_stopped()
             self._on_progress()
             self._shared.check()
             unfinished = study.get_trials(deepcopy=False, states=(TrialState.WAITING, TrialState.RUNNING))
-            if any(trial.state == TrialState.WAITING for trial in unfinished) or queue(self._plan):
+            is_queued = any(trial.state == TrialState.WAITING for trial in unfinished)
+            if not is_queued and (new_trial := next_trial(self._plan)) is not None:
+                number, params = new_trial
+                study.enqueue_trial(dict(params), user_attrs={NUMBER: number})
+                is_queued = True
+            if is_queued:
                 with contextlib.suppress(*_TRIAL_LOST_ERRORS):
-                    study.optimize(objective, n_trials=1, catch=(SurplusTrialError,))
+                    study.optimize(objective, n_trials=1, catch=(_SurplusTrialError,))
             elif unfinished:  # other workers run the remaining trials, but may die
                 time.sleep(0.5)
                 fail_stale_trials(study)
-                new = [trial for trial in unfinished if trial.number not in waited_for]
-                self._shared.send_heartbeats(new)
-                waited_for.update(trial.number for trial in new)
+                for trial in unfinished:
+                    if trial.number not in waited_for:
+                        # Optuna never retries a trial whose worker died before its first heartbeat.
+                        self._shared.storage.record_heartbeat(trial._trial_id)
+                        waited_for.add(trial.number)
             else:
                 return
-
-    def _run_trial(self, trial: optuna.Trial) -> float:
-        number = self._shared.number_of(trial)
-        if number is None or (number >= self._plan.trials and not is_retry(trial)):
-            self._shared.discard(trial)
-        # The seed depends on the number of the trial, so that a search that is resumed samples the same trials.
-        seed = np.random.SeedSequence([self._plan.seed, number]).generate_state(1)[0]
-        self._shared.search.sampler = TPESampler(seed=int(seed))
-        return evaluate_trial(trial, self._plan, range(self._plan.splits), self._raise_if_stopped)
-
-    def _run_final(self, trial: optuna.Trial) -> float:
-        if self._shared.is_repeated_final(trial):
-            self._shared.discard(trial)
-        return evaluate_trial(trial, self._plan, self._plan.final_splits, self._raise_if_stopped, prune=False)
 
     def _raise_if_stopped(self) -> None:
         if self._stop.is_set():
@@ -146,14 +274,17 @@ def run_in_processes(address: StudyAddress, plan: SearchPlan, jobs: int, on_prog
 
 def _run_worker(address: StudyAddress, plan: SearchPlan, log_queue: Any) -> None:
     set_up_worker(log_queue)
-    with catch_interrupts() as stop:
-        try:
-            with storage_errors(address[0]), contextlib.closing(SharedStudy(*address)) as shared:
-                Worker(shared, plan, stop).run()
-        except KeyboardInterrupt:
-            return
-        except StorageLostError:  # reported by the main process
-            sys.exit(1)
-        except (ValueError, OSError) as error:
-            logger.warning("a worker failed: %s", error)
-            sys.exit(1)
+    try:
+        with (
+            catch_interrupts() as stop,
+            storage_errors(address.url),
+            contextlib.closing(SharedStudy(address)) as shared,
+        ):
+            Worker(shared, plan, stop).run()
+    except KeyboardInterrupt:
+        return
+    except StorageLostError:  # reported by the main process
+        sys.exit(1)
+    except (ValueError, OSError) as error:
+        logger.warning("a worker failed: %s", error)
+        sys.exit(1)

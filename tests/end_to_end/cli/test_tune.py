@@ -167,7 +167,7 @@ def test_a_recipe_goes_over_that_of_the_package(run, tmp_path):
     """The packaged recipe of tgnn for cora sets ``optimizer.cp_lr``; the best of the search does not."""
     from tgnn.training.recipes import recipe_for
     from tgnn.tuning.results import StudyResult, Trial
-    from tgnn.tuning.search_plan import SearchPlan
+    from tgnn.tuning.search_space import SearchPlan
     from tgnn.tuning.study import write_files
 
     packaged = recipe_for("cora", "tgnn")

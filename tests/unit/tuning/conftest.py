@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import Engine, event
 
 from tests.unit.tuning.postgres import Server, postgres
-from tgnn.tuning.results import StudyResult
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +35,3 @@ def url(request: pytest.FixtureRequest, tmp_path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'study.db'}"
     return str(request.getfixturevalue("server").url)
-
-
-@pytest.fixture
-def empty_result() -> StudyResult:
-    """A study without trials."""
-    return StudyResult("study", "karate", "gcn", "accuracy", True, "stratified", 1, (), 1, {}, {})

@@ -6,7 +6,7 @@ from typing import Any
 
 from tgnn.training.recipes import resolve
 from tgnn.tuning.results import StudyResult
-from tgnn.tuning.search_plan import SearchPlan
+from tgnn.tuning.search_space import SearchPlan
 
 SPACE = {
     "optimizer.lr": (0.0001, 0.001, 0.01, 0.05),

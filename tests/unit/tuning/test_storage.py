@@ -13,8 +13,7 @@ from tests.unit.tuning.postgres import PASSWORD
 from tests.unit.tuning.small import comparable, small_plan
 from tgnn.tuning import storage
 from tgnn.tuning.results import STUDY_FILE, StudyResult
-from tgnn.tuning.shared_study import SharedStudy
-from tgnn.tuning.storage import StorageLostError, StudyError
+from tgnn.tuning.storage import StorageLostError, StudyError, open_storage
 from tgnn.tuning.study import tune
 
 
@@ -34,7 +33,7 @@ from tgnn.tuning.study import tune
 )
 def test_a_wrong_address(url):
     with pytest.raises(StudyError, match="use sqlite:///FILE or postgresql://") as found:
-        SharedStudy(url, "study", "maximize", {})
+        open_storage(url)
     assert "sec" not in str(found.value)
     assert found.value.__cause__ is None
 
@@ -42,20 +41,20 @@ def test_a_wrong_address(url):
 @pytest.mark.parametrize("more", ["", "?connect_timeout=1", "?no_such_option=1", "?password=secret"])
 def test_no_server(more):
     with pytest.raises(StudyError, match=r"postgresql://127.0.0.1:9/name cannot be opened") as found:
-        SharedStudy(f"postgresql://me:secret@127.0.0.1:9/name{more}", "study", "maximize", {})
+        open_storage(f"postgresql://me:secret@127.0.0.1:9/name{more}")
     assert "secret" not in str(found.value)
 
 
 def test_a_wrong_password(server):
     with pytest.raises(StudyError, match="password authentication failed") as found:
-        SharedStudy(server.url.replace(PASSWORD, "wrong-{one}"), "study", "maximize", {})
+        open_storage(server.url.replace(PASSWORD, "wrong-{one}"))
     assert "wrong" not in str(found.value)
 
 
 def test_a_driver_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg2", None)
     with pytest.raises(ImportError, match=r"the storage needs psycopg2: pip install '.\[postgres\]'"):
-        SharedStudy("postgresql://me@127.0.0.1:9/name", "study", "maximize", {})
+        open_storage("postgresql://me@127.0.0.1:9/name")
 
 
 def test_a_file_that_is_no_database(tmp_path):
@@ -67,7 +66,7 @@ def test_a_file_that_is_no_database(tmp_path):
 
 def test_a_file_in_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(StudyError, match="unable to open database file"):
-        SharedStudy(f"sqlite:///{tmp_path}/none/study.db", "study", "maximize", {})
+        open_storage(f"sqlite:///{tmp_path}/none/study.db")
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
