@@ -22,8 +22,8 @@ class TaskType(Enum):
     """The type of a prediction task. The value is how :attr:`DatasetInfo.target` and stored files name it.
 
     Example:
-        >>> TaskType("labels"), TaskType.from_schema("regression").default_metric
-        (<TaskType.MULTI_LABEL: 'labels'>, 'mae')
+        >>> TaskType("number").default_metric
+        'mae'
     """
 
     CLASSIFICATION = "classes"
@@ -32,11 +32,6 @@ class TaskType(Enum):
     """Any of several binary labels. Targets are 0 or 1, NaN if unlabeled."""
     REGRESSION = "number"
     """One or more real numbers. Targets are floats, NaN if unlabeled."""
-
-    @classmethod
-    def from_schema(cls, task: str) -> TaskType:
-        """Convert the ``task`` of a user's ``schema.yaml``: ``classes``, ``multi-label`` or ``regression``."""
-        return _SCHEMA_TASKS[task]
 
     @property
     def default_metric(self) -> str:
@@ -54,23 +49,15 @@ _SCHEMA_TASKS = {
 
 
 def task_name(level: str, target: str, outputs: int) -> str:
-    """Name a task in the words of the field.
-
-    Args:
-        level: ``"node"`` or ``"graph"``.
-        target: Value of a :class:`TaskType`.
-        outputs: Number of classes, labels or numbers to predict.
+    """Name a task in the words of the field. The arguments are fields of :class:`DatasetInfo`.
 
     Example:
         >>> task_name("node", "classes", 7), task_name("node", "labels", 39), task_name("graph", "number", 1)
         ('node classification', 'multi-label node classification', 'graph regression')
     """
-    task_type = TaskType(target)
-    if task_type is TaskType.REGRESSION:
-        return f"{level} regression"
-    if task_type is TaskType.MULTI_LABEL:
+    if target == "labels":
         return f"{'binary' if outputs == 1 else 'multi-label'} {level} classification"
-    return f"{level} classification"
+    return f"{level} {'regression' if target == 'number' else 'classification'}"
 
 
 @dataclass(frozen=True)
@@ -121,11 +108,6 @@ def infer_dataset_info(data: LoadedData, name: str, source: str) -> DatasetInfo:
 
     Without a schema, integers are classes, floats are numbers to predict, and several columns of 0 and 1 are labels. A
     graph on disk stores its own information.
-
-    Args:
-        data: The data.
-        name: Name of the data set.
-        source: Where the data was loaded from.
     """
     if isinstance(data, DiskGraph):
         return replace(data.info, source=source)
@@ -133,7 +115,7 @@ def infer_dataset_info(data: LoadedData, name: str, source: str) -> DatasetInfo:
     if y is None:
         task_type, outputs = TaskType.CLASSIFICATION, 0
     elif schema.get("task") in _SCHEMA_TASKS:
-        task_type = TaskType.from_schema(schema["task"])
+        task_type = _SCHEMA_TASKS[schema["task"]]
         outputs = y.size(1) if y.dim() == 2 else 1
         if task_type is TaskType.CLASSIFICATION:
             outputs = len(schema["classes"])
@@ -152,7 +134,8 @@ def infer_dataset_info(data: LoadedData, name: str, source: str) -> DatasetInfo:
 def statistics(data: LoadedData) -> dict[str, int]:
     """Count graphs, nodes, edges (columns of ``edge_index``), features and outputs."""
     if isinstance(data, GraphDataset):
-        counts = {"graphs": len(data), "nodes": int(data.num_nodes.sum()), "edges": data.total_edges}
+        edges = int(data.num_edges.sum()) * (1 if data.directed else 2)
+        counts = {"graphs": len(data), "nodes": int(data.num_nodes.sum()), "edges": edges}
     else:
         counts = {"nodes": int(data.num_nodes), "edges": int(data.num_edges)}
     x = data.x

@@ -17,7 +17,9 @@ from tgnn.data.tensors import StringIds, as_int64, as_tensor
 if TYPE_CHECKING:
     from tgnn.data.dataset_info import DatasetInfo
 
-_NODE, _EDGE = ("x", "pos"), ("edge_attr", "edge_weight")
+_STORED = ("y", "x", "pos", "edge_index", "edge_attr", "edge_weight")
+"""Tensors that are stored in files. They can be assigned as attributes of a data set."""
+_FIXED = ("num_nodes", "num_edges", "directed")
 
 
 class GraphDataset(InMemoryDataset):
@@ -51,6 +53,8 @@ class GraphDataset(InMemoryDataset):
     """Number of nodes of each graph, int64 ``[G]``."""
     num_edges: Tensor
     """Number of stored edges of each graph, int64 ``[G]``."""
+    y: Any
+    """Target of each graph, ``[G]`` or ``[G, T]``. ``None`` for unlabeled graphs."""
     x: Tensor | None
     """Node features of all graphs, concatenated."""
     pos: Tensor | None
@@ -88,37 +92,34 @@ class GraphDataset(InMemoryDataset):
         super().__init__(transform=transform)
         self.graph_id, self.encoding = graph_id, encoding
         self.smiles = None if smiles is None else list(smiles)
-        self.test_folds, self.origin = None, ""
+        self.test_folds, self.split_codes, self.origin = None, None, ""
         given = {name: np.asarray(array) for name, array in arrays.items()}
-        self.num_nodes = _counts(given, "num_nodes")
-        self.num_edges = torch.zeros_like(self.num_nodes)
-        self.split_codes = None
-        tensors = {"y": as_tensor(given["y"], "y")} if "y" in given else {}
-        tensors |= {name: _feature(given, name) for name in _NODE if name in given}
-        self.directed = "edge_index" not in given or bool(given.get("directed", True))
-        if "edge_index" in given:
-            self.num_edges = _counts(given, "num_edges")
-            _check_length("num_edges", self.num_edges, len(self.num_nodes))
-            tensors["edge_index"] = as_int64(given["edge_index"], "edge_index")
-            tensors |= {name: _feature(given, name) for name in _EDGE if name in given}
-        if "edge_weight" in tensors:
-            tensors["edge_weight"] = tensors["edge_weight"].float()
-        self._set_pointers()
+        has_edges = "edge_index" in given
+        num_nodes = _counts(given, "num_nodes")
+        num_edges = _counts(given, "num_edges") if has_edges else torch.zeros_like(num_nodes)
+        _check_length("num_edges", num_edges, len(num_nodes))
+        self.directed = not has_edges or bool(given.get("directed", True))
+        self._set_counts(num_nodes, num_edges)
         self._data = Data()
-        for name, values in tensors.items():
-            self.add(name, values)
+        for name in _STORED:
+            if name in given and (has_edges or not name.startswith("edge_")):
+                self.add(name, _stored_tensor(given, name))
         if "split" in given:
-            _check_length("split", as_tensor(given["split"], "split"), len(self))
             self.split_codes = as_int64(given["split"], "split")
+            _check_length("split", self.split_codes, len(self))
         if graph_id is not None:
             _check_length("graph_id", graph_id, len(self))
 
-    def _set_pointers(self) -> None:
-        """Compute the first node and the first edge of each graph."""
-        self._node_ptr, self._edge_ptr = _pointer(self.num_nodes), _pointer(self.num_edges)
+    def _set_counts(self, num_nodes: Tensor, num_edges: Tensor) -> None:
+        """Set the number of nodes and edges of each graph, and compute the first node and edge of each graph."""
+        pointers = {"_node_ptr": _pointer(num_nodes), "_edge_ptr": _pointer(num_edges)}
+        self.__dict__.update(num_nodes=num_nodes, num_edges=num_edges, **pointers)
 
     def add(self, name: str, values: Tensor) -> None:
         """Add or replace an attribute of all graphs, concatenated. Copies of the data set keep theirs.
+
+        ``dataset.x = values`` does the same for the attributes that are stored in files, and ``dataset.x = None``
+        removes one of them.
 
         Args:
             name: Name of the attribute. Edge attributes start with ``edge_``, ``y`` is the target of each graph, and
@@ -132,6 +133,23 @@ class GraphDataset(InMemoryDataset):
             expected = self._edge_ptr if name.startswith("edge_") else self._node_ptr
             _check_length(name, values, len(self) if name == "y" else int(expected[-1]))
         self._data = Data(**self._data.to_dict() | {name: values})  # not in place, because copies share it
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Replace a tensor of all graphs, or remove it with ``None``."""
+        if name in _FIXED and name in vars(self):
+            raise AttributeError(f"{name} of a GraphDataset cannot be assigned; create a new GraphDataset instead")
+        if name not in _STORED:
+            super().__setattr__(name, value)
+        elif value is None:
+            self._data = Data(**{key: values for key, values in self._data.to_dict().items() if key != name})
+        else:
+            self.add(name, value)
+
+    def __getattr__(self, key: str) -> Any:
+        """Return a tensor of all graphs, as PyG does. It is ``None`` if the graphs do not have it."""
+        if key in _STORED and "_data" in vars(self):
+            return self._data.get(key)
+        return super().__getattr__(key)
 
     def _check_edge_index(self, edge_index: Tensor) -> None:
         if edge_index.dim() != 2 or edge_index.size(0) != 2:
@@ -157,11 +175,7 @@ class GraphDataset(InMemoryDataset):
         return super().__getitem__(idx)
 
     def get(self, idx: Any) -> Any:
-        """Return a graph without its transform. Its tensors are views, unless edges are stored in one direction.
-
-        Args:
-            idx: Index of the graph, at least 0.
-        """
+        """Return a graph without its transform. Its tensors are views, unless edges are stored in one direction."""
         nodes = slice(int(self._node_ptr[idx]), int(self._node_ptr[idx + 1]))
         edges = slice(int(self._edge_ptr[idx]), int(self._edge_ptr[idx + 1]))
         graph = Data(num_nodes=nodes.stop - nodes.start)
@@ -186,8 +200,7 @@ class GraphDataset(InMemoryDataset):
         dataset = copy.copy(self)
         dataset.__dict__.pop("split", None)
         dataset.test_folds = None
-        dataset.num_nodes, dataset.num_edges = self.num_nodes[indices], self.num_edges[indices]
-        dataset._set_pointers()
+        dataset._set_counts(self.num_nodes[indices], self.num_edges[indices])
         dataset._data = Data(**self._gather(indices, dataset.num_nodes, dataset.num_edges))
         if self.graph_id is not None:
             dataset.graph_id = self.graph_id[indices]
@@ -198,11 +211,7 @@ class GraphDataset(InMemoryDataset):
         return dataset
 
     def copy(self, idx: Any = None) -> GraphDataset:
-        """Return a deep copy of all graphs or of the selected ones.
-
-        Args:
-            idx: As for :meth:`index_select`. Default: all graphs.
-        """
+        """Return a deep copy of all graphs, or of the graphs that :meth:`index_select` selects."""
         dataset = self.index_select(slice(None) if idx is None else idx)
         if idx is None:
             for name in {"split", "test_folds"} & vars(self).keys():
@@ -253,11 +262,7 @@ class GraphDataset(InMemoryDataset):
         return tensors
 
     def degrees(self, indices: Tensor) -> Tensor:
-        """Compute the in-degree of each node of some graphs, in the order of :meth:`batch`.
-
-        Args:
-            indices: Indices of the graphs, int64 ``[B]``.
-        """
+        """Compute the in-degree of each node of some graphs, in the order of :meth:`batch`."""
         total = int(self._node_ptr[-1])
         degree = torch.zeros(total, dtype=torch.int64)
         if self.edge_index is not None:
@@ -267,26 +272,6 @@ class GraphDataset(InMemoryDataset):
         return degree[_ranges(self._node_ptr[indices], self.num_nodes[indices])]
 
     # ---- tensors of all graphs ---------------------------------------------------------------------------------
-
-    @property
-    def y(self) -> Any:
-        """Target of each graph, ``[G]`` or ``[G, T]``. ``None`` for unlabeled graphs."""
-        return self._data.y
-
-    @y.setter
-    def y(self, values: Tensor) -> None:
-        self.add("y", values)
-
-    def __getattr__(self, key: str) -> Any:
-        """Return a tensor of all graphs, as PyG does. It is ``None`` if the graphs do not have it."""
-        if key in (*_NODE, "edge_index", *_EDGE) and "_data" in self.__dict__:
-            return self._data.get(key)
-        return super().__getattr__(key)
-
-    @property
-    def total_edges(self) -> int:
-        """Number of edges of all graphs, as columns of their ``edge_index``."""
-        return int(self._edge_ptr[-1]) * (1 if self.directed else 2)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all tensors of the graphs, as they are hashed and stored."""
@@ -298,7 +283,7 @@ class GraphDataset(InMemoryDataset):
     def without_edge_features(self) -> GraphDataset:
         """Return a copy without ``edge_attr``. Edge weights and metadata are kept."""
         dataset = copy.copy(self)
-        dataset._data = Data(**{name: values for name, values in self._data.to_dict().items() if name != "edge_attr"})
+        dataset.edge_attr = None
         return dataset
 
     def stored_split(self) -> Split | None:
@@ -322,25 +307,17 @@ def pack(graphs: Sequence[Data | Mapping[str, Tensor]], split: Tensor | None = N
         >>> pack([graph, graph])
         GraphDataset(2 graphs, 6 nodes)
     """
-    kept = [name for name in (*_NODE, *_EDGE) if graphs[0].get(name) is not None]
-    nodes = [_num_nodes(graph) for graph in graphs]
+    members = [graph if isinstance(graph, Data) else Data.from_dict(dict(graph)) for graph in graphs]
     arrays: dict[str, object] = {
-        "num_nodes": np.array(nodes),
-        "num_edges": np.array([graph["edge_index"].size(1) for graph in graphs]),
-        "edge_index": torch.cat([graph["edge_index"] for graph in graphs], dim=1).numpy(),
+        "num_nodes": [graph.num_nodes for graph in members],
+        "num_edges": [graph.num_edges for graph in members],
+        "edge_index": torch.cat([graph.edge_index for graph in members], dim=1),
         "directed": True,
-        "y": torch.cat([torch.as_tensor(graph["y"]).reshape(1, -1) for graph in graphs]).squeeze(1).numpy(),
+        "y": torch.cat([torch.as_tensor(graph.y).reshape(1, -1) for graph in members]).squeeze(1),
     }
-    arrays |= {name: torch.cat([graph[name] for graph in graphs]).numpy() for name in kept}
-    if split is not None:
-        arrays["split"] = split.numpy()
-    return GraphDataset(arrays)
-
-
-def _num_nodes(graph: Data | Mapping[str, Tensor]) -> int:
-    if isinstance(graph, Data):
-        return int(graph.num_nodes)
-    return int(graph["num_nodes"]) if "num_nodes" in graph else len(graph["x"])
+    kept = [name for name in _STORED if name not in arrays and members[0].get(name) is not None]
+    arrays |= {name: torch.cat([graph[name] for graph in members]) for name in kept}
+    return GraphDataset(arrays | ({} if split is None else {"split": split}))
 
 
 def _counts(arrays: Mapping[str, np.ndarray], name: str) -> Tensor:
@@ -352,12 +329,14 @@ def _counts(arrays: Mapping[str, np.ndarray], name: str) -> Tensor:
     return counts
 
 
-def _feature(arrays: Mapping[str, np.ndarray], name: str) -> Tensor:
+def _stored_tensor(arrays: Mapping[str, np.ndarray], name: str) -> Tensor:
     """Convert an array to a tensor, multiplied by its scale if it has one."""
+    if name == "edge_index":
+        return as_int64(arrays[name], name)
     values = as_tensor(arrays[name], name)
     scale = arrays.get(f"{name}_scale")
     if scale is None:
-        return values
+        return values.float() if name == "edge_weight" else values
     if scale.size != 1 or scale.dtype.kind not in "iuf":
         raise ValueError(f"{name}_scale must be a single number, got {scale.dtype} {list(scale.shape)}")
     return values.float() * float(scale.reshape(()))

@@ -200,10 +200,6 @@ def per_class_quota(y: Tensor, seed: int) -> Split:
     Accuracies are therefore not comparable with those of a stratified split; on Citeseer they are about six points
     higher.
 
-    Args:
-        y: Class of each example, ``[N]``.
-        seed: Random seed.
-
     Example:
         >>> per_class_quota(torch.tensor([0] * 50 + [1] * 50), seed=0)
         Split('per-class-quota', seed=0, train=60, val=20, test=20, hash=...)
@@ -229,10 +225,6 @@ def per_class_quota(y: Tensor, seed: int) -> Split:
 def stratified(y: Tensor, seed: int) -> Split:
     """Split 60/20/20 with the same class distribution in all sets. Multi-label and regression data is split at random.
 
-    Args:
-        y: Class of each example, ``[N]``, or multi-label or regression targets.
-        seed: Random seed.
-
     Example:
         >>> stratified(torch.tensor([0] * 50 + [1] * 50), seed=0)
         Split('stratified', seed=0, train=60, val=20, test=20, hash=...)
@@ -245,11 +237,8 @@ def stratified(y: Tensor, seed: int) -> Split:
 def fold(y: Tensor, seed: int) -> Split:
     """Return one fold of a stratified 10-fold cross-validation with an inner hold-out, as in Errica et al. (2020).
 
-    The fold is the test set. A stratified tenth of the other folds is the validation set.
-
-    Args:
-        y: Class of each example, ``[N]``.
-        seed: Number of the fold (its last digit) and random seed of all folds (the other digits).
+    The fold is the test set. A stratified tenth of the other folds is the validation set. The last digit of the seed is
+    the number of the fold, and the other digits are the random seed of all folds.
 
     Example:
         >>> fold(torch.tensor([0] * 50 + [1] * 50), seed=3)
@@ -269,12 +258,9 @@ def fold(y: Tensor, seed: int) -> Split:
 
 
 def published_fold(y: Tensor, tests: Sequence[Sequence[int]], seed: int) -> Split:
-    """Return one of several published folds with an inner hold-out.
+    """Return one of several published folds, given as test indices, with an inner hold-out.
 
-    Args:
-        y: Class of each example, ``[N]``.
-        tests: Test indices of each fold.
-        seed: Number of the fold, plus the number of folds times the random seed of the inner hold-out.
+    The seed is the number of the fold, plus the number of folds times the random seed of the inner hold-out.
     """
     seed, number = divmod(seed, len(tests))
     test = np.asarray(tests[number], dtype=np.int64)
@@ -322,13 +308,7 @@ def _as_classes(y: Tensor) -> np.ndarray | None:
 
 
 def from_masks(name: str, train: Tensor, val: Tensor, test: Tensor) -> Split:
-    """Create a split from boolean masks.
-
-    Example:
-        >>> mask = torch.tensor([True, False, False])
-        >>> from_masks("public", mask, mask.roll(1), mask.roll(2))
-        Split('public', train=1, val=1, test=1, hash=...)
-    """
+    """Create a split from boolean masks."""
     return Split(name, None, len(train), *(mask.nonzero().squeeze(1) for mask in (train, val, test)))
 
 

@@ -38,12 +38,7 @@ def as_tensor(array: np.ndarray, name: str) -> Tensor:
 def csr(ptr: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...], check: bool = False) -> Tensor:
     """Create a sparse CSR tensor without torch's warning that such tensors are in beta.
 
-    Args:
-        ptr: Row pointer.
-        columns: Column of each entry.
-        values: Value of each entry.
-        shape: Shape of the matrix.
-        check: Whether to validate the parts, e.g. because they come from a file.
+    If ``check`` is true, the parts are validated, e.g. because they come from a file.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -94,7 +89,6 @@ class StringIds:
         return StringIds(selected) if isinstance(selected, np.ndarray) else selected
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return the ids as a numpy array."""
         return np.array(self._ids, dtype=dtype)
 
     def tolist(self) -> list[str]:

@@ -17,10 +17,6 @@ FEATURE_SCALINGS = ("stored", "row-sum", "row-l2")
 def scale_rows(x: Tensor, how: str) -> Tensor:
     """Divide each row by its sum (``"row-sum"``) or its Euclidean norm (``"row-l2"``). Rows of zeros stay zero.
 
-    Args:
-        x: Feature matrix ``[N, F]``, dense or sparse CSR.
-        how: One of :data:`FEATURE_SCALINGS`.
-
     Example:
         >>> scale_rows(torch.tensor([[1.0, 3.0], [0.0, 0.0]]), "row-sum").tolist()
         [[0.25, 0.75], [0.0, 0.0]]
@@ -40,12 +36,7 @@ def scale_rows(x: Tensor, how: str) -> Tensor:
 
 
 def scale_columns(x: Tensor, factor: Tensor, shift: Tensor) -> Tensor:
-    """Multiply each column by a factor and add a shift.
-
-    Args:
-        x: Feature matrix ``[N, F]``, dense or sparse CSR. A sparse matrix becomes dense if a shift is not 0.
-        factor: Factor of each column, ``[F]``.
-        shift: Shift of each column, ``[F]``.
+    """Multiply each column by a factor and add a shift. A sparse matrix becomes dense if a shift is not 0.
 
     Example:
         >>> scale_columns(torch.tensor([[1.0, 3.0]]), torch.tensor([2.0, 1.0]), torch.tensor([0.0, 1.0])).tolist()
@@ -67,7 +58,7 @@ def with_degrees(graphs: GraphDataset) -> GraphDataset:
     if graphs.edge_index is None:
         raise ValueError("degrees cannot be computed, because the graphs have no edges")
     dataset = copy.copy(graphs)
-    dataset.add("x", graphs.degrees(torch.arange(len(graphs))).unsqueeze(1))
+    dataset.x = graphs.degrees(torch.arange(len(graphs))).unsqueeze(1)
     return dataset
 
 

@@ -384,3 +384,21 @@ def test_batch_of_a_mask_and_copy_with_its_split():
     dataset.split = "a split"
     assert dataset.copy().split == "a split"
     assert not hasattr(dataset.copy([0]), "split")
+
+
+def test_stored_attributes_can_be_assigned_and_removed(tmp_path):
+    dataset = GraphDataset(ARRAYS)
+    other = copy.copy(dataset)
+    dataset.x = torch.ones(5, 3)
+    dataset.pos = None
+    assert dataset.x.shape == (5, 3)
+    assert dataset.num_node_features == 3
+    assert dataset[2].x.tolist() == dataset.batch([2]).x.tolist() == [[1.0] * 3] * 3
+    assert "pos" not in dataset[2]
+    assert other.x.tolist() == [[0], [1], [2], [3], [4]]
+    write_graphs(dataset, tmp_path / "graphs.npz")
+    assert read_graphs(tmp_path / "graphs.npz").x.tolist() == dataset.x.tolist()
+    with pytest.raises(ValueError, match="x must have 5 entries, got 4"):
+        dataset.x = torch.ones(4, 3)
+    with pytest.raises(AttributeError, match="num_nodes of a GraphDataset cannot be assigned"):
+        dataset.num_nodes = torch.tensor([5])

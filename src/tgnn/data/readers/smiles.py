@@ -13,10 +13,9 @@ import torch
 
 from tgnn.data.build.molecules import featurize, parse, quiet
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.readers.graph_statistics import graph_statistics
 from tgnn.data.splits import labeled_mask, split_codes
 from tgnn.data.tables.ids import as_ids
-from tgnn.data.tables.labels import read_labels, read_split
+from tgnn.data.tables.labels import graph_statistics, read_labels, read_split
 from tgnn.data.tables.read_folder import VERSION
 from tgnn.data.tables.schema import make_schema, suggestion
 from tgnn.data.tables.table_file import Table, examples, open_table_file

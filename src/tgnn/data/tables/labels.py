@@ -10,7 +10,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from tgnn.data.splits import Split, from_column, labeled_mask
+from tgnn.data.splits import PARTS, Split, from_column, labeled_mask
 from tgnn.data.tables.encodings import MISSING, find_words, separator_of, split_words
 from tgnn.data.tables.ids import as_ids, positions
 from tgnn.data.tables.schema import Schema
@@ -84,6 +84,19 @@ def target_statistics(target: Mapping[str, Any] | None, y: Tensor | None) -> dic
     counted = "classes" if "classes" in target else "targets"
     count = len(target.get("classes", target["columns"]))
     return {"task": target["task"], counted: count, "labeled": int(labeled_mask(y).sum())}
+
+
+def graph_statistics(arrays: Mapping[str, Any], target: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Count graphs, nodes, edges, features and targets of concatenated arrays for the report."""
+    counts = {"graphs": len(arrays["num_nodes"])}
+    counts |= {name: int(arrays[f"num_{name}"].sum()) for name in ("nodes", "edges")}
+    for name, array in (("features", "x"), ("edge features", "edge_attr")):
+        if array in arrays:
+            counts[name] = arrays[array].shape[1]
+    counts |= target_statistics(target, torch.from_numpy(arrays["y"]) if "y" in arrays else None)
+    if "split" in arrays:
+        counts |= {part: int((arrays["split"] == code).sum()) for code, part in enumerate(PARTS)}
+    return counts
 
 
 def _check_label_types(table: Table, columns: list[str], task: str | None) -> None:

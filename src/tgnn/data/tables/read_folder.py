@@ -14,7 +14,6 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.readers.graph_statistics import graph_statistics
 from tgnn.data.splits import PARTS, Split, labeled_mask, split_codes
 from tgnn.data.tables.columns import ColumnRoles, as_list, find_roles
 from tgnn.data.tables.edges import (
@@ -26,7 +25,7 @@ from tgnn.data.tables.edges import (
 )
 from tgnn.data.tables.encodings import Encoding
 from tgnn.data.tables.features import Features, apply, encode
-from tgnn.data.tables.labels import Target, read_labels, read_split, target_statistics
+from tgnn.data.tables.labels import Target, graph_statistics, read_labels, read_split, target_statistics
 from tgnn.data.tables.schema import FILE, make_schema, read_schema
 from tgnn.data.tables.standardize import report_standardized
 from tgnn.data.tables.table_file import SUFFIXES, Table, TableFile, examples, find, open_table_file
