@@ -11,7 +11,6 @@ from torch_geometric.nn import dense_diff_pool
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from tgnn.models import DataShape, build_model
-from tgnn.models.dgn import DGNConv
 from tgnn.models.graph_pooling import cluster_losses
 from tgnn.models.phm_gnn import PHMConv
 from tgnn.nn.readout import Readout
@@ -23,28 +22,14 @@ def path(nodes: int, seed: int = 0) -> Data:
     return Data(x, torch.cat([edges, edges.flip(0)], 1), num_nodes=nodes)
 
 
+@pytest.mark.parametrize("name", ["gat", "gat+cp"])
 @pytest.mark.parametrize(
     ("hyperparameters", "heads"), [({}, 8), ({"out_heads": 1}, 1), ({"heads": 2, "out_heads": 3}, 3)]
 )
-def test_heads_of_the_last_layer(hyperparameters, heads):
-    model = build_model("gat", DataShape("node", 6, None, 3, nodes=9), 5, 2, 0.0, hyperparameters)
+def test_heads_of_the_last_layer(name, hyperparameters, heads):
+    model = build_model(name, DataShape("node", 6, None, 3, nodes=9), 5, 2, 0.0, hyperparameters)
     assert [conv.heads for conv in model.gnn.convs] == [hyperparameters.get("heads", 8), heads]
     assert model(Data(torch.randn(9, 6), path(9).edge_index)).shape == (9, 3)
-
-
-def test_heads_of_the_last_layer_through_with_cp():
-    model = build_model("gat+cp", DataShape("node", 6, None, 3, nodes=9), 5, 2, 0.0, {"out_heads": 1})
-    assert model(Data(torch.randn(9, 6), path(9).edge_index)).shape == (9, 3)
-
-
-def test_the_minimum_of_the_neighbors():
-    data = path(4)
-    conv = DGNConv(4, ("min",), None, None)
-    smallest = torch.stack(
-        [data.x[1], torch.minimum(data.x[0], data.x[2]), torch.minimum(data.x[1], data.x[3]), data.x[2]]
-    )
-    wanted = conv.update(torch.cat([data.x, smallest], 1))
-    torch.testing.assert_close(conv(data.x, data.edge_index, torch.zeros(6, 1)), wanted)
 
 
 def test_simple_messages_ignore_edge_features_with_a_warning(caplog):

@@ -82,11 +82,6 @@ def test_gcn_of_weighted_graphs_follows_its_equation():
         torch.testing.assert_close(out[number], model.head(new.mean(0)), rtol=1e-4, atol=1e-5)
 
 
-def test_node2vec_does_not_support_many_graphs():
-    with pytest.raises(ValueError, match=r"many graphs\. Use a model of node features, such as gcn, graphsage or tgnn"):
-        build_model("node2vec", DataShape("node", 4, None, 2), 8, 1, 0.0, {})
-
-
 def test_walks_on_a_device_without_float64(monkeypatch):
     """The CPU stands in for such a device."""
     rowptr, col, start = torch.tensor([0, 1, 3, 4]), torch.tensor([1, 0, 2, 1]), torch.arange(3)

@@ -10,7 +10,7 @@ from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import APPNP, MixHopConv
 from torch_geometric.nn.models import GCN, GIN, GraphSAGE
 
-from tgnn.models import MODELS, DataShape, build_model, h2gcn
+from tgnn.models import DataShape, build_model, h2gcn
 from tgnn.models.gcn import FusedGCN
 from tgnn.models.gin import FusedGIN
 from tgnn.models.mixhop import TransformFirstMixHopConv
@@ -18,9 +18,7 @@ from tgnn.models.node2vec import random_walk
 from tgnn.models.pagerank import GeneralizedPageRank, PersonalizedPageRank
 from tgnn.models.propagation import propagate
 from tgnn.nn.feature_maps import FeatureLinear
-from tgnn.training.recipes import recipe_for
 
-NODE = [name for name, model in MODELS.items() if model.node is not None]
 CORA = DataShape("node", 1433, None, 7, nodes=2708, degrees=(0, 1, 1))
 
 
@@ -287,29 +285,6 @@ def test_steps_are_as_likely_as_the_paper_says(p, q):
     assert float((walk[:, 1] == 1).float().mean()) == pytest.approx(0.5, abs=0.012)
 
 
-def test_walks_go_far_where_q_is_small():
-    nodes = torch.arange(200)
-    distance = (nodes[:, None] - nodes).abs()
-    distance = torch.minimum(distance, 200 - distance)
-    near = (distance > 0) & (distance <= 2)  # a ring, two neighbors on each side
-    far = {}
-    for q in (0.01, 1.0, 100.0):
-        torch.manual_seed(0)
-        walk = random_walk(*rows_of(near), nodes, 20, 1.0, q)
-        far[q] = float(distance[walk[:, 0], walk[:, -1]].float().mean())
-    assert far[0.01] > 2 * far[1.0] > 2.5 * far[100.0]
-
-
-def test_walks_are_the_same_for_the_same_seed():
-    _, matrix = random_graph(0, share=0.5)
-    walks = []
-    for seed in (0, 0, 1):
-        torch.manual_seed(seed)
-        walks.append(random_walk(*rows_of(matrix), torch.arange(10), 10, 0.5, 2.0))
-    assert torch.equal(walks[0], walks[1])
-    assert not torch.equal(walks[0], walks[2])
-
-
 def test_node2vec_trains_its_embedding_by_walks_alone():
     data, _ = random_graph(0)
     data.x = None
@@ -360,7 +335,7 @@ def test_node2vec_rejects_other_nodes():
         make("node2vec", context=30)
 
 
-# ---- sizes and recipes -----------------------------------------------------------------------------------------
+# ---- numbers of parameters -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -383,13 +358,3 @@ def test_node2vec_rejects_other_nodes():
 def test_parameters_on_cora_are_those_of_the_paper(name, hidden, hyperparameters, count):
     model = build_model(name, CORA, hidden, 2, 0.5, hyperparameters)
     assert sum(parameter.numel() for parameter in model.parameters()) == count
-
-
-@pytest.mark.parametrize("name", NODE)
-def test_every_model_of_nodes_has_a_recipe_with_the_same_budget(name):
-    recipe = recipe_for("data of one's own", name, "node")
-    assert recipe["train"] == {"epochs": 300, "patience": 60}
-    hyperparameters = dict(recipe["model"])
-    assert hyperparameters.pop("name") == name
-    common = [hyperparameters.pop(key) for key in ("hidden_channels", "num_layers", "dropout")]
-    build_model(name, DataShape("node", 6, None, 3, nodes=12), *common, hyperparameters)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tgnn.models import MODELS, DataShape, build_model, model_options, search_space
+from tgnn.models.search_ranges import COMMON
 from tgnn.training.config import Config
 from tgnn.training.recipes import resolve
 
@@ -32,11 +33,20 @@ def test_graph_models_have_100k_parameters_on_zinc(name):
 
 @pytest.mark.parametrize(("name", "level"), CASES)
 def test_every_value_of_a_search_space_builds_with_the_recipe(name, level):
-    for key in search_space(name, level):
-        if key in MODELS[name].search_space:
-            for value in search_space(name, level)[key]:
-                changed = resolve("", name, level, changes={key: value})
+    space = search_space(name, level)
+    assert COMMON.items() <= space.items()
+    for key, values in space.items():
+        assert len(set(values)) == len(values) > 1
+        for value in values:
+            changed = resolve("", name, level, changes={key: value})  # an unknown key is an error
+            if key in MODELS[name].search_space:
                 size(changed, ZINC if level == "graph" else NODES)
+
+
+def test_every_range_is_used():
+    for name, model in MODELS.items():
+        for key in model.search_space:
+            assert any(key in search_space(name, level) for level in ("node", "graph")), (name, key)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name.endswith("+cp")])
@@ -53,9 +63,6 @@ def test_readout_options_of_graph_models_are_searched():
         assert {"model.jk", "model.readout_norm"} <= search_space(name, "graph").keys()
         assert "model.readout_norm" not in search_space(name, "node")
     assert "model.jk" not in search_space("gcn", "graph")
-
-
-def test_learning_rate_of_the_cp_branch_is_searched():
     assert {"model.rank", "optimizer.cp_lr"} <= search_space("cp", "node").keys() & search_space("tgnn", "node").keys()
 
 

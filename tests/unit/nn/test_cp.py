@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 
 import pytest
 import torch
@@ -89,18 +88,6 @@ def test_in_multi_aggregation(mode):
     multi, x = MultiAggregation([aggr, "sum"], mode=mode), torch.randn(6, 5)
     parts = [aggr(x, INDEX), multi.aggrs[1](x, INDEX)]
     torch.testing.assert_close(multi(x, INDEX), torch.cat(parts, -1) if mode == "cat" else sum(parts))
-
-
-def test_reset_copy_pickle():
-    aggr, x = CPAggregation(5, 4, rank=7), torch.randn(6, 5)
-    out = aggr(x, INDEX)
-    for other in (copy.deepcopy(aggr), pickle.loads(pickle.dumps(aggr))):
-        assert torch.equal(other(x, INDEX), out)
-    fresh = CPAggregation(5, 4, rank=7)
-    fresh.load_state_dict(aggr.state_dict())
-    assert torch.equal(fresh(x, INDEX), out)
-    aggr.reset_parameters()
-    assert not torch.equal(aggr(x, INDEX), out)
 
 
 def test_the_width_can_come_from_the_first_input():

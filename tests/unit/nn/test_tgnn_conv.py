@@ -56,8 +56,10 @@ def test_one_branch_alone():
 
 @pytest.mark.parametrize("low_order", ["sum", "gcn"])
 @pytest.mark.parametrize("factors", ["plain", "weighted", "tempered"])
-def test_every_form_of_graph(factors, low_order):
-    conv, x = randomized(TGNNConv(F, D, R, factors=factors, low_order=low_order)), torch.randn(N, F)
+@pytest.mark.parametrize("add_self_loops", [True, False])
+def test_every_form_of_graph(factors, low_order, add_self_loops):
+    conv = randomized(TGNNConv(F, D, R, factors=factors, low_order=low_order, add_self_loops=add_self_loops))
+    x = torch.randn(N, F)
     expected = conv(x, EDGES)
     torch.testing.assert_close(conv(x, to_csr(EDGES, N, N)), expected)
     for order in ("row", "col"):
@@ -244,12 +246,6 @@ def test_as_many_sources_as_destinations_are_still_two_kinds_of_nodes(factors):
     torch.testing.assert_close(conv((sources, destinations), edges), conv((one_more, destinations), edges))
     with pytest.raises(ValueError, match=r"size is \(4, 7\), but x has 4 sources and 4 destinations"):
         TGNNConv(F, D, R)((sources, destinations), edges, size=(4, 7))
-
-
-def test_every_option_with_a_sparse_graph():
-    for factors in ("plain", "weighted", "tempered"):
-        conv, x = randomized(TGNNConv(F, D, R, factors=factors, add_self_loops=False)), torch.randn(N, F)
-        torch.testing.assert_close(conv(x, to_csr(EDGES, N, N)), conv(x, EDGES))
 
 
 def test_values_of_adj_t_that_learn_are_weights_even_where_they_are_one():
