@@ -37,12 +37,6 @@ def test_node_classifier(club, tmp_path, label):
         assert getattr(again, name) == getattr(model, name), name
 
 
-def test_a_random_state_of_numpy(club, tmp_path):
-    model = NodeClassifier(**{**QUICK, "random_state": np.int64(3)}).fit(club)
-    model.save(tmp_path / "model.safetensors")
-    assert NodeClassifier.load(tmp_path / "model.safetensors").random_state == 3
-
-
 def test_the_others(planted, tmp_path):
     x, edges, y = planted
     graphs = rings(12)
@@ -60,14 +54,20 @@ def test_the_others(planted, tmp_path):
         assert again.fit(data, target).n_iter_ == 3
 
 
-def test_a_random_state_that_is_no_number(club, tmp_path):
-    NodeClassifier(**{**QUICK, "random_state": np.random.RandomState(0)}).fit(club).save(tmp_path / "model")
-    assert NodeClassifier.load(tmp_path / "model").random_state is None
+@pytest.mark.parametrize(("state", "stored"), [(np.int64(3), 3), (np.random.RandomState(0), None)])
+def test_a_random_state_of_numpy(club, tmp_path, state, stored):
+    NodeClassifier(**{**QUICK, "random_state": state}).fit(club).save(tmp_path / "model")
+    assert NodeClassifier.load(tmp_path / "model").random_state == stored
 
 
 def saved(club, path):
     NodeClassifier(**QUICK).fit(club).save(path)
     return path
+
+
+def metadata(path):
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    return json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
 
 
 def test_files_that_are_none(club, tmp_path):
@@ -106,8 +106,7 @@ def test_files_that_are_none(club, tmp_path):
 )
 def test_text_that_does_not_fit(club, tmp_path, change):
     path = saved(club, tmp_path / "model")
-    length = int.from_bytes(path.read_bytes()[:8], "little")
-    about = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
+    about = metadata(path)
     change(about)
     write_tensors(path, load_file(path), about)
     with pytest.raises(CheckpointError, match="damaged or was written by another version of tgnn"):
@@ -117,10 +116,8 @@ def test_text_that_does_not_fit(club, tmp_path, change):
 def test_weights_that_do_not_fit(club, tmp_path):
     path = saved(club, tmp_path / "model")
     weights = load_file(path)
-    length = int.from_bytes(path.read_bytes()[:8], "little")
-    about = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
     weights.pop(next(iter(weights)))
-    write_tensors(path, weights, about)
+    write_tensors(path, weights, metadata(path))
     with pytest.raises(CheckpointError, match="it has no weight"):
         NodeClassifier.load(path)
 
