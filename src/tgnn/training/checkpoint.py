@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
@@ -47,31 +47,19 @@ class Progress:
     seconds: float = 0.0
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read the tensors and the metadata of a file of :func:`~tgnn.utils.io.write_tensors`."""
-    if not path.exists():
+def read_tensors(path: Path, world: World = SINGLE_PROCESS) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read the tensors and the metadata of a file of :func:`~tgnn.utils.io.write_tensors`.
+
+    Rank 0 reads the file and sends its bytes to the other ranks, which may not have the folder.
+    """
+    if world.is_rank_zero and not path.exists():
         raise FileNotFoundError(f"{path} is missing: the run was not finished, or part of its folder was deleted.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["about"])  # noqa: SIM118
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise _damaged(path, error) from error
-
-
-def _read_tensors_on_all_ranks(path: Path, world: World) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a file on rank 0 and send its bytes to the other ranks, which may not have the folder."""
-    if world.size == 1:
-        return read_tensors(path)
     data = world.broadcast_bytes(path.read_bytes)
     try:
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         return load(data), json.loads(header["__metadata__"]["about"])
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{path} is damaged, or not a file of tgnn: {error}")
+        raise CheckpointError(f"{path} is damaged, or not a file of tgnn: {error}") from error
 
 
 def save_checkpoint(
@@ -95,15 +83,10 @@ def load_checkpoint(
 ) -> tuple[dict[str, Tensor], Progress]:
     """Restore the model and the optimizer from a checkpoint, and return the best weights and the progress.
 
-    Args:
-        path: The checkpoint. With several processes, rank 0 reads it.
-        model: Its weights are replaced.
-        optimizer: Its state is replaced.
-        world: The processes. Their number may differ from the one that wrote the checkpoint.
+    The number of processes may differ from that of the run that wrote the checkpoint.
     """
-    tensors, progress = _read_tensors_on_all_ranks(path, world)
+    tensors, progress = read_tensors(path, world)
     best_weights = _with_prefix(tensors, "best/")
-    check_weights(model, best_weights, path)
     load_weights(model, _with_prefix(tensors, "model/"), path)
     is_fused = all(group.get("fused") for group in optimizer.param_groups)  # then the step counter is on the device
     for number, parameter in enumerate(p for group in optimizer.param_groups for p in group["params"]):
@@ -120,27 +103,9 @@ def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def load_weights(model: torch.nn.Module, weights: dict[str, Tensor], path: Path) -> None:
-    """Load weights into a model; see :func:`check_weights`."""
-    check_weights(model, weights, path)
-    model.load_state_dict(weights)
-
-
-def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], path: Path) -> None:
-    """Raise :class:`CheckpointError` unless weights have the names and shapes of a model's parameters.
-
-    Args:
-        model: The model.
-        weights: Weights by name.
-        path: File of the weights, for the message.
-    """
-    expected = model.state_dict()
-    for name, tensor in expected.items():
-        if name not in weights:
-            raise CheckpointError(f"{path} belongs to another model: it has no weight {name}.")
-        if weights[name].shape != tensor.shape:
-            raise CheckpointError(
-                f"{path} belongs to another model: {name} has shape {list(weights[name].shape)}, "
-                f"but the model expects {list(tensor.shape)}."
-            )
-    if unexpected := sorted(set(weights) - set(expected)):
-        raise CheckpointError(f"{path} belongs to another model, which has no weight {unexpected[0]}.")
+    """Load weights into a model. Raise :class:`CheckpointError` if their names or shapes are not those of the model."""
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        differences = "; ".join(line.strip().rstrip(". ") for line in str(error).splitlines()[1:])
+        raise CheckpointError(f"{path} belongs to another model: {differences}.") from error

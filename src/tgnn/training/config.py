@@ -232,25 +232,22 @@ def with_options(
     for key, value in options.items():
         section, dot, field = key.partition(".")
         if not dot or section not in Config.model_fields:
-            suggestion = _suggest(key, [*option_keys(), *model_keys])
+            suggestion = _suggest(key, [*option_keys(), *model_keys]) or "optimizer.lr"
             raise ConfigError(f"unknown option {key!r}; options are written as section.key, e.g. {suggestion}")
         result.setdefault(section, {})[field] = value
     return result
-
-
-def _suggest(key: str, known: list[str]) -> str:
-    """Find the key that was probably meant: one with the same or a similar last part, else a similar one."""
-    last = key.rpartition(".")[2]
-    by_last_part = {name.rpartition(".")[2]: name for name in reversed(known)}
-    if last not in by_last_part:
-        last = closest_match(last, by_last_part, cutoff=0.7) or ""
-    return by_last_part.get(last) or closest_match(key, known, cutoff=0.3) or "optimizer.lr"
 
 
 def option_keys() -> list[str]:
     """List every option as ``section.key``, without the arguments of the models themselves."""
     sections = {name: field.annotation for name, field in Config.model_fields.items()}
     return [f"{section}.{key}" for section, schema in sections.items() for key in schema.model_fields]  # type: ignore[union-attr]
+
+
+def _suggest(key: str, known: list[str]) -> str | None:
+    """Find the key that was probably meant: one with the same or a similar last part."""
+    by_last_part = {name.rpartition(".")[2]: name for name in reversed(known)}
+    return by_last_part.get(closest_match(key.rpartition(".")[2], by_last_part) or "")
 
 
 def _explain(problem: Any) -> str:
@@ -261,8 +258,7 @@ def _explain(problem: Any) -> str:
     section, _, field = where.partition(".")
     if section not in Config.model_fields or not field:
         return f"unknown section {where!r}; the sections are {', '.join(Config.model_fields)}"
-    fields = [key.partition(".")[2] for key in option_keys() if key.startswith(f"{section}.")]
-    match = closest_match(field, fields)
-    candidates = [f"{section}.{match}"] if match else [key for key in option_keys() if key.endswith(f".{field}")]
-    hint = f"did you mean {candidates[0]}?" if candidates else f"{section} has {', '.join(fields)}"
-    return f"unknown option {where}; {hint}"
+    own = [key for key in option_keys() if key.startswith(f"{section}.")]
+    suggestion = _suggest(where, own) or _suggest(where, option_keys())
+    names = ", ".join(key.partition(".")[2] for key in own)
+    return f"unknown option {where}; " + (f"did you mean {suggestion}?" if suggestion else f"{section} has {names}")

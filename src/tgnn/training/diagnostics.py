@@ -10,21 +10,22 @@ from torch import Tensor
 
 from tgnn.nn import CPAggregation, TGNNConv
 from tgnn.nn.mixing import ScalarMix
+from tgnn.training.optim import split_parameters
 
 _SATURATED, _VANISHED = 0.99, 1e-4
 """Absolute values of tanh above which a product is saturated, and below which it has vanished."""
 _DEAD_FRACTION = 0.95
 """Fraction of saturated or vanished products from which a layer is reported."""
+_REMEDIES = {
+    "saturated": "a smaller optimizer.cp_lr, or model.factors=weighted or tempered, which limit products of many "
+    "neighbors",
+    "vanished": "less model.dropout and input_dropout, or model.factors=weighted, which keeps factors near 1",
+}
 
 
 @contextlib.contextmanager
 def observe_products(model: torch.nn.Module, products: dict[str, Tensor]) -> Iterator[None]:
-    """Collect the activated products of every CP layer in a forward pass.
-
-    Args:
-        model: The model to observe.
-        products: Filled with the products of each layer, by the name of the layer.
-    """
+    """Collect the activated products of every CP layer in a forward pass, by the name of the layer."""
     layers = {name: module for name, module in model.named_modules() if isinstance(module, CPAggregation)}
     for name, layer in layers.items():
         layer.product_hook = lambda product, name=name: products.__setitem__(name, product.detach())
@@ -60,23 +61,16 @@ def branch_weights(model: torch.nn.Module) -> dict[str, float]:
 
 def gradient_norms(model: torch.nn.Module) -> dict[str, float]:
     """Compute the gradient norm of the product branch and of all other parameters."""
-    product = {id(p) for module in model.modules() if isinstance(module, CPAggregation) for p in module.parameters()}
-    groups: dict[str, list[Tensor]] = {"gradient": [], "gradient/product": []}
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            groups["gradient/product" if id(parameter) in product else "gradient"].append(parameter.grad)
-    return {name: float(torch.nn.utils.get_total_norm(grads)) for name, grads in groups.items() if grads}
+    norms = {}
+    for name, parameters in zip(("gradient", "gradient/product"), split_parameters(model)):
+        if grads := [parameter.grad for parameter in parameters if parameter.grad is not None]:
+            norms[name] = float(torch.nn.utils.get_total_norm(grads))
+    return norms
 
 
 def advice(statistics: Mapping[str, float]) -> str | None:
     """Return a warning about a layer whose products are saturated or vanished, or ``None``."""
-    for state, remedy in (
-        (
-            "saturated",
-            "a smaller optimizer.cp_lr, or model.factors=weighted or tempered, which limit products of many neighbors",
-        ),
-        ("vanished", "less model.dropout and input_dropout, or model.factors=weighted, which keeps factors near 1"),
-    ):
+    for state, remedy in _REMEDIES.items():
         for name, fraction in statistics.items():
             if name.startswith(f"{state}/") and fraction > _DEAD_FRACTION:
                 layer = name.partition("/")[2]

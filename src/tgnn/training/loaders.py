@@ -1,22 +1,11 @@
 """Batches for training and inference: the whole graph, sampled neighborhoods, or batches of graphs.
 
 Sampled neighborhoods do not come from PyG's ``NeighborLoader``, although it gives the same bits with
-:class:`tgnn.data.sampler.NeighborSampler`. Batches per second of both, without a model, on a graph of 200,000 nodes and
-10 million edges with 100 features (1,024 seeds, 10 + 10 neighbors; medians of 21 epochs on 2 busy cores):
-
-=============================================  =========  =======
-batches are made by                            in memory  on disk
-=============================================  =========  =======
-this module, 2 threads                                75       54
-``NeighborLoader``, 2 persistent processes            35       25
-``NeighborLoader``, called in our 2 threads           77       54
-this module, no threads                               94       64
-``NeighborLoader``, no processes                     104       58
-=============================================  =========  =======
-
-Its processes are less than half as fast, and without them it cannot prepare batches in advance. Called in our threads
-it is as fast, but it does not shorten the code: a graph on disk needs a ``FeatureStore`` and a ``GraphStore`` with nine
-methods. They take 53 lines, instead of 50 in this module.
+:class:`tgnn.data.sampler.NeighborSampler`. On a graph of 200,000 nodes and 10 million edges with 100 features (1,024
+seeds, 10 + 10 neighbors, 2 busy cores), two threads of this module make 75 batches per second in memory and 54 on disk.
+Two persistent processes of ``NeighborLoader`` make 35 and 25, and without them it cannot prepare batches in advance.
+Called in our threads it is as fast (77 and 54), but a graph on disk needs a ``FeatureStore`` and a ``GraphStore`` with
+nine methods, which take 53 lines instead of 50 in this module.
 """
 
 from __future__ import annotations
@@ -85,12 +74,7 @@ def make_training_loader(
 ) -> TrainingLoader:
     """Create the batches of the training set. Every epoch visits each example once, in a new order.
 
-    Args:
-        data: One graph, in memory or on disk, or a data set of graphs.
-        examples: Indices of the training nodes or graphs.
-        config: Batch size, number of sampled neighbors and seed.
-        device: Device of the model.
-        world: The processes. Each rank gets its part of every batch.
+    With several processes, each rank gets its part of every batch.
     """
     check_batching(data, config, world)
     if isinstance(data, GraphDataset):
@@ -211,13 +195,8 @@ def _dense_features(data: Data) -> Tensor:
 def prefetched(make: Callable[[int], T], count: int, workers: int, ahead: int) -> Iterator[T]:
     """Yield ``make(0)`` to ``make(count - 1)`` in order, made ahead by threads. An error is raised at its position.
 
-    Sampling and copying release the GIL. Closing the iterator early cancels the items that have not been started.
-
-    Args:
-        make: Makes one item. Several threads call it at the same time.
-        count: Number of items.
-        workers: Number of threads; 0: each item is made by the consumer, when it is needed.
-        ahead: Maximum number of items that are made or in the making before they are consumed.
+    Sampling and copying release the GIL. At most ``ahead`` items are made before they are consumed. Without workers,
+    the consumer makes each item. Closing the iterator early cancels the items that have not been started.
 
     Example:
         >>> list(prefetched(lambda number: number**2, 5, workers=2, ahead=3))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tgnn.training.config import Config, ConfigError
 
 
-class Logger(Protocol):
-    """Receives the numbers of every epoch and the final metrics."""
+class Logger:
+    """An experiment tracker, which receives the numbers of every epoch and the final metrics."""
+
+    def __init__(self, config: Config, folder: Path) -> None: ...
 
     def log(self, epoch: int, values: Mapping[str, float]) -> None:
         """Log the record of an epoch."""
@@ -20,7 +23,7 @@ class Logger(Protocol):
         """Log the final metrics (``metrics.json``) and close. ``metrics`` is empty if the run was interrupted."""
 
 
-class TensorBoard:
+class TensorBoard(Logger):
     """Write event files to ``<run>/tensorboard``. View them with ``tensorboard --logdir runs``."""
 
     def __init__(self, config: Config, folder: Path) -> None:
@@ -38,7 +41,7 @@ class TensorBoard:
         self._writer.close()
 
 
-class MLflow:
+class MLflow(Logger):
     """Log to a run of the current MLflow experiment (``MLFLOW_TRACKING_URI``)."""
 
     def __init__(self, config: Config, folder: Path) -> None:
@@ -55,12 +58,10 @@ class MLflow:
         self._mlflow.end_run("FINISHED" if metrics else "KILLED")
 
 
-class WeightsAndBiases:
+class WeightsAndBiases(Logger):
     """Log to a run of the project ``tgnn`` (``WANDB_PROJECT``, ``WANDB_MODE=offline``)."""
 
     def __init__(self, config: Config, folder: Path) -> None:
-        import os
-
         self._run = _import_extra("wandb", "wandb").init(
             project=os.environ.get("WANDB_PROJECT", "tgnn"), name=folder.name, dir=str(folder), config=_flatten(config)
         )
@@ -73,16 +74,8 @@ class WeightsAndBiases:
         self._run.finish(exit_code=0 if metrics else 1)
 
 
-LOGGERS: dict[str, Callable[[Config, Path], Logger]] = {
-    "tensorboard": TensorBoard,
-    "mlflow": MLflow,
-    "wandb": WeightsAndBiases,
-}
-
-
-def make_loggers(names: Sequence[str], config: Config, folder: Path) -> list[Logger]:
-    """Create the experiment trackers of the given names."""
-    return [LOGGERS[name](config, folder) for name in names]
+LOGGERS: dict[str, type[Logger]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WeightsAndBiases}
+"""The experiment trackers of ``train.track``."""
 
 
 def _import_extra(module: str, extra: str) -> Any:

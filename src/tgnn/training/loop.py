@@ -129,7 +129,6 @@ class Trainer:
         self.schedule = LearningRateSchedule(self.optimizer, config.optimizer, config.train.epochs)
         self.precision = config.train.precision
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision == "float16")
-        self.early_stopping = EarlyStopping(prepared.task.metric, config.train.select_by, config.train.patience)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] = {}
         self._has_branch_weights = bool(branch_weights(model))
@@ -158,7 +157,7 @@ class Trainer:
         with catch_interrupts() as stop, open_history as history:
             if self.world.any(stop.is_set()):
                 raise Interrupted
-            while progress.epoch < self.config.train.epochs and not self.early_stopping.should_stop(progress):
+            while progress.epoch < self.config.train.epochs and not self._should_stop_early():
                 epoch = self._run_epoch()
                 if history is not None:
                     history.write(history_line(epoch.record))
@@ -196,7 +195,9 @@ class Trainer:
         with observe_products(self.model, products) if self._is_diagnosed(number) else contextlib.nullcontext():
             outputs, score, loss = self._validate()
         self.schedule.observe_validation_loss(loss)
-        if self.early_stopping.update(progress, score, loss):
+        best = progress.best_score, progress.best_loss
+        if is_better_epoch(self.task.metric, self.config.train.select_by, (score, loss), best):
+            progress.best_epoch, progress.best_score, progress.best_loss = number, score, loss
             self.best_weights = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
         record |= {"val_loss": loss, f"val_{self.task.metric}": score}
@@ -256,6 +257,10 @@ class Trainer:
         score, loss = self.world.broadcast(lambda: self.task.evaluate(outputs, self.val_targets))
         return outputs, score, loss
 
+    def _should_stop_early(self) -> bool:
+        """Whether ``train.patience`` epochs in a row brought no improvement on the validation set."""
+        return self.progress.epoch - self.progress.best_epoch > self.config.train.patience
+
     def _is_diagnosed(self, epoch: int) -> bool:
         every = min(_DIAGNOSE_EVERY, max(1, self.config.train.epochs // 10))
         return self.world.is_rank_zero and epoch % every == 0
@@ -279,28 +284,3 @@ class Trainer:
         )
         self.schedule.load_state_dict(self.progress.schedule)
         self.scaler.load_state_dict(self.progress.scaler)
-
-
-class EarlyStopping:
-    """Select the best epoch on the validation set, and stop after some epochs without improvement.
-
-    Args:
-        metric: Name of the validation metric.
-        select_by: ``"metric"`` or ``"loss"``, by which the best epoch is selected.
-        patience: Number of epochs without improvement after which training stops.
-    """
-
-    def __init__(self, metric: str, select_by: str, patience: int) -> None:
-        self.metric, self.select_by, self.patience = metric, select_by, patience
-
-    def update(self, progress: Progress, score: float, loss: float) -> bool:
-        """Record the current epoch if it is the best one, and return whether it is."""
-        best = (progress.best_score, progress.best_loss)
-        if not is_better_epoch(self.metric, self.select_by, (score, loss), best):
-            return False
-        progress.best_epoch, progress.best_score, progress.best_loss = progress.epoch, score, loss
-        return True
-
-    def should_stop(self, progress: Progress) -> bool:
-        """Whether ``patience`` epochs in a row brought no improvement."""
-        return progress.epoch - progress.best_epoch > self.patience

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from torch.nn import Parameter
 
 from tgnn.nn import CPAggregation
 from tgnn.training.config import OptimizerConfig
@@ -13,16 +14,16 @@ _PLATEAU_PATIENCE = 10
 """Epochs without a lower validation loss after which ``plateau`` halves the learning rate."""
 
 
-def make_optimizer(model: torch.nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """Create Adam or AdamW. The parameters of every :class:`~tgnn.CPAggregation` are the second parameter group.
-
-    Args:
-        model: The model to optimize.
-        config: Learning rates and weight decays of both groups.
-    """
+def split_parameters(model: torch.nn.Module) -> tuple[list[Parameter], list[Parameter]]:
+    """Return the parameters of every :class:`~tgnn.CPAggregation` (the product branch), after all others."""
     product = {id(p) for module in model.modules() if isinstance(module, CPAggregation) for p in module.parameters()}
-    low_order = [p for p in model.parameters() if id(p) not in product]
-    high_order = [p for p in model.parameters() if id(p) in product]
+    parameters = list(model.parameters())
+    return [p for p in parameters if id(p) not in product], [p for p in parameters if id(p) in product]
+
+
+def make_optimizer(model: torch.nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+    """Create Adam or AdamW. The product branch is the second parameter group."""
+    low_order, high_order = split_parameters(model)
     cp_lr = config.lr if config.cp_lr is None else config.cp_lr
     cp_weight_decay = config.weight_decay if config.cp_weight_decay is None else config.cp_weight_decay
     groups = [
@@ -30,12 +31,8 @@ def make_optimizer(model: torch.nn.Module, config: OptimizerConfig) -> torch.opt
         {"params": high_order, "lr": cp_lr, "weight_decay": cp_weight_decay},
     ]
     optimizer = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
-    return optimizer([group for group in groups if group["params"]], fused=_can_fuse(model))
-
-
-def _can_fuse(model: torch.nn.Module) -> bool:
-    """Whether torch can update all parameters in one call, with the same results."""
-    return all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in model.parameters())
+    can_fuse = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in model.parameters())
+    return optimizer([group for group in groups if group["params"]], fused=can_fuse)
 
 
 class LearningRateSchedule:
@@ -44,16 +41,10 @@ class LearningRateSchedule:
     The schedule multiplies the learning rate of every parameter group by the same factor. Its state is three numbers,
     which a checkpoint stores as JSON.
 
-    The schedulers of ``torch.optim.lr_scheduler`` do not make this class shorter. ``SequentialLR`` of ``LinearLR`` and
-    ``CosineAnnealingLR`` computes each learning rate from the previous one: with 7 epochs of warm-up, 48 of 60 epochs
-    differ by rounding. It does not accept ``ReduceLROnPlateau``. ``LambdaLR`` gives the same bits, in 34 lines of code
-    instead of 33. It needs a second optimizer, whose learning rate is the factor of ``ReduceLROnPlateau``, and it warns
-    when the gradient scaler of float16 skips the first step.
-
-    Args:
-        optimizer: The optimizer whose learning rates are set.
-        config: Schedule and warm-up.
-        epochs: Maximum number of epochs of the run.
+    The schedulers of ``torch.optim.lr_scheduler`` do not make this class shorter. ``SequentialLR`` does not accept
+    ``ReduceLROnPlateau``, and 48 of 60 learning rates differ by rounding. ``LambdaLR`` gives the same bits in 34 lines
+    of code instead of 33. It needs a second optimizer for ``ReduceLROnPlateau``, and it warns when the gradient scaler
+    of float16 skips the first step.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, config: OptimizerConfig, epochs: int) -> None:

@@ -171,12 +171,7 @@ def apply_prior_correction(prepared: Prepared, prior_correction: str) -> None:
 
 
 def infer_shape(data: LoadedData, training_graphs: Tensor | None = None) -> DataShape:
-    """Infer the sizes that a model is built for.
-
-    Args:
-        data: One graph, in memory or on disk, or a data set of graphs.
-        training_graphs: Indices of the training graphs, whose degrees are counted. ``None``: degrees are not counted.
-    """
+    """Infer the sizes that a model is built for. Without training graphs, degrees are not counted."""
     pos = data.pos if isinstance(data, GraphDataset) else data.get("pos")
     return DataShape(
         data.info.level,
@@ -224,18 +219,13 @@ def find_device(name: str, world: World = SINGLE_PROCESS) -> torch.device:
         name = f"cuda:{world.local_rank}"
     try:
         device = torch.device(name)
-    except RuntimeError:
-        raise ConfigError(f"train.device is {name!r}. It must be auto, cpu, cuda, cuda:1 or mps.") from None
-    is_available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not is_available.get(device.type, False):
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        per_process = " Each process needs its own GPU." if world.size > 1 else ""
         raise ConfigError(
-            f"train.device is {name!r}, but this machine has no such device. Use cpu, or see `tgnn doctor`."
-        )
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        per_process = " (one GPU per process)" if world.size > 1 else ""
-        raise ConfigError(
-            f"train.device is {name!r}{per_process}, but this machine has {torch.cuda.device_count()} GPUs."
-        )
+            f"train.device is {name!r}, which this machine does not have.{per_process} Use auto, cpu, cuda, cuda:1 or "
+            "mps, or see `tgnn doctor`."
+        ) from None
     return device
 
 

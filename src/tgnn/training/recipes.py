@@ -79,11 +79,7 @@ class DefaultRecipeFile(RecipeFile):
 
 
 def parse_recipe_file(content: Any, name: str) -> RecipeFile:
-    """Validate the content of a recipe file of the package.
-
-    Args:
-        content: The parsed YAML.
-        name: Name of the file. The two default files start with ``default-``.
+    """Validate the content of a recipe file of the package. The names of the two default files start with ``default-``.
 
     Example:
         >>> parse_recipe_file({"models": {"gcn": {"epochs": 100}}}, "cora.yaml")

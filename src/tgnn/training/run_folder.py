@@ -63,7 +63,6 @@ class RunFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._metrics: dict[str, Any] | None = None
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -161,8 +160,6 @@ class RunFolder:
     @property
     def metrics(self) -> dict[str, Any]:
         """Results of a finished run: test and validation metric, best epoch, time, hashes."""
-        if self._metrics is not None:
-            return self._metrics
         if not self.is_finished:
             raise RunError(
                 f"{self.path} is not finished: it has no {METRICS}. Continue with `tgnn train --resume {self.path}`."
@@ -204,11 +201,7 @@ class RunFolder:
         return find_best_epoch(self.history(), self.task.metric, self.config.train.select_by)
 
     def config_with_data(self, data: str | os.PathLike[str] | None = None) -> Config:
-        """Return the configuration with the data at another place.
-
-        Args:
-            data: Name of a data set or path of the data. ``None``: the data of the run, which must still exist.
-        """
+        """Return the configuration with the data at another place; ``None``: that of the run, which must exist."""
         config = self.config
         if data is not None:
             options = config.data.model_copy(update={"name": os.fspath(data)})
@@ -229,11 +222,7 @@ class RunFolder:
         return model.eval()
 
     def check_files(self, *names: str) -> None:
-        """Raise :class:`RunError` if a file of the run is missing.
-
-        Args:
-            names: Names of the files; by default those of a finished run.
-        """
+        """Raise :class:`RunError` if a file of the run is missing; by default one of a finished run."""
         for name in names or (DATA, MODEL):
             if (self.path / name).exists():
                 continue
@@ -277,11 +266,7 @@ class RunFolder:
         write_text(self.config_path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
 
     def open_history(self, keep: int = 0) -> IO[str]:
-        """Open ``history.jsonl`` to append lines of :func:`history_line`, one per epoch.
-
-        Args:
-            keep: Number of records to keep of an existing history. Later epochs are trained again.
-        """
+        """Open ``history.jsonl`` to append a :func:`history_line` per epoch, after the first ``keep`` records."""
         path = self.path / HISTORY
         write_text(path, "".join(history_line(record) for record in (self.history()[:keep] if keep else [])))
         return path.open("a", encoding="utf-8", buffering=1)  # line-buffered: a line is written when complete
@@ -295,7 +280,6 @@ class RunFolder:
         """Write the results, which finishes the run. The checkpoint is deleted."""
         write_json(self.path / METRICS, metrics)
         self.checkpoint_path.unlink(missing_ok=True)
-        self._metrics = metrics
 
     # ---- actions -------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from tgnn.training.config import Config, ConfigError
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.interrupts import Interrupted, catch_interrupts
 from tgnn.training.loaders import make_inference_batches
-from tgnn.training.loggers import Logger, make_loggers
+from tgnn.training.loggers import LOGGERS
 from tgnn.training.loop import Epoch, OnEpoch, Trainer, infer
 from tgnn.training.prepare import Prepared, find_device, make_model, prepare, set_num_threads
 from tgnn.training.recipes import read_user_recipe, resolve
@@ -181,19 +181,25 @@ def train_run(
     prepared = prepare(config)
     device = find_device(config.train.device, world)
     model = make_model(config, prepared.shape).to(device)
-    config_hash = config.hash
-    world.check_equal({"configuration": config_hash, "data": prepared.data_hash, "split": prepared.split.hash})
+    hashes = {"configuration": config.hash, "data": prepared.data_hash, "split": prepared.split.hash}
+    world.check_equal(hashes)
     trainer = Trainer(model, prepared, config, world)
     if not world.is_rank_zero:
         return _train_on_other_rank(trainer, run, resume)
 
-    loggers = make_loggers(config.train.track, config, run.path) if config.train.track else []
+    loggers = [LOGGERS[name](config, run.path) for name in config.train.track]
+
+    def log_epoch(epoch: Epoch) -> None:
+        for tracker in loggers:
+            tracker.log(epoch.number, epoch.record)
+        on_epoch(epoch)
+
     if device.type == "cpu":
         cpp_build.load()  # compiling the kernel, once per machine, is not part of the training time
     run.path.mkdir(parents=True, exist_ok=True)
     with run.lock(), catch_interrupts() as stop:
         if resume and run.has_started:
-            _check_unchanged(run, config_hash, prepared)
+            _check_unchanged(run, hashes)
             if run.is_finished:
                 raise RunError(f"Another process has just finished the run in {run.path}.")
         elif run.has_started:
@@ -202,14 +208,10 @@ def train_run(
             run.write_start(config, prepared, world.size, world.job_id)
         metrics: dict[str, Any] = {}
         try:
-            best_weights, progress = trainer.fit(run, resume, _with_loggers(on_epoch, loggers))
+            best_weights, progress = trainer.fit(run, resume, log_epoch)
             model.load_state_dict(best_weights)
-            run.write_model(model, config_hash)  # before the test, so that a failure in it loses nothing
-            metrics = {
-                **_test(model, prepared, config, device),
-                **_training_metrics(model, progress),
-                "config_hash": config_hash,
-            }
+            run.write_model(model, hashes["configuration"])  # before the test, so that a failure in it loses nothing
+            metrics = _test(model, prepared, config, device) | _describe(model, prepared, config, progress)
         finally:
             for tracker in loggers:
                 tracker.finish(metrics)
@@ -230,41 +232,29 @@ def _train_on_other_rank(trainer: Trainer, run: RunFolder, resume: bool) -> dict
     return metrics
 
 
-def _with_loggers(on_epoch: OnEpoch, loggers: list[Logger]) -> OnEpoch:
-    def log_and_report(epoch: Epoch) -> None:
-        for tracker in loggers:
-            tracker.log(epoch.number, epoch.record)
-        on_epoch(epoch)
-
-    return log_and_report if loggers else on_epoch
-
-
 def _test(model: torch.nn.Module, prepared: Prepared, config: Config, device: torch.device) -> dict[str, Any]:
     """Compute the test metric. This is the only place in training where the test labels are read."""
     batches = make_inference_batches(prepared.data, prepared.split.test, config.train.batch_size, device)
     outputs = infer(model, batches, config.train.precision, device)
-    info = prepared.data.info
+    score = prepared.task.score(outputs, prepared.test_labels.read().to(outputs.device))
+    return {"data": prepared.data.info.name, "model": config.model.name, "metric": prepared.task.metric, "test": score}
+
+
+def _describe(model: torch.nn.Module, prepared: Prepared, config: Config, progress: Progress) -> dict[str, Any]:
+    """Return all other entries of ``metrics.json``."""
     return {
-        "data": info.name,
-        "model": config.model.name,
-        "metric": prepared.task.metric,
-        "test": prepared.task.score(outputs, prepared.test_labels.read().to(outputs.device)),
         "split": prepared.split.name,
         "split_hash": prepared.split.hash,
         "data_hash": prepared.data_hash,
-        "source": info.source,
-        "differs": info.differs,
+        "source": prepared.data.info.source,
+        "differs": prepared.data.info.differs,
         "seed": config.train.seed,
-    }
-
-
-def _training_metrics(model: torch.nn.Module, progress: Progress) -> dict[str, Any]:
-    return {
         "val": progress.best_score,
         "best_epoch": progress.best_epoch + 1,  # from 1, as it is printed
         "epochs": progress.epoch,
         "seconds": round(progress.seconds, 3),
         "parameters": sum(p.numel() for p in model.parameters()),
+        "config_hash": config.hash,
     }
 
 
@@ -296,15 +286,13 @@ def _was_restarted(run: RunFolder, config: Config, world: World) -> bool:
     return True
 
 
-def _check_unchanged(run: RunFolder, config_hash: str, prepared: Prepared) -> None:
+def _check_unchanged(run: RunFolder, hashes: Mapping[str, str]) -> None:
     """Refuse to resume with another configuration, other data or another split: test examples must stay unseen."""
     info = run.data_info
-    for name, now, before in (
-        ("configuration", config_hash, run.config.hash),
-        ("data", prepared.data_hash, info["data_hash"]),
-        ("split", prepared.split.hash, info["split"]["hash"]),
-    ):
-        if now != before:
+    before = {"configuration": run.config.hash, "data": info["data_hash"], "split": info["split"]["hash"]}
+    for name, now in hashes.items():
+        if now != before[name]:
             raise RunError(
-                f"{run.path} cannot be resumed, because the {name} changed: its hash was {before} and is now {now}."
+                f"{run.path} cannot be resumed, because the {name} changed: its hash was {before[name]} and is now "
+                f"{now}."
             )

@@ -54,10 +54,7 @@ class RemoteProcessError(ValueError):
 def launch(work: Callable[[list[str]], int], arguments: list[str], processes: int) -> int:
     """Run a function in several processes with torch's elastic launcher, and return the largest exit code.
 
-    Args:
-        work: Returns an exit code. If a process ends otherwise, all processes are restarted.
-        arguments: Arguments of ``work``.
-        processes: Number of processes.
+    If a process ends in another way than with an exit code of ``work``, all processes are restarted.
     """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -93,11 +90,7 @@ def launch(work: Callable[[list[str]], int], arguments: list[str], processes: in
 
 @contextlib.contextmanager
 def join_world(timeout: float = TIMEOUT) -> Iterator[World]:
-    """Join the processes of a torchrun job. Without torchrun, or with one process, the world has size 1.
-
-    Args:
-        timeout: Seconds to wait for the other processes.
-    """
+    """Join the processes of a torchrun job. Without torchrun, or with one process, the world has size 1."""
     world = _read_world()
     if world.size == 1:
         yield world
