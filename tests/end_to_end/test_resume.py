@@ -15,8 +15,7 @@ from tests import warm
 from tgnn.training.checkpoint import read_tensors
 from tgnn.training.recipes import resolve
 from tgnn.training.repeated_runs import train_repeated
-from tgnn.training.run_folder import RunError, RunFolder
-from tgnn.training.train import train_run
+from tgnn.training.run_folder import RunFolder
 
 WAYS = {  # the learning rate is so large that the schedule halves it
     "whole graph": ["digits", "--set", "optimizer.schedule=plateau", "--lr", "0.1"],
@@ -74,43 +73,9 @@ def test_an_interrupted_run_saves_a_checkpoint_and_prints_how_to_continue(tmp_pa
     assert done == len(RunFolder(tmp_path / "run").history())
 
 
-def test_several_runs_are_interrupted_together(tmp_path):
-    arguments = ["karate", "--epochs", "100000", "--patience", "100000", "--runs", "4", "--jobs", "2"]
-    with start(*arguments, "--out", str(tmp_path / "runs")) as process:
-        for seed in (0, 1):
-            wait_for_epoch(tmp_path / "runs" / f"seed-{seed}", 3, process)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == 130, process.read("err")
-        assert "continue with: tgnn train --resume" in process.read("err")
-    assert sorted(path.name for path in (tmp_path / "runs").glob("seed-*")) == ["seed-0", "seed-1"]
-    for seed in (0, 1):
-        assert (tmp_path / "runs" / f"seed-{seed}" / "checkpoint.safetensors").exists()
-
-
-def test_several_runs_are_resumed(tmp_path):
-    config = resolve("karate", "tgnn", "node", changes={"train.epochs": 5})
-    first = train_repeated(config, 2, tmp_path / "runs", jobs=1)
-    (tmp_path / "runs" / "seed-1" / "metrics.json").unlink()
-    reported: list[int] = []
-    again = train_repeated(
-        config, 2, tmp_path / "runs", jobs=1, resume=True, on_run=lambda m: reported.append(m["seed"])
-    )
-    assert [row["test"] for row in again["each"]] == [row["test"] for row in first["each"]]
-    assert reported == [0, 1]
-
-
 def test_runs_in_worker_processes_give_the_same_result(tmp_path):
     config = resolve("karate", "tgnn", "node", changes={"train.epochs": 5, "train.threads": 1})
     one = train_repeated(config, 3, tmp_path / "one", jobs=1)
     two = train_repeated(config, 3, tmp_path / "two", jobs=2)
     assert [row["test"] for row in one["each"]] == [row["test"] for row in two["each"]]
     assert one["mean"] == two["mean"]
-
-
-def test_a_run_is_never_overwritten(tmp_path):
-    config = resolve("karate", "tgnn", "node", changes={"train.epochs": 2})
-    train_run(config, tmp_path / "run")
-    before = (tmp_path / "run" / "metrics.json").read_text()
-    with pytest.raises(RunError, match="already holds a run"):
-        train_run(config, tmp_path / "run")
-    assert train_run(config, tmp_path / "run", resume=True)["test"] == json.loads(before)["test"]

@@ -29,10 +29,10 @@ def start(way: str, folder: Path) -> warm.Process:
     return warm.Process(warm.TGNN, *arguments, environment=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
-def stop(process: warm.Process, number: int, ready: Callable[[], bool]) -> None:
-    """Send a signal to all processes as soon as they are ready."""
+def stop(process: warm.Process, number: int, ready: Callable[[], bool], to_all: bool = True) -> None:
+    """Send a signal to all processes, or to the parent, as soon as they are ready."""
     process.until(ready)
-    process.send_signal(number, to_all=True)
+    process.send_signal(number, to_all=to_all)
     code, output = process.wait(60), process.read("err")
     assert "Traceback" not in output
     assert "interrupted;" in output
@@ -58,11 +58,12 @@ def find_workers(process: warm.Process) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("way", "number"), [("reproduce", signal.SIGINT), ("reproduce", signal.SIGTERM), ("train", signal.SIGINT)]
+    ("way", "number", "to_all"),
+    [("reproduce", signal.SIGINT, True), ("reproduce", signal.SIGTERM, True), ("train", signal.SIGTERM, False)],
 )
-def test_all_runs_save_a_checkpoint(way, number, tmp_path):
+def test_all_runs_save_a_checkpoint(way, number, to_all, tmp_path):
     with start(way, tmp_path) as process:
-        stop(process, number, lambda: two_runs_train(tmp_path))
+        stop(process, number, lambda: two_runs_train(tmp_path), to_all)
     started = [path.parent for path in tmp_path.rglob("history.jsonl")]
     assert len(started) == 2
     for folder in started:

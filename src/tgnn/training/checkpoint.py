@@ -52,8 +52,6 @@ def read_tensors(path: Path, world: World = SINGLE_PROCESS) -> tuple[dict[str, T
 
     Rank 0 reads the file and sends its bytes to the other ranks, which may not have the folder.
     """
-    if world.is_rank_zero and not path.exists():
-        raise FileNotFoundError(f"{path} is missing: the run was not finished, or part of its folder was deleted.")
     data = world.broadcast_bytes(path.read_bytes)
     try:
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])

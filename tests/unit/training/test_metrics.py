@@ -9,12 +9,9 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
 
-from tgnn.data.dataset_info import DatasetInfo
-from tgnn.data.graph_dataset import pack
-from tgnn.data.splits import Split
 from tgnn.training.config import ConfigError
 from tgnn.training.metrics import Task, compute_log_prior_ratio, is_better_epoch, make_task
-from tgnn.training.prepare import hold_out_test_labels, prepare
+from tgnn.training.prepare import prepare
 from tgnn.training.recipes import resolve
 
 
@@ -53,43 +50,16 @@ def test_an_epoch_after_a_nan_loss_is_better():
     assert not is_better_epoch("accuracy", "loss", (0.9, math.nan), (0.1, 0.2))
 
 
-@pytest.mark.parametrize(("part", "name"), [("val", "validation"), ("test", "test")])
-def test_undefined_roc_auc_is_an_error_before_training(part, name):
-    graphs = pack([{"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [1]]), "y": torch.zeros(1)}] * 12)
-    graphs.info = DatasetInfo("mine", "graph", "labels", "roc-auc", 1, "memory")
-    train, val, test = torch.arange(12).split(4)
-    graphs.y = torch.arange(12).remainder(2).float().reshape(-1, 1)
-    graphs.y[{"val": val, "test": test}[part]] = 0
-    with pytest.raises(ValueError, match=f"ROC-AUC is not defined on the {name} set of mine"):
-        hold_out_test_labels(graphs, Split("mine", 0, 12, train, val, test))
-
-
-def test_one_training_graph_is_an_error():
-    graphs = pack([{"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [1]]), "y": torch.zeros(1)}] * 3)
-    graphs.info = DatasetInfo("mine", "graph", "number", "mae", 1, "memory")
-    with pytest.raises(ValueError, match="The training set of mine has one graph"):
-        hold_out_test_labels(graphs, Split("mine", 0, 3, *torch.arange(3).split(1)))
-
-
-def test_regression_targets_are_standardized():
-    y = torch.tensor([10.0, 20.0, float("nan"), 30.0])
+def test_each_regression_target_is_standardized():
+    y = torch.tensor([[10.0, 1000.0], [20.0, 2000.0], [float("nan"), float("nan")], [30.0, 1500.0]])
     task = make_task("number", "mae", y)
-    assert (task.center, task.scale) == ((20.0,), (10.0,))
-    out = torch.tensor([[-1.0], [0.0], [5.0], [1.0]])
-    assert float(task.loss(out, y)) == 0
+    assert (task.center, task.scale) == ((20.0, 1500.0), (10.0, 500.0))
+    out = torch.tensor([[-1.0, -1.0], [0.0, 1.0], [5.0, 9.0], [1.0, 0.0]])
+    assert float(task.loss(out, y)) == task.score(out, y) == 0
     values, probabilities = task.predictions(out)
-    assert values.flatten().tolist() == [10, 20, 70, 30]
+    assert values[:, 0].tolist() == [10, 20, 70, 30]
     assert probabilities is None
     assert make_task("number", "mae", torch.tensor([4.0])).scale == (1.0,)
-
-
-def test_each_regression_target_is_standardized_separately():
-    y = torch.stack([torch.tensor([-1.0, 0.0, 1.0]), torch.tensor([1000.0, 2000.0, float("nan")])], dim=1)
-    task = make_task("number", "mae", y)
-    assert task.center == (0.0, 1500.0)
-    out = torch.tensor([[-1.0, -(0.5**0.5)], [0.0, 0.5**0.5], [1.0, 9.0]])
-    assert float(task.loss(out, y)) < 1e-6
-    assert task.score(out, y) < 1e-3
 
 
 def test_half_precision_does_not_round_the_targets():
@@ -155,18 +125,12 @@ def test_the_validation_loss_uses_the_corrected_logits():
 
 
 def test_prior_correction_uses_the_validation_set(tmp_path):
-    usual, asked = (
-        prepare(
-            resolve(
-                "digits", "tgnn", "node", changes={"train.prior_correction": shares, "data.split": "per-class-quota"}
-            )
-        )
-        for shares in ("none", "validation")
-    )
-    y, split = asked.data.y, asked.split
-    assert usual.task.log_prior_ratio == ()
-    assert asked.task.log_prior_ratio == compute_log_prior_ratio(y[split.train], y[split.val], 10)
-    assert max(map(abs, asked.task.log_prior_ratio)) > 0.01
+    changes = {"train.prior_correction": "validation", "data.split": "per-class-quota"}
+    prepared = prepare(resolve("digits", "tgnn", "node", changes=changes))
+    y, split = prepared.data.y, prepared.split
+    assert prepared.task.log_prior_ratio == compute_log_prior_ratio(y[split.train], y[split.val], 10)
+    assert max(map(abs, prepared.task.log_prior_ratio)) > 0.01
+    assert prepare(resolve("digits", "tgnn", "node")).task.log_prior_ratio == ()
     pl.DataFrame({"id": range(40), "x": range(40), "label": [i / 7 for i in range(40)]}).write_csv(
         tmp_path / "nodes.csv"
     )

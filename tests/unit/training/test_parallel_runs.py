@@ -1,22 +1,21 @@
-"""Failures of runs in worker processes."""
+"""Runs in worker processes: failures, and log records that arrive in the parent."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
+import threading
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from tgnn.training import parallel_runs
-from tgnn.training import train as train_module
-from tgnn.training.loop import Trainer
-from tgnn.training.parallel_runs import WorkerKilledError, run_parallel
+from tgnn.training.parallel_runs import WorkerKilledError, mute_logs, receive_logs, run_parallel
 from tgnn.training.recipes import resolve
-from tgnn.training.run_folder import RunFolder
-from tgnn.training.train import train_run
 
 
 def test_a_missing_package_fails_one_run(monkeypatch, tmp_path):
@@ -95,18 +94,38 @@ def _open_files(pid: str) -> list[str]:
     return found
 
 
-def test_is_running(tmp_path):
-    seen = []
-    config = resolve("karate", "gcn", "node", changes={"train.epochs": 1})
-    run = RunFolder(tmp_path / "run")
-    train_run(config, run, on_epoch=lambda epoch: seen.append(run.is_running))
-    assert (seen, run.is_running, RunFolder(tmp_path).is_running) == ([True], False, False)
+# ---- log records -----------------------------------------------------------------------------------------------
 
 
-def test_compiling_the_kernel_is_not_part_of_the_training_time(monkeypatch, tmp_path):
-    order = []
-    fit, load = Trainer.fit, train_module.cpp_build.load
-    monkeypatch.setattr(train_module.cpp_build, "load", lambda: (order.append("load"), load())[1])
-    monkeypatch.setattr(Trainer, "fit", lambda *args: (order.append("clock"), fit(*args))[1])
-    train_run(resolve("karate", "gcn", "node", changes={"train.epochs": 1}), tmp_path / "run")
-    assert order[:2] == ["load", "clock"]
+def test_log_records_of_other_processes_are_handled():
+    records = []
+    logger = logging.getLogger("tgnn.records")
+    logger.handlers = [logging.NullHandler()]
+    logger.handlers[0].handle = records.append
+    with receive_logs(get_context("spawn")) as queue:
+        queue.put(logging.makeLogRecord({"name": "tgnn.records", "levelno": logging.WARNING, "msg": "odd"}))
+    assert [record.getMessage() for record in records] == ["odd"]
+
+
+def test_a_locked_log_queue_does_not_block():
+    """A process that is killed while it writes a record keeps the lock of the queue."""
+    started = time.monotonic()
+    with receive_logs(get_context("spawn")) as queue:
+        queue._wlock.acquire()
+    assert time.monotonic() - started < 10
+    queue._wlock.release()
+
+
+def test_one_thread_is_muted_and_others_are_logged(caplog):
+    logger = logging.getLogger("tgnn")
+    with caplog.at_level("INFO", logger="tgnn"):
+        with mute_logs():
+            logger.info("mine")
+            with mute_logs():
+                pass
+            logger.info("still mine")
+            other = threading.Thread(target=logger.info, args=("another's",))
+            other.start()
+            other.join()
+        logger.info("mine again")
+    assert [record.getMessage() for record in caplog.records] == ["another's", "mine again"]

@@ -14,10 +14,8 @@ from tgnn.data.convert import convert, write
 from tgnn.data.graph_dataset import pack
 from tgnn.data.load import load
 from tgnn.data.readers.graph_npz import write_graphs
-from tgnn.training.distributed.world import World
 from tgnn.training.predict import IncompatibleDataError, evaluate, predict
 from tgnn.training.recipes import resolve
-from tgnn.training.run_folder import RunError
 from tgnn.training.train import train_run
 
 
@@ -88,34 +86,6 @@ def test_predictions_are_written_in_chunks(tmp_path, suffix, monkeypatch):
     found = polars.read_csv(text, schema=whole.table().schema) if suffix == ".csv" else polars.read_parquet(text)
     polars.testing.assert_frame_equal(found, whole.table())
     assert [path.name for path in folder.iterdir()] == [f"out{suffix}"]
-
-
-def test_a_restarted_job_does_not_return_another_run(tmp_path):
-    """The job id stays the same after a restart, but the folder may hold a run of another configuration."""
-    changes = {"train.epochs": 2, "train.patience": 2}
-    config = resolve("karate", "tgnn", "node", changes=changes)
-    first = train_run(config, tmp_path / "run", world=World(job_id="mine"))
-    assert train_run(config, tmp_path / "run", world=World(job_id="mine")) == first
-    other = resolve("karate", "gcn", "node", changes=changes)
-    for world in (World(job_id="mine"), World(job_id="mine", restarts=1), World(restarts=1)):
-        with pytest.raises(RunError, match="already holds a run"):
-            train_run(other, tmp_path / "run", world=world)
-
-
-def test_a_full_disk_at_the_start_leaves_no_run(tmp_path, monkeypatch):
-    from tgnn.training import run_folder as run
-
-    def full(path, value, write=run.write_json):
-        if path.name == run.DATA:
-            raise OSError(28, "No space left on device", str(path))
-        write(path, value)
-
-    config = resolve("karate", "tgnn", "node", changes={"train.epochs": 2})
-    with monkeypatch.context() as patch:
-        patch.setattr(run, "write_json", full)
-        with pytest.raises(OSError, match="No space left"):
-            train_run(config, tmp_path / "run")
-    assert train_run(config, tmp_path / "run")["epochs"] == 2
 
 
 def tables(folder: Path, columns: tuple[str, ...] = ("age", "size"), schema: str = "", gap: str = "1") -> str:

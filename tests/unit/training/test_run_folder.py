@@ -10,12 +10,16 @@ import pytest
 
 import tgnn
 from tgnn.training import loaders, prepare
+from tgnn.training import train as train_module
 from tgnn.training.config import ConfigError
+from tgnn.training.distributed.world import World
 from tgnn.training.interrupts import Interrupted
+from tgnn.training.loop import Trainer
 from tgnn.training.metrics import find_best_epoch
+from tgnn.training.recipes import resolve
 from tgnn.training.repeated_runs import RunGroup
 from tgnn.training.run_folder import RunError, RunFolder
-from tgnn.training.train import resolve_config
+from tgnn.training.train import resolve_config, train_run
 
 QUICK = {"train.epochs": 4, "model.rank": 4}
 
@@ -70,21 +74,23 @@ def test_an_interrupted_run_is_resumed(run, tmp_path):
 def test_several_runs(tmp_path):
     seeds = []
     options = {**QUICK, "train.epochs": 2}
-    group = tgnn.train(
-        "karate",
-        out=tmp_path / "runs",
-        options=options,
-        runs=2,
-        jobs=1,
-        on_run=lambda metrics: seeds.append(metrics["seed"]),
-    )
+    more = {"runs": 2, "jobs": 1, "on_run": lambda metrics: seeds.append(metrics["seed"])}
+    group = tgnn.train("karate", out=tmp_path / "runs", options=options, **more)
     assert isinstance(group, RunGroup)
     assert isinstance(tgnn.load_run(group.path), RunGroup)
     assert seeds == [0, 1]
     assert [one.metrics["test"] for one in group.runs] == [one["test"] for one in group.metrics["each"]]
-    assert group.resume().metrics == group.metrics
+    tests = [one["test"] for one in group.metrics["each"]]
+    (group.runs[1].path / "metrics.json").unlink()
+    group.resume(jobs=1, on_run=lambda metrics: seeds.append(metrics["seed"]))
+    assert [one["test"] for one in group.metrics["each"]] == tests
+    assert seeds == [0, 1, 0, 1]
     with pytest.raises(RunError, match=r"holds 2 runs. Use one of them"):
         tgnn.predict(group)
+    with pytest.raises(RunError, match="holds runs with another configuration"):
+        tgnn.train("karate", "gcn", out=group.path, options={"train.epochs": 1}, runs=2, jobs=1, resume=True)
+    with pytest.raises(RunError, match="holds several runs"):
+        tgnn.train("karate", out=group.path, options=options, resume=True)
 
 
 def test_what_is_given_to_train_is_checked(tmp_path):
@@ -100,12 +106,15 @@ def test_what_is_given_to_train_is_checked(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_damaged_history_is_described(tmp_path):
+def test_a_damaged_history_is_described_and_an_incomplete_last_line_is_ignored(tmp_path):
     lines = [json.dumps({"epoch": number}) for number in range(3)]
     (tmp_path / "history.jsonl").write_text("\n".join([lines[0], "{", lines[2], ""]))
-    assert RunFolder(tmp_path).read_history() == ([{"epoch": 0}], "line 2 of history.jsonl is damaged")
+    run = RunFolder(tmp_path)
+    assert run.read_history() == ([{"epoch": 0}], "line 2 of history.jsonl is damaged")
     (tmp_path / "history.jsonl").write_text("\n".join([*lines, '{"ep']))
-    assert RunFolder(tmp_path).read_history() == ([{"epoch": number} for number in range(3)], None)
+    assert run.read_history() == ([{"epoch": number} for number in range(3)], None)
+    run.open_history(keep=2).close()
+    assert run.history() == [{"epoch": 0}, {"epoch": 1}]
 
 
 def test_the_model_is_built_once_and_batches_are_checked_once(tmp_path, monkeypatch):
@@ -127,3 +136,81 @@ def test_a_model_that_cannot_be_built_leaves_no_folder(tmp_path, options):
     with pytest.raises(ValueError, match="no_such"):
         tgnn.train("karate", out=tmp_path / "new" / "run", options=options)
     assert not list(tmp_path.iterdir())
+
+
+# ---- existing runs ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_of_another_configuration_is_not_resumed(tmp_path):
+    run = tgnn.train("karate", out=tmp_path / "run", options=QUICK)
+    before = run.metrics
+    assert tgnn.train("karate", out=run.path, options=QUICK, resume=True).metrics == before
+    with pytest.raises(RunError, match="already holds a run"):
+        tgnn.train("karate", out=run.path, options=QUICK)
+    with pytest.raises(RunError, match="holds a finished run with another configuration"):
+        tgnn.train("karate", "gcn", out=run.path, options={"train.epochs": 1}, resume=True)
+    with pytest.raises(RunError, match="holds a single run"):
+        tgnn.train("karate", out=run.path, options=QUICK, runs=2, resume=True)
+    assert tgnn.load_run(run.path).metrics == before
+
+
+def test_a_run_that_another_process_finishes_during_a_resume_is_kept(tmp_path, monkeypatch):
+    """The folder is checked before the data is loaded, and again when it is locked."""
+    run = tgnn.train("karate", out=tmp_path / "run", options=QUICK)
+    metrics = (run.path / "metrics.json").read_bytes()
+    (run.path / "metrics.json").unlink()
+
+    def prepare_slowly(config):
+        prepared = prepare.prepare(config)
+        (run.path / "metrics.json").write_bytes(metrics)
+        return prepared
+
+    monkeypatch.setattr("tgnn.training.train.prepare", prepare_slowly)
+    with pytest.raises(RunError, match="Another process has just finished the run"):
+        run.resume()
+    assert (run.path / "metrics.json").read_bytes() == metrics
+
+
+def test_a_restarted_job_does_not_return_another_run(tmp_path):
+    """The job id stays the same after a restart, but the folder may hold a run of another configuration."""
+    changes = {"train.epochs": 2, "train.patience": 2}
+    config = resolve("karate", "tgnn", "node", changes=changes)
+    first = train_run(config, tmp_path / "run", world=World(job_id="mine"))
+    assert train_run(config, tmp_path / "run", world=World(job_id="mine")) == first
+    other = resolve("karate", "gcn", "node", changes=changes)
+    for world in (World(job_id="mine"), World(job_id="mine", restarts=1), World(restarts=1)):
+        with pytest.raises(RunError, match="already holds a run"):
+            train_run(other, tmp_path / "run", world=world)
+
+
+def test_a_full_disk_at_the_start_leaves_no_run(tmp_path, monkeypatch):
+    from tgnn.training import run_folder as run
+
+    def full(path, value, write=run.write_json):
+        if path.name == run.DATA:
+            raise OSError(28, "No space left on device", str(path))
+        write(path, value)
+
+    config = resolve("karate", "tgnn", "node", changes={"train.epochs": 2})
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "write_json", full)
+        with pytest.raises(OSError, match="No space left"):
+            train_run(config, tmp_path / "run")
+    assert train_run(config, tmp_path / "run")["epochs"] == 2
+
+
+def test_is_running(tmp_path):
+    seen = []
+    config = resolve("karate", "gcn", "node", changes={"train.epochs": 1})
+    run = RunFolder(tmp_path / "run")
+    train_run(config, run, on_epoch=lambda epoch: seen.append(run.is_running))
+    assert (seen, run.is_running, RunFolder(tmp_path).is_running) == ([True], False, False)
+
+
+def test_compiling_the_kernel_is_not_part_of_the_training_time(monkeypatch, tmp_path):
+    order = []
+    fit, load = Trainer.fit, train_module.cpp_build.load
+    monkeypatch.setattr(train_module.cpp_build, "load", lambda: (order.append("load"), load())[1])
+    monkeypatch.setattr(Trainer, "fit", lambda *args: (order.append("clock"), fit(*args))[1])
+    train_run(resolve("karate", "gcn", "node", changes={"train.epochs": 1}), tmp_path / "run")
+    assert order[:2] == ["load", "clock"]

@@ -1,4 +1,4 @@
-"""Recipe files of the package: all are valid, and what a file states is what runs."""
+"""Recipes: all files of the package are valid, what a file states is what runs, and the user can replace it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tgnn.data.catalog import CATALOG
 from tgnn.models import MODELS, count_hops
 from tgnn.training.config import ConfigError
 from tgnn.training.prepare import check_model
-from tgnn.training.recipes import parse_recipe_file, read_package_recipe, recipe_for, resolve
+from tgnn.training.recipes import parse_recipe_file, read_package_recipe, read_user_recipe, recipe_for, resolve
 from tgnn.utils.yaml import parse_yaml
 
 FILES = sorted(path.name.removesuffix(".yaml") for path in files("tgnn").joinpath("recipes").iterdir())
@@ -128,3 +128,60 @@ def test_blocks_of_default_files_may_have_a_schedule():
     assert parse_recipe_file(content, "default-node.yaml").models["gcn"].optimizer.schedule == "plateau"
     with pytest.raises(ConfigError, match=r"default-node\.yaml: models\.gcn\.epochs is 1: Extra inputs"):
         parse_recipe_file({"models": {"gcn": {"epochs": 1}}}, "default-node.yaml")
+
+
+# ---- recipes of the user ---------------------------------------------------------------------------------------
+
+
+def test_recipe_of_the_package_then_of_the_user_then_options(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("optimizer: {lr: 0.5}\nmodel: {rank: 3}\n")
+    config = resolve("cora", "tgnn", "node", read_user_recipe(file), {"model.rank": 4})
+    assert config.optimizer.lr == 0.5
+    assert config.optimizer.cp_lr == recipe_for("cora", "tgnn")["optimizer"]["cp_lr"]
+    assert config.model.arguments["rank"] == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a: [", "not valid YAML"),
+        (b"- 1", "must consist of sections"),
+        (b"lr: 1", "must"),
+        (b"model: {rank: 3}\nmodel: {rank: 4}", "r.yaml: line 2 repeats the key 'model'"),
+        (b"model:\n  rank: 3\n  rank: 4", "line 3 repeats the key 'rank'"),
+        (b"\x89PNG\r\n", "r.yaml is not a UTF-8 text file"),
+    ],
+)
+def test_invalid_recipes_of_the_user(tmp_path, text, message):
+    (tmp_path / "r.yaml").write_bytes(text)
+    with pytest.raises(ConfigError, match=message):
+        read_user_recipe(tmp_path / "r.yaml")
+    with pytest.raises(ConfigError, match="none.yaml does not exist"):
+        read_user_recipe(tmp_path / "none.yaml")
+    with pytest.raises(ConfigError, match="is a folder, but a recipe is a YAML file"):
+        read_user_recipe(tmp_path)
+
+
+def test_num_neighbors_of_a_recipe_is_cut_to_the_hops_of_the_model_but_not_that_of_the_user():
+    for layers, sample in ((1, (15,)), (2, (15, 10)), (3, (15, 10, 5))):
+        assert (
+            resolve("ogbn-products", "gat", "node", changes={"model.num_layers": layers}).train.num_neighbors == sample
+        )
+    far = resolve("ogbn-products", "appnp", "node", changes={"model.steps": 10}).train
+    assert (far.num_neighbors, far.batch_size) == (None, None)
+    mine = {"train.num_neighbors": (7, 7), "train.batch_size": 64, "model.num_layers": 2}
+    assert resolve("ogbn-products", "tgnn", "node", changes=mine).train.num_neighbors == (7, 7)
+    assert resolve("ogbn-products", "tgnn", "node", changes=mine).train.batch_size == 64
+    assert (
+        resolve("ogbn-products", "tgnn", "node", user_recipe={"train": {"num_neighbors": None}}).train.num_neighbors
+        is None
+    )
+    with pytest.raises(ConfigError, match="3 layers needs 3 numbers"):
+        resolve("ogbn-products", "tgnn", "node", changes={"train.num_neighbors": (7, 7)})
+
+
+def test_hyperparameters_are_checked_without_data():
+    for key, value in (("model.mix", "foo"), ("model.rank", True), ("model.rnak", 3), ("model.rank", "many")):
+        with pytest.raises(ValueError, match=key.partition(".")[2]):
+            check_model(resolve("", "tgnn", "node", changes={key: value}), "node")
