@@ -143,21 +143,6 @@ def test_a_duplicate_seed(code):
     assert out.row[out.node[out.row] == 0].tolist() == [0]  # edges out of it come from its first place
 
 
-def test_self_loops_parallel_edges_and_isolated_nodes(code):
-    edges = torch.tensor([[0, 0, 1, 1, 1], [0, 0, 0, 0, 0]])
-    sampler = NeighborSampler(edges, [-1, -1], num_nodes=4)
-    out = sampled(sampler, [0, 3])
-    assert out.node.tolist() == [0, 3, 1]
-    assert out.row.tolist() == [0, 0, 2, 2, 2]
-    assert out.edge.tolist() == [0, 1, 2, 3, 4]
-    for seeds in ([], [3], [2, 3]):
-        out = sampled(sampler, seeds)
-        assert out.node.tolist() == seeds
-        assert out.row.numel() == out.col.numel() == out.edge.numel() == 0
-        assert out.num_sampled_nodes == [len(seeds), 0, 0]
-        assert out.num_sampled_edges == [0, 0]
-
-
 def test_edge_ids_are_optional():
     edges = random_edges(10, 50)
     out = sampled(NeighborSampler(edges, [2, 2], edge_ids=False), [1, 2])

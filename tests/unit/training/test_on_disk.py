@@ -50,11 +50,10 @@ def test_disk_and_memory_give_the_same_result(places, tmp_path):
 
 def test_graphs_on_disk_are_sampled_by_default(places, tmp_path):
     config = resolve(str(places / "disk"), "tgnn", "node", changes={"model.num_layers": 3})
-    train_settings = config.train
     assert config.model.arguments["low_order"] == "mean"
-    assert train_settings.num_neighbors == (10, 10, 10)
-    assert (train_settings.batch_size, train_settings.workers) == (1024, 2)
-    assert (train_settings.epochs, train_settings.patience) == (200, 50)  # of one step each
+    assert config.train.num_neighbors == (10, 10, 10)
+    assert (config.train.batch_size, config.train.workers) == (1024, 2)
+    assert (config.train.epochs, config.train.patience) == (200, 50)  # of one step each
     with GraphWriter(tmp_path / "large", 1_000_000):
         pass
     large = resolve(str(tmp_path / "large"), "tgnn", "node").train

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.on_disk.manifest import COL, IDS, PART, ROWPTR, STRING_IDS, Manifest, X, Y, damaged
+from tgnn.data.on_disk.manifest import COL, IDS, IDS_PER_ROW_GROUP, PART, ROWPTR, STRING_IDS, Manifest, X, Y, damaged
 from tgnn.data.splits import Split
 from tgnn.data.tensors import StringIds
 from tgnn.data.transforms import FEATURE_SCALINGS, scale_columns, scale_rows
@@ -23,8 +23,6 @@ from tgnn.utils.memory_map import as_tensor, open_memmap
 if TYPE_CHECKING:
     from tgnn.data.dataset_info import DatasetInfo
 
-IDS_PER_ROW_GROUP = 2**16
-"""Number of string ids in a row group of ``node_id.parquet``."""
 _MASKS = ("train_mask", "val_mask", "test_mask")
 
 

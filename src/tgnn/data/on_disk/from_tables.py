@@ -79,11 +79,13 @@ def stream_tables(
         )
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         edges = _open_edges(reading, Path(scratch), leave_out)
-        nodes = _open_nodes(reading, Path(scratch))
-        keys = y = target = split = None
-        if nodes is None:
+        nodes = keys = y = target = split = None
+        if find(reading.folder, "nodes") is None:
             ids = collect_ids(_edge_blocks(edges, "ids", block_cells))
         else:
+            nodes = reading.open("nodes", "nodes", labels=True, scratch=Path(scratch))
+            if not nodes.count_rows():
+                nodes.fail("no-rows", "the table has no rows")
             keys = nodes.read([*nodes.roles.by_role.values(), *nodes.roles.labels])
             ids = unique_ids(keys, "node")
             y, target, split = reading.targets(keys)
@@ -148,16 +150,6 @@ def merge_findings(findings: Iterable[Finding]) -> list[Finding]:
 
 
 # ---- features ----------------------------------------------------------------------------------------------------
-
-
-def _open_nodes(reading: FolderReader, scratch: Path) -> TableFile | None:
-    """Open the node table, if there is one, without reading its rows."""
-    if find(reading.folder, "nodes") is None:
-        return None
-    nodes = reading.open("nodes", "nodes", labels=True, scratch=scratch)
-    if not nodes.count_rows():
-        nodes.fail("no-rows", "the table has no rows")
-    return nodes
 
 
 @dataclass

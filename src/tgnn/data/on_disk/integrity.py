@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,7 @@ from tgnn.data.validation.report import Finding, Reporter, ValidationReport
 from tgnn.utils.io import sha256_of
 from tgnn.utils.progress import bar
 
-_EDGES_AT_ONCE = 2**22
-_ROWS_AT_ONCE = 2**16
+_TARGETS_AT_ONCE, _ROWS_AT_ONCE = 2**12, 2**16
 
 
 def check_disk(folder: Path | str) -> ValidationReport:
@@ -36,42 +34,39 @@ def check_disk(folder: Path | str) -> ValidationReport:
     graph = DiskGraph(folder, check=False)
     report = ValidationReport(str(folder), "graph on disk", statistics(graph))
     for check in (_check_files, _check_arrays, _check_edges, _check_nodes):
-        check(graph, report)
+        check(graph, Reporter(report, unit="node"))
         if not report.ok:  # the next checks need valid data
             break
     return report
 
 
-def _nodes(report: ValidationReport) -> Reporter:
-    return Reporter(report, unit="node")
-
-
-def _check_files(graph: DiskGraph, report: ValidationReport) -> None:
+def _check_files(graph: DiskGraph, nodes: Reporter) -> None:
     size = sum(file.bytes for file in graph.manifest.files.values())
     with bar(f"{graph.folder.name}: verifying checksums of {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
         for name, file in graph.manifest.files.items():
             if sha256_of(graph.folder / name, tick) != file.sha256:
                 text = "the SHA-256 differs from the stored one; copy the file again, or write the graph again"
-                report.add(Finding("error", "damaged-file", text, name))
+                nodes.report.add(Finding("error", "damaged-file", text, name))
 
 
-def _check_arrays(graph: DiskGraph, report: ValidationReport) -> None:
+def _check_arrays(graph: DiskGraph, nodes: Reporter) -> None:
     for name, array in graph.arrays.items():
         if problem := graph.manifest.find_problem(name, array):
-            report.add(Finding("error", "invalid-array", f"the array {problem}", name))
+            nodes.report.add(Finding("error", "invalid-array", f"the array {problem}", name))
 
 
-def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
+def _check_edges(graph: DiskGraph, nodes: Reporter) -> None:
     loops = duplicates = 0
     linked = np.zeros(graph.num_nodes, dtype=bool)
     with bar(f"{graph.folder.name}: checking {graph.num_edges:,} edges", graph.num_edges) as tick:
-        for begin, ptr, source in _blocks(graph):
-            counts = np.diff(ptr)
-            target = np.repeat(np.arange(begin, begin + len(counts)), counts)
+        for begin in range(0, graph.num_nodes, _TARGETS_AT_ONCE):
+            ptr = graph.in_edges.ptr[begin : begin + _TARGETS_AT_ONCE + 1].numpy()
+            source = graph.in_edges.index[ptr[0] : ptr[-1]].numpy().astype(np.int64)
+            target = np.repeat(np.arange(begin, begin + len(ptr) - 1), np.diff(ptr))
             outside = (source < 0) | (source >= graph.num_nodes)
             if outside.any():
                 text = f"an incoming edge has a source outside of 0 to {graph.num_nodes - 1}"
-                _nodes(report).error("dangling-id", text, np.unique(target[outside]))
+                nodes.error("dangling-id", text, np.unique(target[outside]))
                 return
             others = source != target
             loops += len(source) - int(others.sum())
@@ -79,44 +74,32 @@ def _check_edges(graph: DiskGraph, report: ValidationReport) -> None:
             keys = np.sort((target - begin) * graph.num_nodes + source)
             duplicates += int((keys[1:] == keys[:-1]).sum())
             tick(len(source))
-    report.statistics |= {"self-loops": loops, "duplicate edges": duplicates}
+    nodes.report.statistics |= {"self-loops": loops, "duplicate edges": duplicates}
     if duplicates:
         text = f"{duplicates:,} duplicate edge{'s' * (duplicates > 1)}; a source is counted once per edge"
-        report.add(Finding("warning", "duplicate-edge", text))
+        nodes.report.add(Finding("warning", "duplicate-edge", text))
     text = "isolated node; its prediction depends on its own features only"
-    _nodes(report).note("isolated-node", text, ~linked)
+    nodes.note("isolated-node", text, ~linked)
 
 
-def _blocks(graph: DiskGraph) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield blocks of nodes: the first node, their slice of ``rowptr`` and the sources of their incoming edges."""
-    ptr, col = graph.in_edges.ptr.numpy(), graph.in_edges.index.numpy()
-    begin = 0
-    while begin < graph.num_nodes:
-        some = ptr[begin : begin + _ROWS_AT_ONCE + 1]
-        count = max(1, int(np.searchsorted(some, some[0] + _EDGES_AT_ONCE, side="right")) - 1)
-        some = some[: count + 1]
-        yield begin, some, col[int(some[0]) : int(some[-1])].astype(np.int64)
-        begin += len(some) - 1
-
-
-def _check_nodes(graph: DiskGraph, report: ValidationReport) -> None:
-    _check_features(graph, report)
+def _check_nodes(graph: DiskGraph, nodes: Reporter) -> None:
+    _check_features(graph, nodes)
     if graph.y is not None:
-        check_labels(graph.y, _nodes(report))
+        check_labels(graph.y, nodes)
     try:
         ids = graph.node_id
         keys = None if ids is None else ids.numpy() if isinstance(ids, Tensor) else ids.hashes()
     except ValueError as error:
-        report.add(Finding("error", "wrong-ids", str(error)))
+        nodes.report.add(Finding("error", "wrong-ids", str(error)))
         return
     if keys is not None and (duplicate := duplicate_mask(keys)) is not None:
         text = "duplicate node id; predictions of these nodes cannot be distinguished"
-        _nodes(report).error("duplicate-id", text, duplicate)
+        nodes.error("duplicate-id", text, duplicate)
 
 
-def _check_features(graph: DiskGraph, report: ValidationReport) -> None:
+def _check_features(graph: DiskGraph, nodes: Reporter) -> None:
     if graph.x is None:
-        report.add(Finding("note", "no-features", "the nodes have no features"))
+        nodes.report.add(Finding("note", "no-features", "the nodes have no features"))
         return
     least, most = np.full(graph.x.size(1), np.inf), np.full(graph.x.size(1), -np.inf)
     with bar(f"{graph.folder.name}: checking the features of {graph.num_nodes:,} nodes", graph.num_nodes) as tick:
@@ -124,9 +107,9 @@ def _check_features(graph: DiskGraph, report: ValidationReport) -> None:
             rows = graph.x[begin : begin + _ROWS_AT_ONCE].numpy()
             invalid = ~np.isfinite(rows).all(axis=1)
             text = "a feature is infinite or NaN"
-            if _nodes(report).error("infinite-feature", text, np.flatnonzero(invalid) + begin):
+            if nodes.error("infinite-feature", text, np.flatnonzero(invalid) + begin):
                 return
             least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
             tick(len(rows))
     if graph.num_nodes > 1:
-        check_feature_ranges(least, most, _nodes(report))
+        check_feature_ranges(least, most, nodes)

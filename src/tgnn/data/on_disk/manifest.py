@@ -31,6 +31,8 @@ from tgnn.utils.progress import Tick, no_tick
 FILE = "graph.json"
 ROWPTR, COL, X, Y, PART, IDS = "rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy", "node_id.npy"
 STRING_IDS = "node_id.parquet"
+IDS_PER_ROW_GROUP = 2**16
+"""Number of ids in a row group of the Parquet file, which is read at once."""
 _ARRAYS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     ROWPTR: (("int64",), (1,)),
     COL: (("int32", "int64"), (1,)),

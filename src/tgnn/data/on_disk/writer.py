@@ -16,7 +16,6 @@ from torch_geometric.data import Data
 
 from tgnn.data.on_disk import manifest
 from tgnn.data.on_disk.buckets import EdgeBuckets
-from tgnn.data.on_disk.disk_graph import IDS_PER_ROW_GROUP
 from tgnn.data.tensors import StringIds
 from tgnn.ops.graph import CompressedEdges
 from tgnn.utils.memory_map import as_tensor, check_disk_space, open_memmap
@@ -77,7 +76,14 @@ class GraphWriter:
         self.folder, self.num_nodes, self.num_edges = Path(folder), int(num_nodes), 0
         self.merge, self.overwrite, self.info, self.encoding = merge, overwrite, info, encoding
         self.part = self.folder.with_name(f".{self.folder.name}.part")
-        _check_target(self.folder, self.part, overwrite)
+        if not self.folder.parent.is_dir():
+            raise FileNotFoundError(f"The folder {self.folder.parent} does not exist.")
+        _check_replaceable(self.folder, overwrite)
+        if self.part.exists() and not overwrite:
+            raise FileExistsError(
+                f"{self.part} exists. Another process is writing the graph, or a process was killed. In the second "
+                "case remove it, or use --force (overwrite=True)."
+            )
         dtype = manifest.node_type(self.num_nodes)
         self._at_once = max(1, memory // (16 * dtype.itemsize))
         # Edges are stored twice: as pairs, and then sorted.
@@ -128,7 +134,7 @@ class GraphWriter:
             self._append(manifest.IDS, _cast(manifest.IDS, series.to_numpy(), np.int64))
         else:
             pl.DataFrame({"id": series}).write_parquet(
-                self.part / manifest.STRING_IDS, row_group_size=IDS_PER_ROW_GROUP
+                self.part / manifest.STRING_IDS, row_group_size=manifest.IDS_PER_ROW_GROUP
             )
 
     def _append(self, name: str, values: np.ndarray) -> None:
@@ -254,7 +260,7 @@ class _ArrayFile:
     """
 
     def __init__(self, path: Path, like: np.ndarray) -> None:
-        self.rows, self._name, self._like = 0, path.name, like[:0]
+        self.rows, self._name, self._like = 0, path.name, like[:0].copy()
         self._file = path.open("wb")
         self._write_header()
 
@@ -307,17 +313,6 @@ def _cast(name: str, array: np.ndarray, dtype: type[np.number]) -> np.ndarray:
         if lost.any():
             raise ValueError(f"{name} has the value {array[lost][0]!s}, which does not fit into {stored.dtype}.")
     return stored
-
-
-def _check_target(folder: Path, part: Path, overwrite: bool) -> None:
-    if not folder.parent.is_dir():
-        raise FileNotFoundError(f"The folder {folder.parent} does not exist.")
-    _check_replaceable(folder, overwrite)
-    if part.exists() and not overwrite:
-        raise FileExistsError(
-            f"{part} exists. Another process is writing the graph, or a process was killed. In the second case "
-            "remove it, or use --force (overwrite=True)."
-        )
 
 
 def _check_replaceable(folder: Path, overwrite: bool) -> None:
