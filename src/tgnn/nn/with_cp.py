@@ -96,16 +96,20 @@ def _refused(modules: dict[str, torch.nn.Module], skip: Collection[str]) -> dict
 
 
 def _changeable(modules: dict[str, torch.nn.Module], skip: Collection[str]) -> list[str]:
-    """Return the layers, and the aggregations that are not part of a layer or of another aggregation."""
+    """Return the layers, and the aggregations that are not part of a layer or of another aggregation.
+
+    A module with several names is returned under its first one.
+    """
     names: list[str] = []
     for name, module in modules.items():  # parents come before their children
         inside = any(parent in ("", name) or name.startswith(f"{parent}.") for parent in [*names, *skip])
         is_layer = isinstance(module, MessagePassing) and not isinstance(module, TGNNConv)
-        is_readout = isinstance(module, Aggregation) and not isinstance(module, (CPAggregation, HighOrderAggregation))
-        if is_layer and isinstance(module.aggr_module, (CPAggregation, HighOrderAggregation)):
-            continue
+        aggregation = module.aggr_module if is_layer else module
+        has_cp = isinstance(aggregation, (CPAggregation, HighOrderAggregation))
         owner = modules[name.rpartition(".")[0]] if name else None
-        if not inside and not isinstance(owner, (MessagePassing, Aggregation)) and (is_layer or is_readout):
+        is_part = inside or isinstance(owner, (MessagePassing, Aggregation))
+        is_known = any(module is modules[other] for other in names)
+        if isinstance(aggregation, Aggregation) and not (has_cp or is_part or is_known):
             names.append(name)
     return names
 
@@ -150,12 +154,8 @@ def _change(modules: dict[str, torch.nn.Module], name: str, rank: int) -> Change
     module = modules[name]
     parameters = [p for m in (module, modules[""]) for p in m.parameters() if p.is_floating_point()]
     like = {"device": parameters[0].device, "dtype": parameters[0].dtype} if parameters else {}
-    if isinstance(module, HighOrderAggregation):  # a shared readout, already replaced under its first name
-        return Change(name, type(module.low).__name__, repr(module.low), repr(module))
     if isinstance(module, MessagePassing):
         before = module.aggr_module
-        if isinstance(before, HighOrderAggregation):  # a shared layer, already changed under its first name
-            return Change(name, type(module).__name__, repr(before.low), repr(before))
         after = HighOrderAggregation(before, rank, *_message_sizes(module)).to(**like)
         module.aggr_module, module.aggr, module.fuse = after, None, False
         module.register_aggregate_forward_pre_hook(_pass_mask)

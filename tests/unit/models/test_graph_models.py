@@ -59,19 +59,6 @@ def test_hypercomplex_linear_is_a_sum_of_kronecker_products(dimension, width, ou
     torch.testing.assert_close(lin(x), x @ matrix.T + lin.bias)
 
 
-def test_hypercomplex_linear_can_be_the_product_of_quaternions():
-    rules = [  # of 1, i, j and k from the left
-        [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],
-        [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]],
-        [[0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]],
-        [[0, 0, 0, -1], [0, 0, -1, 0], [0, 1, 0, 0], [1, 0, 0, 0]],
-    ]
-    lin = PHMLinear(4, 4, 4)
-    lin.rules.data = torch.tensor(rules, dtype=torch.float)
-    lin.weights.data = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(4, 1, 1)
-    assert lin(torch.tensor([5.0, 6.0, 7.0, 8.0])).tolist() == [-60, 12, 30, 24]
-
-
 def test_hypercomplex_linear_has_glorot_variance():
     torch.manual_seed(0)
     sizes = torch.stack([PHMLinear(40, 80, 4).matrix().detach().var() for _ in range(200)])
@@ -172,27 +159,10 @@ def test_eigenvectors_of_a_batch():
         assert float(f.norm()) == pytest.approx(1 if above else 0, abs=1e-5)
 
 
-def test_eigenvectors_are_added_once_and_are_the_same():
-    graphs = pack([*some_graphs(), some_graph(4, 30), some_graph(5, 8)] * 3)
-    add_eigenvectors(graphs)
-    numbers = torch.tensor([5, 0, 1, 6, 3])
-    batch = graphs.batch(numbers)
-    stored = batch.eigenvector.split(graphs.num_nodes[numbers].tolist())
-    del batch.eigenvector
-    again = eigenvectors(batch).split(graphs.num_nodes[numbers].tolist())
-    for one, other in zip(stored, again):
-        assert min(float((one - other).abs().max()), float((one + other).abs().max())) < 1e-5
-
-
 def test_a_single_graph_gets_no_eigenvector():
     data = some_graph(0)
     add_eigenvectors(data)
     assert data.get("eigenvector") is None
-
-
-def test_batches_have_graphs_of_equal_size():
-    sizes = torch.tensor([400, 3, 0, 400, 4, 100, 3])
-    assert [piece.tolist() for piece in _batches_of_equal_size(sizes)] == [[1, 6], [4], [5], [0], [3]]
 
 
 def complete_graph(nodes: int) -> Data:

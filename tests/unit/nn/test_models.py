@@ -7,9 +7,9 @@ import torch
 from tests.conftest import random_edges
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import NeighborLoader
-from torch_geometric.sampler import BaseSampler, NumNeighbors, SamplerOutput
 
 from tgnn import TGNN, GraphTGNN
+from tgnn.data.sampler import NeighborSampler
 from tgnn.nn.feature_maps import CategoryEncoder, FeatureDropout
 
 N = 12
@@ -62,31 +62,12 @@ def test_trimming_gives_the_same_for_the_seeds():
     torch.testing.assert_close(trimmed, full)
 
 
-class OneHop(BaseSampler):
-    """All neighbors of some nodes (PyG's own sampler needs a library that is not always there)."""
-
-    num_neighbors = NumNeighbors([-1])
-
-    def sample_from_nodes(self, index, **kwargs):
-        seeds = index.node
-        edge = torch.isin(EDGES[1], seeds).nonzero().squeeze(1)
-        src, dst = EDGES[:, edge]
-        nodes = torch.cat([seeds, src[~torch.isin(src, seeds)].unique()])
-        place = torch.full((N,), -1)
-        place[nodes] = torch.arange(nodes.numel())
-        return SamplerOutput(
-            node=nodes, row=place[src], col=place[dst], edge=edge, batch=None, metadata=(index.input_id, None)
-        )
-
-    def sample_from_edges(self, index, **kwargs):
-        raise NotImplementedError
-
-
 @pytest.mark.parametrize("norm", [None, "batch_norm"])
 def test_layer_wise_inference_equals_the_full_pass(norm):
     model = TGNN(8, 16, 3, 5, rank=4, norm=norm, dropout=0.5, input_dropout=0.5).eval()
     data = Data(x=torch.randn(N, 8), edge_index=EDGES)
-    loader = NeighborLoader(data, num_neighbors=[-1], batch_size=5, neighbor_sampler=OneHop())
+    sampler = NeighborSampler(EDGES, [-1], num_nodes=N)
+    loader = NeighborLoader(data, num_neighbors=[-1], batch_size=5, neighbor_sampler=sampler)
     torch.testing.assert_close(model.inference(loader), model(data.x, EDGES), rtol=1e-4, atol=1e-5)
 
 
@@ -159,29 +140,22 @@ def test_graph_model_with_other_options():
 def test_what_is_read_of_a_graph(jk, readout):
     batch = two_graphs(False)
     model = GraphTGNN(8, 16, 3, 3, rank=4, jk=jk, readout=readout, readout_norm=True)
-    rows = []
-    model.head.register_forward_pre_hook(lambda head, given: rows.append(given[0]))
+    rows, layers = [], []
+    model.readout_norm.register_forward_hook(lambda norm, given, out: rows.extend([given[0], out]))
+    for norm in model.gnn.norms:
+        norm.register_forward_hook(lambda norm, given, out: layers.append(out.relu()))
     model(batch.x, batch.edge_index, batch.batch).square().sum().backward()
     assert all(p.grad is not None for p in model.parameters())
-    assert rows[0].shape == (2, 16 * (3 if jk else 1) * (2 if "+" in readout else 1))
-    torch.testing.assert_close(rows[0].mean(0), torch.zeros(rows[0].size(1)), atol=1e-4, rtol=0)  # over the batch
+    poolings = [pooling for pooling in (model.low_readout, model.cp_readout) if pooling is not None]
+    expected = [pooling(h, batch.batch) for h in (layers if jk else layers[-1:]) for pooling in poolings]
+    torch.testing.assert_close(rows[0], torch.cat(expected, 1))
+    assert rows[0].size(1) == 16 * (3 if jk else 1) * (2 if "+" in readout else 1)
+    torch.testing.assert_close(rows[1].mean(0), torch.zeros(rows[1].size(1)), atol=1e-4, rtol=0)  # over the batch
     model.reset_parameters()
     model.eval()
     together = model(batch.x, batch.edge_index, batch.batch)
     for graph, row in zip(batch.to_data_list(), together):
         torch.testing.assert_close(model(graph.x, graph.edge_index)[0], row, rtol=1e-4, atol=1e-5)
-
-
-def test_each_layer_is_read_by_the_same_readout():
-    batch = two_graphs(False)
-    model = GraphTGNN(8, 16, 3, 3, rank=4, jk="cat", readout="mean+cp").eval()
-    rows, layers = [], []
-    model.head.register_forward_pre_hook(lambda head, given: rows.append(given[0]))
-    for norm in model.gnn.norms:
-        norm.register_forward_hook(lambda norm, given, out: layers.append(out.relu()))
-    model(batch.x, batch.edge_index, batch.batch)
-    expected = [torch.cat([model.low_readout(h, batch.batch), model.cp_readout(h, batch.batch)], 1) for h in layers]
-    torch.testing.assert_close(rows[0], torch.cat(expected, 1))
 
 
 def test_a_batch_of_one_graph_has_nothing_to_be_normalized_by():

@@ -160,6 +160,7 @@ def test_a_readout_of_two_names_is_one():
     changed = with_cp(Shared(), rank=3, verbose=False)
     assert changed.again is changed.readout
     assert isinstance(changed.again, HighOrderAggregation)
+    assert [change.name for change in changed.cp_changes] == ["conv", "readout"]
 
 
 def test_resetting_every_module_starts_at_zero_again():
