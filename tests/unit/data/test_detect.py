@@ -1,9 +1,8 @@
-"""A path to anything: recognised and read, or refused with the way out."""
+"""Detection of the format of a path: the data is read, or the error says what to do."""
 
 from __future__ import annotations
 
 import pickle
-import shutil
 import textwrap
 from pathlib import Path
 
@@ -11,13 +10,14 @@ import networkx
 import numpy as np
 import pytest
 import torch
+from tests.unit.data.archives import Poison
 
 from tgnn.data.catalog.embedded import karate
-from tgnn.data.readers.detect import CONVERT, detect_format, read_path
+from tgnn.data.on_disk.from_memory import write_disk
+from tgnn.data.readers.detect import CONVERT, detect_format, is_on_disk, read_path
 from tgnn.data.readers.graph_npz import write_graphs
 from tgnn.data.validation.validate import validate
 
-SHARED = Path(__file__).parents[4] / "shared" / "data"
 EDGES = "source,target\n1,2\n"
 PACKED = {"num_nodes": [2, 1], "num_edges": [1, 0], "edge_index": [[0], [1]], "y": [0.5, 1.5]}
 BENCHMARK = {"adj_data": [1], "adj_indices": [1], "adj_indptr": [0, 1, 1], "adj_shape": [2, 2], "labels": [0, 1]}
@@ -29,13 +29,6 @@ TU = {
 }
 
 
-class Poison:
-    def __reduce__(self):
-        import os
-
-        return os.system, ("touch poisoned",)
-
-
 def write(folder: Path, **files: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
@@ -43,11 +36,12 @@ def write(folder: Path, **files: str) -> Path:
     return folder
 
 
-def made(folder: Path) -> dict[str, Path]:
-    """Something of each kind."""
+def make_files(folder: Path) -> dict[str, Path]:
+    """Create data of each format."""
     np.savez(folder / "benchmark.npz", **BENCHMARK)
     np.savez(folder / "packed.npz", **PACKED)
     write_graphs(karate(), folder / "graph.npz")
+    write_disk(karate(), folder / "disk")
     graphs = {"graphs__csv": "id,label\n1,0.5\n", "nodes__csv": "id,graph,a\n1,1,3\n2,1,4\n", "edges__csv": EDGES}
     return {
         "table": write(folder / "table", nodes__csv="id,a\n1,5\n2,6\n", edges__csv=EDGES),
@@ -57,11 +51,12 @@ def made(folder: Path) -> dict[str, Path]:
         "gnn-benchmark": folder / "benchmark.npz",
         "packed": folder / "packed.npz",
         "graph": folder / "graph.npz",
+        "graph on disk": folder / "disk",
     }
 
 
-def test_every_kind_is_recognised_and_read(tmp_path):
-    for kind, path in made(tmp_path).items():
+def test_every_format_is_detected_and_read(tmp_path):
+    for kind, path in make_files(tmp_path).items():
         assert detect_format(path) == kind
         data, report = read_path(path)
         assert (report.format, report.path) == (kind, str(path))
@@ -69,12 +64,13 @@ def test_every_kind_is_recognised_and_read(tmp_path):
         nodes = data.num_nodes
         assert report.statistics["nodes"] == (int(nodes.sum()) if isinstance(nodes, torch.Tensor) else nodes)
         assert report.statistics["edges"] > 0
+        assert is_on_disk(path) == (kind == "graph on disk")
     assert detect_format(tmp_path / "table" / "nodes.csv") == "table"
     assert read_path(tmp_path / "table" / "edges.csv")[0].num_nodes == 2
 
 
 def test_attributes_are_the_features_of_tu_files_without_labels(tmp_path):
-    path = made(tmp_path)["tu"]
+    path = make_files(tmp_path)["tu"]
     (path / "raw" / "TOY_node_labels.txt").unlink()
     (path / "raw" / "TOY_node_attributes.txt").write_text("0.5\n1\n2\n")
     assert read_path(path)[0][0].x.tolist() == [[0.5], [1.0]]
@@ -83,10 +79,10 @@ def test_attributes_are_the_features_of_tu_files_without_labels(tmp_path):
         read_path(path)
 
 
-def test_a_report_of_what_cannot_be_used(tmp_path):
+def test_a_report_of_unusable_data(tmp_path):
     report = validate(write(tmp_path, edges__csv="source,target\n1\n"))
     assert [f.code for f in report.findings] == ["wrong-field-count"]
-    assert validate(made(tmp_path)["packed"]).ok
+    assert validate(make_files(tmp_path)["packed"]).ok
 
 
 @pytest.mark.parametrize("name", ["graph.gpickle", "graph.pkl", "graph.pickle", "graph.pkl.gz"])
@@ -99,7 +95,7 @@ def test_a_pickle_is_never_opened(tmp_path, monkeypatch, name):
     assert not (tmp_path / "poisoned").exists()
 
 
-def test_the_way_out_for_networkx_works(tmp_path, monkeypatch):
+def test_the_conversion_of_networkx_graphs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     graph = networkx.karate_club_graph()
     exec(textwrap.dedent(CONVERT), {"G": graph})
@@ -118,12 +114,12 @@ def test_the_way_out_for_networkx_works(tmp_path, monkeypatch):
         ({"ind__cora__graph": ""}, "tgnn data fetch cora"),
     ],
 )
-def test_folders_that_are_refused(tmp_path, files, message):
+def test_unsupported_folders(tmp_path, files, message):
     with pytest.raises(ValueError, match=message):
         detect_format(write(tmp_path, **files))
 
 
-def test_files_that_are_refused(tmp_path):
+def test_unsupported_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         detect_format(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="is not supported"):
@@ -137,24 +133,13 @@ def test_files_that_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("path", "kind"),
+    ("path", "expected"),
     [
         ("amazon/Computers/raw/amazon_electronics_computers.npz", "gnn-benchmark"),
         ("zinc/graphs.npz", "packed"),
         ("tu/MUTAG", "tu"),
     ],
 )
-def test_the_real_files(path, kind):
-    if not (SHARED / path).exists():
-        pytest.skip(f"no {path} beside the project")
-    _, report = read_path(SHARED / path)
-    assert (report.format, report.ok) == (kind, True)
-
-
-def test_the_real_files_of_planetoid_are_refused(tmp_path):
-    raw = SHARED / "planetoid" / "Cora" / "raw"
-    if not raw.exists():
-        pytest.skip("no Cora beside the project")
-    shutil.copytree(raw, tmp_path / "Cora" / "raw")
-    with pytest.raises(ValueError, match="tgnn data fetch cora"):
-        read_path(tmp_path / "Cora")
+def test_the_real_files(path, expected, real_data):
+    _, report = read_path(real_data(path))
+    assert (report.format, report.ok) == (expected, True)

@@ -16,8 +16,6 @@ from tgnn.training.config import make_config
 from tgnn.training.predict import predict
 from tgnn.training.train import train_run
 
-SHARED = Path(__file__).parents[4] / "shared" / "data"
-
 
 def write(folder: Path, text: str) -> Path:
     path = folder / "molecules.csv"
@@ -123,11 +121,8 @@ def test_files_without_molecules_and_molecules_twice(tmp_path):
     assert [f.locations for f in report.findings if f.code == "duplicate-molecule"] == [(3,)]
 
 
-def test_the_real_molecules_of_hiv(tmp_path):
-    source = SHARED / "molhiv" / "hiv" / "raw" / "HIV.csv"
-    if not source.exists():
-        pytest.skip("no HIV.csv beside the project")
-    with source.open() as file:
+def test_the_real_molecules_of_hiv(tmp_path, real_data):
+    with real_data("molhiv/hiv/raw/HIV.csv").open() as file:
         path = write(tmp_path, "".join(line for line, _ in zip(file, range(300))))
     graphs, report = read_smiles_csv(path, skip_unreadable=True)  # one has an atom with too many bonds
     assert len(graphs) == 298

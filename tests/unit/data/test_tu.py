@@ -13,7 +13,6 @@ from tgnn.data.catalog import CATALOG
 from tgnn.data.readers.detect import read_path
 from tgnn.data.readers.tu import read_tu
 
-SHARED = Path(__file__).parents[4] / "shared" / "data"
 FILES = {
     "A": "1, 2\n2, 1\n1, 2\n4, 4\n3, 4\n4, 3\n",  # an edge twice, a self-loop
     "graph_indicator": "1\n1\n2\n2\n2\n",
@@ -29,7 +28,7 @@ def write(folder: Path, **changes: str | None) -> None:
             (folder / f"TOY_{part}.txt").write_text(text)
 
 
-def test_toy(tmp_path):
+def test_labels_become_classes_and_one_hot_features(tmp_path):
     write(tmp_path)
     first, second = read_tu(tmp_path, "TOY")
     assert first.edge_index.tolist() == [[0, 1], [1, 0]]
@@ -40,7 +39,7 @@ def test_toy(tmp_path):
     assert [first.y.item(), second.y.item()] == [0, 1]
 
 
-def test_new_files_are_numbered_as_the_old(tmp_path):
+def test_new_files_are_encoded_as_the_training_data(tmp_path):
     write(tmp_path)
     known = json.loads(json.dumps(read_tu(tmp_path, "TOY").encoding))
     assert known["target"]["classes"] == [-1, 1]
@@ -65,7 +64,7 @@ def test_published_folds_count_in_the_order_of_their_files(tmp_path, name, folds
     assert CATALOG[name.lower()].layouts[0].read(tmp_path).test_folds == folds
 
 
-def test_files_that_are_not_used_are_told(tmp_path):
+def test_unused_files_are_reported(tmp_path):
     write(tmp_path, node_attributes="1\n2\n3\n4\n5\n", edge_attributes="1\n" * 6)
     _, report = read_path(tmp_path)
     assert [finding.file for finding in report.findings if finding.code == "ignored-file"] == [
@@ -96,6 +95,13 @@ def test_files_that_do_not_fit_together(tmp_path, changes, error, message):
         read_tu(tmp_path, "TOY")
 
 
+def test_real_valued_graph_labels_are_targets(tmp_path):
+    write(tmp_path, graph_labels="0.5\n2\n")
+    graphs = read_tu(tmp_path, "TOY")
+    assert graphs.y.tolist() == [0.5, 2.0]
+    assert read_tu(tmp_path, "TOY", encoding=graphs.encoding).y.tolist() == [0.5, 2.0]
+
+
 @pytest.mark.parametrize("labels", [None, ""])
 def test_graphs_without_edges(tmp_path, labels):
     write(tmp_path, A="", edge_labels=labels)
@@ -108,10 +114,8 @@ def test_graphs_without_edges(tmp_path, labels):
     ("folder", "name"),
     [("tu", "MUTAG"), ("tu_original", "MUTAG"), ("tu", "PROTEINS"), ("tu", "IMDB-BINARY"), ("tu", "IMDB-MULTI")],
 )
-def test_the_real_files_read_as_pyg_reads_them(folder, name):
-    raw = SHARED / folder / name / "raw"
-    if not raw.exists():
-        pytest.skip(f"the files of {name} are not in {raw}")
+def test_the_real_files_as_pyg_reads_them(folder, name, real_data):
+    raw = real_data(f"{folder}/{name}/raw")
     ours = read_tu(raw, name, attributes=True)
     theirs, slices, _ = read_tu_data(str(raw), name)
     for part in ("x", "edge_index", "edge_attr", "y"):
