@@ -14,6 +14,7 @@ from torch_geometric import EdgeIndex
 from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, NegativeSampling, NodeSamplerInput, SamplerOutput
 from torch_geometric.sampler.neighbor_sampler import edge_sample
 
+from tgnn.data.on_disk.manifest import offset_problem
 from tgnn.ops import cpp_build
 from tgnn.ops.checks import INTEGERS, describe
 from tgnn.ops.graph import VOLATILE, CompressedEdges, get_graph
@@ -165,7 +166,13 @@ def _check_homogeneous(index: NodeSamplerInput | EdgeSamplerInput) -> None:
 def get_in_edges(graph: Any, num_nodes: int | None = None) -> CompressedEdges:
     """Group the edges by target node. The arguments are those of :class:`NeighborSampler`."""
     if isinstance(graph, (tuple, list)) and len(graph) == 2:
-        return _compressed(_as_tensor(graph[0], "rowptr"), _as_tensor(graph[1], "col"), num_nodes)
+        ptr, col = _as_tensor(graph[0], "rowptr").to(torch.int64), _as_tensor(graph[1], "col")
+        if ptr.numel() == 0 or (num_nodes is not None and ptr.numel() != num_nodes + 1):
+            nodes = "the nodes" if num_nodes is None else f"{num_nodes} nodes"
+            raise ValueError(f"rowptr has {ptr.numel()} entries, but must have one more than {nodes}")
+        if problem := offset_problem(ptr.numpy(), col.numel()):
+            raise ValueError(f"rowptr {problem}")
+        return CompressedEdges(ptr, col, None)
     if not isinstance(graph, Tensor) or graph.layout != torch.strided or graph.dim() != 2 or graph.size(0) != 2:
         hint = "; pass data.edge_index and num_nodes=data.num_nodes" if hasattr(graph, "edge_index") else ""
         raise TypeError(f"graph must be edge_index [2, E], an EdgeIndex or (rowptr, col), got {describe(graph)}{hint}")
@@ -180,22 +187,6 @@ def get_in_edges(graph: Any, num_nodes: int | None = None) -> CompressedEdges:
     if num_nodes is None:
         num_nodes = int(graph.max()) + 1 if graph.numel() else 0
     return get_graph(form, graph, None, num_nodes, num_nodes).by_dst()
-
-
-def _compressed(ptr: Tensor, col: Tensor, num_nodes: int | None) -> CompressedEdges:
-    ptr = ptr.to(torch.int64)
-    if ptr.numel() == 0 or (num_nodes is not None and ptr.numel() != num_nodes + 1):
-        nodes = "the nodes" if num_nodes is None else f"{num_nodes} nodes"
-        raise ValueError(f"rowptr has {ptr.numel()} entries, but must have one more than {nodes}")
-    if int(ptr[0]) != 0 or int(ptr[-1]) != col.numel():
-        raise ValueError(
-            f"rowptr goes from {int(ptr[0])} to {int(ptr[-1])}, but must go from 0 to the length of col, {col.numel()}"
-        )
-    decreases = (ptr[1:] < ptr[:-1]).nonzero()
-    if decreases.numel():
-        v = int(decreases[0])
-        raise ValueError(f"rowptr must not decrease, but goes from {int(ptr[v])} to {int(ptr[v + 1])} at node {v}")
-    return CompressedEdges(ptr, col, None)
 
 
 def _as_tensor(array: Any, what: str) -> Tensor:

@@ -156,7 +156,7 @@ class Manifest(_Record):
             The rest of a sentence that starts with the file name, or an empty string if the array is valid.
         """
         if name == ROWPTR:
-            return _offset_problem(array, self.edges)
+            return offset_problem(array, self.edges)
         if name == Y:
             return label_problem(array, self.info)
         return split_problem(array) if name == PART else ""
@@ -226,7 +226,13 @@ def split_problem(part: np.ndarray) -> str:
     return f"has the value {largest}, but must be 0 (no set), 1 (training), 2 (validation) or 3 (test)"
 
 
-def _offset_problem(offsets: np.ndarray, last: int) -> str:
+def offset_problem(offsets: np.ndarray, last: int) -> str:
+    """Return why offsets do not rise from 0 to ``last``, as :meth:`Manifest.find_problem` does.
+
+    Example:
+        >>> offset_problem(np.array([0, 3, 2, 4]), 4)
+        'decreases after row 1 (from 3 to 2), but must never decrease'
+    """
     begin, end = int(offsets[0]), int(offsets[-1])
     if begin != 0 or end != last:
         return f"ranges from {begin:,} to {end:,}, but must range from 0 to {last:,}"
