@@ -139,6 +139,23 @@ def test_an_interrupt_does_not_count_as_a_death(workers, monkeypatch):
     assert states(result(workers[0], plan).trials) == [(0, "complete")]
 
 
+def test_an_interrupted_worker_that_was_considered_dead_does_not_queue_its_trial_twice(workers, monkeypatch):
+    plan, stop, other = small_plan(trials=1, splits=1), threading.Event(), workers[1]
+
+    def score(config, on_epoch):
+        (running,) = other.search.get_trials(states=(TrialState.RUNNING,))
+        other.storage.record_heartbeat(running._trial_id)
+        age_heartbeats(other)
+        optuna.storages.fail_stale_trials(other.search)  # queues the trial
+        stop.set()
+        on_epoch(0, 0.5)
+
+    monkeypatch.setattr("tgnn.tuning.objective.validation_score", score)
+    with pytest.raises(Interrupted):
+        Worker(workers[0], plan, stop).run()
+    assert [trial.state.name for trial in other.search.trials] == ["FAIL", "WAITING"]
+
+
 def test_a_worker_without_heartbeats_stores_nothing(workers, monkeypatch):
     """A worker that sleeps for too long, such as a suspended laptop, loses its trial to another worker."""
     plan, (sleeper, other, _) = small_plan(trials=1, splits=1), workers
