@@ -226,7 +226,7 @@ def _train_cells(
 def _plan(cell: ExperimentCell, seed: int, store: Path) -> tuple[Config, Path]:
     """Return the configuration and the folder of a run."""
     assert cell.config is not None
-    config = cell.config.model_copy(update={"train": cell.config.train.model_copy(update={"seed": seed})})
+    config = cell.config.replace("train", seed=seed)
     return config, store / f"{config.data.name}-{config.model.name}-{config.hash}"
 
 

@@ -147,6 +147,15 @@ class Config(Section):
     optimizer: OptimizerConfig = OptimizerConfig()
     train: TrainConfig = TrainConfig()
 
+    def replace(self, section: str, **options: Any) -> Config:
+        """Return a copy with other values of some options, which are not validated again.
+
+        Example:
+            >>> Config().replace("train", seed=3).train.seed
+            3
+        """
+        return self.model_copy(update={section: getattr(self, section).model_copy(update=options)})
+
     @property
     def hash(self) -> str:
         """12 hexadecimal digits that identify :attr:`hashed_sections`."""
@@ -203,13 +212,10 @@ def _check_num_neighbors(config: Config) -> None:
     if hops == 0:
         raise ConfigError(f"{model.name} trains on the whole graph; remove train.num_neighbors (--sample)")
     if len(num_neighbors) != hops:
-        layers = f"{model.num_layers} layer{'s' if model.num_layers > 1 else ''}"
-        reach = f"with {layers}" if hops == model.num_layers else f"aggregates {hops} hops and"
-        numbers = "1 number" if hops == 1 else f"{hops} numbers"
         example = ",".join(str(max(10 // 2**hop, 2)) for hop in range(hops))
-        given = ",".join(map(str, num_neighbors))
         raise ConfigError(
-            f"train.num_neighbors is {given}, but {model.name} {reach} needs {numbers}, e.g. --sample {example}"
+            f"train.num_neighbors is {','.join(map(str, num_neighbors))}, but needs one number for each of the {hops} "
+            f"hops that {model.name} aggregates, e.g. --sample {example}"
         )
 
 

@@ -70,8 +70,8 @@ def run_parallel(
                     worker = idle.pop() if idle else Worker(spawn, log_queue)
                     busy[worker.answers] = worker, key
                     config, folder = waiting.pop(key)
-                    train = config.train.model_copy(update={"threads": config.train.threads or threads})
-                    worker.start_run(config.model_copy(update={"train": train}), folder, resume)
+                    config = config.replace("train", threads=config.train.threads or threads)
+                    worker.start_run(config, folder, resume)
                     on_started(key)
                 for answers in connection.wait(list(busy), timeout=0.5):
                     worker, key = busy[answers]

@@ -115,7 +115,7 @@ def train_repeated(
     plans: dict[int, tuple[Config, Path]] = {}
     for run in group.runs:
         seed = config.train.seed + len(plans)
-        plans[seed] = config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})}), run.path
+        plans[seed] = config.replace("train", seed=seed), run.path
     results: dict[int, dict[str, Any]] = {}
 
     def collect(seed: int, metrics: dict[str, Any]) -> None:

@@ -204,8 +204,7 @@ class RunFolder:
         """Return the configuration with the data at another place; ``None``: that of the run, which must exist."""
         config = self.config
         if data is not None:
-            options = config.data.model_copy(update={"name": os.fspath(data)})
-            return config.model_copy(update={"data": options})
+            return config.replace("data", name=os.fspath(data))
         name = config.data.name
         if name not in CATALOG and not Path(name).expanduser().exists():
             raise RunError(

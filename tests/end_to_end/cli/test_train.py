@@ -354,7 +354,10 @@ HERE = {  # in this process, which is faster
     "a wrong setting, dry": (["train", "karate", "--dry-run", "--set", "model.mix=foo"], "mix"),
     "batches of one graph": (["train", "karate", "--batch-size", "9", "--out", "new"], "needs train.num_neighbors"),
     "a sample of no numbers": (["train", "karate", "--sample", "5,x"], "is '5,x', but it should be integers"),
-    "a sample too short": (["train", "karate", "--sample", "5"], "2 layers needs 2 numbers, e.g. --sample 10,5"),
+    "a sample too short": (
+        ["train", "karate", "--sample", "5"],
+        "each of the 2 hops that tgnn aggregates, e.g. --sample 10,5",
+    ),
     "a file for a folder": (["train", "karate", "--out", "typo/nodes.csv"], "typo/nodes.csv is a file"),
     "a folder below a file": (["train", "karate", "--out", "typo/nodes.csv/run"], "typo/nodes.csv is a file"),
     "an option of all verbs": (["train", "karate", "--quiet"], "--quiet goes before the command: tgnn --quiet train"),

@@ -34,23 +34,26 @@ def test_errors_name_the_option_and_what_is_allowed(sections, message):
 
 
 @pytest.mark.parametrize(
-    ("model", "hops", "message"),
+    ("model", "hops"),
     [
-        ({"name": "tgnn"}, 2, "num_neighbors is 5,5,5, but tgnn with 2 layers needs 2 numbers, e.g. --sample 10,5"),
-        ({"name": "tgnn", "num_layers": 1}, 1, "tgnn with 1 layer needs 1 number, e.g. --sample 10"),
-        ({"name": "mixhop", "powers": [0, 1]}, 2, "mixhop with 2 layers needs 2 numbers"),
-        ({"name": "mixhop"}, 4, "mixhop aggregates 4 hops and needs 4 numbers, e.g."),
-        ({"name": "h2gcn"}, 4, "h2gcn aggregates 4 hops and needs 4 numbers"),
-        ({"name": "appnp", "steps": "3"}, 3, "appnp aggregates 3 hops and needs 3 numbers, e.g. --sample 10,5,2"),
-        ({"name": "gprgnn"}, 10, "gprgnn aggregates 10 hops"),
-        ({"name": "node2vec"}, 0, "node2vec trains on the whole graph; remove train.num_neighbors"),
+        ({"name": "tgnn"}, 2),
+        ({"name": "tgnn", "num_layers": 1}, 1),
+        ({"name": "mixhop", "powers": [0, 1]}, 2),
+        ({"name": "mixhop"}, 4),
+        ({"name": "h2gcn"}, 4),
+        ({"name": "appnp", "steps": "3"}, 3),
+        ({"name": "gprgnn"}, 10),
     ],
 )
-def test_num_neighbors_has_one_entry_per_hop(model, hops, message):
+def test_num_neighbors_has_one_entry_per_hop(model, hops):
+    assert make_config({"model": model, "train": {"num_neighbors": [5] * hops}}).train.num_neighbors
+    message = (
+        f"num_neighbors is 5.*,5, but needs one number for each of the {hops} hops that {model['name']} aggregates"
+    )
     with pytest.raises(ConfigError, match=message):
         make_config({"model": model, "train": {"num_neighbors": [5] * (hops + 1)}})
-    if hops:
-        assert make_config({"model": model, "train": {"num_neighbors": [5] * hops}}).train.num_neighbors
+    with pytest.raises(ConfigError, match="node2vec trains on the whole graph; remove train.num_neighbors"):
+        make_config({"model": {"name": "node2vec"}, "train": {"num_neighbors": [5, 5]}})
 
 
 def test_single_options():

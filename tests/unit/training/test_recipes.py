@@ -177,7 +177,7 @@ def test_num_neighbors_of_a_recipe_is_cut_to_the_hops_of_the_model_but_not_that_
         resolve("ogbn-products", "tgnn", "node", user_recipe={"train": {"num_neighbors": None}}).train.num_neighbors
         is None
     )
-    with pytest.raises(ConfigError, match="3 layers needs 3 numbers"):
+    with pytest.raises(ConfigError, match="one number for each of the 3 hops"):
         resolve("ogbn-products", "tgnn", "node", changes={"train.num_neighbors": (7, 7)})
 
 
