@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import pytest
-from torch_geometric.data import Data
+import polars as pl
 
-from tgnn.data.tables.read_folder import read_table
-from tgnn.data.validation.report import DataError, ValidationReport
+from tgnn.data import validate
+from tgnn.data.readers.detect import read_path
+from tgnn.data.validation.report import ValidationReport
 
 NODES = "id,age,town,label,split\nann,31,Rome,red,train\nbob,27.5,Oslo,blue,val\ncarol,45,Rome,red,test\ndan,8,,,\n"
 EDGES = "source,target\nann,bob\nbob,carol\n"
 
 
-def write(folder: Path, **files: str | bytes | None) -> Path:
-    """Files by their names, with ``_`` for the dot; some nodes and edges if not given, none for ``None``."""
+def write(folder: Path, **files: str | bytes | Mapping[str, Any] | None) -> Path:
+    """Write files by their names, with ``_`` for the dot.
+
+    Nodes and edges that are not given have defaults. ``None`` removes a file. A mapping is a schema or the columns of
+    a Parquet file.
+    """
     stems = {name.split("_")[0] for name in files}
     defaults = {"nodes_csv": NODES, "edges_csv": EDGES}
     for name, content in ({k: v for k, v in defaults.items() if k.split("_")[0] not in stems} | files).items():
         path = folder / name.replace("_", ".")
         path.unlink(missing_ok=True)
-        if content is not None:
-            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        if name.endswith("_parquet") and not isinstance(content, bytes):
+            pl.DataFrame(content).write_parquet(path)
+        elif content is not None:
+            text = content if isinstance(content, (str, bytes)) else json.dumps(content)
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return folder
 
 
@@ -35,11 +45,13 @@ def finding(report: ValidationReport, code: str) -> str:
     return str(found)
 
 
-def errors(folder: Path, **options: object) -> ValidationReport:
-    with pytest.raises(DataError) as caught:
-        read_table(folder, **options)
-    return caught.value.report
+def errors(folder: Path, encoding: Mapping[str, Any] | None = None) -> ValidationReport:
+    report = validate(folder, encoding=encoding)
+    assert not report.ok
+    return report
 
 
-def nodes_of(tmp_path: Path, nodes: str, /, **schema: object) -> tuple[Data, ValidationReport]:
-    return read_table(write(tmp_path, nodes_csv=nodes, edges_csv="source,target\na,b\n"), schema=schema)
+def nodes_of(folder: Path, nodes: str | Mapping[str, Any], /, **schema: object) -> tuple[Any, ValidationReport]:
+    """Read nodes of which ``a`` and ``b`` are linked."""
+    name = "nodes_csv" if isinstance(nodes, str) else "nodes_parquet"
+    return read_path(write(folder, **{name: nodes, "edges_csv": "source,target\na,b\n", "schema_yaml": schema}))

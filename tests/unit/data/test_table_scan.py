@@ -1,4 +1,4 @@
-"""The walk over the bytes of a file agrees with Python's csv module, wherever its chunks end."""
+"""Rows, lines and ids of text files agree with Python's csv module and with a plain search."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tgnn.data.validation.report import DataError, ValidationReport
 CELLS = st.text(st.sampled_from('ab1 ,;"\né'), max_size=6)
 
 
-def layout_of(content: bytes, chunk: int = 1 << 18) -> tuple[TextLayout, ValidationReport]:
+def layout_of(content: bytes, chunk: int) -> tuple[TextLayout, ValidationReport]:
     report = ValidationReport("", "")
-    with patch.object(text_file, "_CHUNK", chunk):
+    with patch.multiple(text_file, _CHUNK=chunk, _LARGE_CHUNK=chunk):
         return scan(np.frombuffer(content, dtype=np.uint8), "file.csv", report), report
 
 
 @hypothesis.given(
     rows=st.lists(st.lists(CELLS, min_size=2, max_size=2), max_size=8),
-    chunk=st.integers(9, 40),
+    chunk=st.integers(14, 40),
     end=st.sampled_from(["\n", "\r\n"]),
     last=st.booleans(),
 )
@@ -37,12 +37,7 @@ def test_rows_and_lines_are_those_of_the_csv_module(rows, chunk, end, last):
     csv.writer(file, lineterminator=end).writerows([["first", "second"], *rows])
     content = file.getvalue() if last or not rows else file.getvalue().removesuffix(end)
     reader = csv.reader(io.StringIO(content, newline=""))
-    starts = []
-    while True:
-        before = reader.line_num
-        if next(reader, None) is None:
-            break
-        starts.append(before + 1)
+    starts = [1, *(reader.line_num + 1 for _ in reader)][:-1]
     layout, _ = layout_of(content.encode(), chunk)
     assert layout.rows == len(starts)
     assert layout.lines(np.arange(layout.rows)).tolist() == starts
@@ -67,39 +62,26 @@ def test_every_row_with_another_number_of_fields_is_found(counts, wanted, chunk)
 
 
 @pytest.mark.parametrize("chunk", [9, 10, 11, 1 << 18])
-def test_empty_lines(chunk):
-    layout, report = layout_of(b"a,b\n\n1,2\r\n\r\n\n3,4\n\n\n", chunk)
+def test_empty_lines_and_characters_that_two_chunks_share(chunk):
+    layout, report = layout_of("a,b\n\n1,2\r\n\r\n\né日,4\n\n\n".encode(), chunk)
     assert layout.blank.tolist() == [1, 3, 4, 6, 7]
     assert report.findings[0].locations == (2, 4, 5)  # those at the end are no news
     assert layout.line_numbers()(np.array([0, 1])).tolist() == [3, 6]
-
-
-@pytest.mark.parametrize("chunk", [5, 6, 7, 8])
-def test_a_character_that_two_chunks_share(chunk, monkeypatch):
-    monkeypatch.setattr(text_file, "_LARGE_CHUNK", chunk)
-    layout_of("a,b\ncdé日本é,1\n".encode())
     with pytest.raises(DataError, match="line 3: the byte 0xE9 is not UTF-8"):
-        layout_of("a,b\ncdé日本,1\n".encode() + b"\xe9,1\n")
+        layout_of("a,b\ncdé日本,1\n".encode() + b"\xe9,1\n", chunk)
 
 
 @hypothesis.given(
-    among=st.lists(st.text("abc", min_size=1, max_size=3), unique=True),
+    among=st.lists(st.text("abc", min_size=1, max_size=3), unique=True)
+    | st.lists(st.integers(-20, 20) | st.integers(-(2**63), 2**63 - 1), unique=True, max_size=20),
     asked=st.lists(st.none() | st.text("abcd", min_size=1, max_size=3)),
+    numbers=st.lists(st.integers(-25, 25) | st.integers(-(2**63), 2**63 - 1)),
+    many=st.sampled_from([-1, ids._MANY]),
 )
 @hypothesis.settings(deadline=None)
-def test_ids_are_found_by_hash_as_by_join(among, asked):
-    values, known = pl.Series(asked, dtype=pl.String), pl.Series(among, dtype=pl.String)
-    expected = [among.index(one) if one in among else -1 for one in asked]
-    assert ids.positions(values, known).tolist() == expected
-    with patch.object(ids, "_MANY", -1):
-        assert ids.positions(values, known).tolist() == expected
-
-
-@hypothesis.given(
-    among=st.lists(st.integers(-20, 20) | st.integers(-(2**63), 2**63 - 1), unique=True, max_size=20),
-    asked=st.lists(st.integers(-25, 25) | st.integers(-(2**63), 2**63 - 1)),
-)
-@hypothesis.settings(deadline=None)
-def test_numbers_are_found_by_table_as_by_join(among, asked):
-    values, known = pl.Series(asked, dtype=pl.Int64), pl.Series(among, dtype=pl.Int64)
-    assert ids.positions(values, known).tolist() == [among.index(i) if i in among else -1 for i in asked]
+def test_ids_are_found_by_any_table(among, asked, numbers, many):
+    dtype = pl.Int64 if among and isinstance(among[0], int) else pl.String
+    asked = numbers if dtype == pl.Int64 else asked
+    with patch.object(ids, "_MANY", many):
+        found = ids.positions(pl.Series(asked, dtype=dtype), pl.Series(among, dtype=dtype))
+    assert found.tolist() == [among.index(one) if one in among else -1 for one in asked]
