@@ -6,11 +6,13 @@ import contextlib
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import optuna
 from filelock import FileLock
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from tgnn.training.interrupts import Interrupted, catch_interrupts
@@ -22,7 +24,7 @@ from tgnn.tuning.objective import REASON, SCORES
 from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE, StudyFileError, StudyResult, Trial
 from tgnn.tuning.search_space import SearchPlan
 from tgnn.tuning.storage import MAX_RETRIES, StudyError, storage_errors
-from tgnn.tuning.workers import SharedStudy, StudyAddress, Worker, last_attempts, run_in_processes
+from tgnn.tuning.workers import SharedStudy, Worker, last_attempts, run_in_processes
 
 
 def tune(
@@ -62,49 +64,45 @@ def tune(
     if storage is None:
         folder.mkdir(parents=True, exist_ok=True)
     url = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
-    address = StudyAddress(url, name, "maximize" if empty_result.higher_is_better else "minimize", fingerprint)
-    shared, result, written = SharedStudy(address), empty_result, (0, 0)
-    with storage_errors(url):
+    direction = StudyDirection.MAXIMIZE if empty_result.higher_is_better else StudyDirection.MINIMIZE
+    open_study = partial(SharedStudy, url, name, direction, fingerprint)
+    with contextlib.closing(open_study()) as shared, storage_errors(url):
         count = len(last_attempts(shared.search))
-    if count > plan.trials:
-        shared.close()
-        raise StudyError(
-            f"study {name} already has {count} trials, which --trials includes: use --trials {count} to see its "
-            "result, or a larger number to add trials"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
+        if count > plan.trials:
+            raise StudyError(
+                f"study {name} already has {count} trials, which --trials includes: use --trials {count} to see its "
+                "result, or a larger number to add trials"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        result, written = empty_result, (0, 0)
 
-    def refresh() -> None:
-        nonlocal result, written
-        result = read_result(shared, plan, empty_result)
-        finished = (result.count("complete", "pruned", "failed"), result.finals_left)
-        if finished != written:  # importances are left out here, because they take too long
-            write_files(result, plan, folder)
-            written = finished
-        on_progress(result)
+        def refresh() -> None:
+            nonlocal result, written
+            result = read_result(shared, plan, empty_result)
+            finished = (result.count("complete", "pruned", "failed"), result.finals_left)
+            if finished != written:  # importances are left out here, because they take too long
+                write_files(result, plan, folder)
+                written = finished
+            on_progress(result)
 
-    def finish() -> None:
-        nonlocal result
-        refresh()
-        if result.trials:
-            result = replace(result, importance=_importances(shared.search))
-            write_files(result, plan, folder)
-
-    try:
-        with storage_errors(url):
+        def finish() -> None:
+            nonlocal result
             refresh()
-            try:
-                if jobs == 1:
-                    with catch_interrupts() as stop:
-                        Worker(shared, plan, stop, refresh).run()
-                else:
-                    run_in_processes(address, plan, jobs, refresh)
-            except (Interrupted, OSError, StudyError):
-                finish()
-                raise
+            if result.trials:
+                result = replace(result, importance=_importances(shared.search))
+                write_files(result, plan, folder)
+
+        refresh()
+        try:
+            if jobs == 1:
+                with catch_interrupts() as stop:
+                    Worker(shared, plan, stop, refresh).run()
+            else:
+                run_in_processes(open_study, plan, jobs, refresh)
+        except (Interrupted, OSError, StudyError):
             finish()
-    finally:
-        shared.close()
+            raise
+        finish()
     if result.best is None:
         reason = next((trial.reason for trial in result.trials if trial.reason), "all trials were pruned")
         raise StudyError(f"none of {len(result.trials)} trials finished, first error: {reason}")

@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from multiprocessing import connection, get_context
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import optuna
@@ -24,7 +25,7 @@ from tgnn.training.interrupts import Interrupted, catch_interrupts, delay_interr
 from tgnn.training.parallel_runs import receive_logs, set_up_worker
 from tgnn.tuning.objective import evaluate_trial
 from tgnn.tuning.search_space import SearchPlan
-from tgnn.tuning.storage import StorageLostError, StudyError, open_storage, storage_errors
+from tgnn.tuning.storage import DATABASE_ERRORS, StudyError, open_storage, storage_errors
 
 logger = logging.getLogger("tgnn")
 
@@ -40,52 +41,32 @@ over after an overdue heartbeat, or because the database was lost. A lost databa
 study."""
 
 
-class StudyAddress(NamedTuple):
-    """What a process needs to open a study.
-
-    Args:
-        url: ``sqlite:///path`` or ``postgresql://...``.
-        name: Name of the study.
-        direction: ``"maximize"`` or ``"minimize"``.
-        fingerprint: Values that must be equal for all workers, by name.
-    """
-
-    url: str
-    name: str
-    direction: Literal["maximize", "minimize"]
-    fingerprint: Mapping[str, Any]
-
-
 class SharedStudy:
     """Optuna studies of the search and of its final evaluation. They are created if they do not exist.
 
     Args:
-        address: Address of the study.
+        url: ``sqlite:///path`` or ``postgresql://...``.
+        name: Name of the study.
+        direction: Whether to maximize or minimize the score.
+        fingerprint: Values that must be equal for all workers, by name.
 
     Attributes:
+        storage: The database.
         search: The study of the search.
         finals: The study of the final evaluation. It is separate, so that its scores do not influence the sampler.
     """
 
-    def __init__(self, address: StudyAddress) -> None:
-        self._address, self.storage = address, open_storage(address.url)
+    def __init__(self, url: str, name: str, direction: StudyDirection, fingerprint: Mapping[str, Any]) -> None:
+        self._fingerprint, self.storage = fingerprint, open_storage(url)
+        create_study = partial(optuna.create_study, storage=self.storage, direction=direction, load_if_exists=True)
         try:
-            with storage_errors(address.url, StudyError, "cannot be used"):
-                self.search = self._open_study(address.name)
+            with storage_errors(url, StudyError, "cannot be used"):
+                self.search = create_study(study_name=name, pruner=MedianPruner())
                 self.check()
-                self.finals = self._open_study(f"{address.name} (final evaluation)")
+                self.finals = create_study(study_name=f"{name} (final evaluation)")
         except StudyError:
             self.close()
             raise
-
-    def _open_study(self, name: str) -> optuna.Study:
-        return optuna.create_study(
-            storage=self.storage,
-            study_name=name,
-            direction=self._address.direction,
-            load_if_exists=True,
-            pruner=MedianPruner(),
-        )
 
     def close(self) -> None:
         """Close all connections to the database."""
@@ -94,15 +75,14 @@ class SharedStudy:
 
     def check(self) -> None:
         """Raise a ``StudyError`` if the study was started with another fingerprint."""
-        name, fingerprint, stored = self._address.name, self._address.fingerprint, self.search.user_attrs
-        if _FINGERPRINT not in stored:
+        name, stored = self.search.study_name, self.search.user_attrs.get(_FINGERPRINT)
+        if stored is None:
             if self.search.get_trials(deepcopy=False):
                 raise StudyError(f"study {name} was not created by tgnn: choose another name with --study")
-            self.search.set_user_attr(_FINGERPRINT, dict(fingerprint))
+            self.search.set_user_attr(_FINGERPRINT, dict(self._fingerprint))
             return
-        stored = stored[_FINGERPRINT]
-        for key in (*fingerprint, *stored):
-            if (before := stored.get(key, "none")) != (now := fingerprint.get(key, "none")):
+        for key in (*self._fingerprint, *stored):
+            if (before := stored.get(key, "none")) != (now := self._fingerprint.get(key, "none")):
                 raise StudyError(
                     f"study {name} was started with a different {key} ({before} before, {now} now): resume it "
                     "with the same options, or start another study with --out or --study"
@@ -235,20 +215,22 @@ class Worker:
             raise Interrupted
 
 
-def run_in_processes(address: StudyAddress, plan: SearchPlan, jobs: int, on_progress: Callable[[], None]) -> None:
+def run_in_processes(
+    open_study: Callable[[], SharedStudy], plan: SearchPlan, jobs: int, on_progress: Callable[[], None]
+) -> None:
     """Run trials in child processes. An interrupt ends all of them, and their trials are queued again.
 
     ``concurrent.futures`` is not used, because its pool ends all processes if one of them is killed.
 
     Args:
-        address: The study.
+        open_study: Function that opens the study in another process.
         plan: The search.
         jobs: Number of processes.
         on_progress: Called every second.
     """
     spawn = get_context("spawn")
     with catch_interrupts() as stop, receive_logs(spawn) as log_queue:
-        arguments = (address, plan, log_queue)
+        arguments = (open_study, plan, log_queue)
         workers = [spawn.Process(target=_run_worker, args=arguments, daemon=True) for _ in range(jobs)]
         try:
             with delay_interrupts():
@@ -272,18 +254,14 @@ def run_in_processes(address: StudyAddress, plan: SearchPlan, jobs: int, on_prog
         logger.warning("%d of %d workers failed", failed, jobs)
 
 
-def _run_worker(address: StudyAddress, plan: SearchPlan, log_queue: Any) -> None:
+def _run_worker(open_study: Callable[[], SharedStudy], plan: SearchPlan, log_queue: Any) -> None:
     set_up_worker(log_queue)
     try:
-        with (
-            catch_interrupts() as stop,
-            storage_errors(address.url),
-            contextlib.closing(SharedStudy(address)) as shared,
-        ):
+        with catch_interrupts() as stop, contextlib.closing(open_study()) as shared:
             Worker(shared, plan, stop).run()
     except KeyboardInterrupt:
         return
-    except StorageLostError:  # reported by the main process
+    except DATABASE_ERRORS:  # reported by the main process
         sys.exit(1)
     except (ValueError, OSError) as error:
         logger.warning("a worker failed: %s", error)

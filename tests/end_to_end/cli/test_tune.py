@@ -20,18 +20,7 @@ from tgnn.training.config import make_config
 
 pytest.importorskip("optuna")
 
-QUICK = (
-    "--model",
-    "gcn",
-    "--trials",
-    "5",
-    "--splits",
-    "1",
-    "--jobs",
-    "1",
-    "--set",
-    "train.epochs=5",
-)
+QUICK = ("--model", "gcn", "--trials", "5", "--splits", "1", "--jobs", "1", "--set", "train.epochs=5")
 
 
 def trials(folder: Path) -> list[dict[str, object]]:
@@ -94,19 +83,7 @@ def test_on_a_terminal_of_80_columns(tmp_path):
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    arguments = [
-        "tune",
-        "karate",
-        "--trials",
-        "3",
-        "--splits",
-        "1",
-        "--finals",
-        "1",
-        "--jobs",
-        "1",
-        "--set=train.epochs=2",
-    ]
+    arguments = ["tune", "karate", *QUICK, "--model", "tgnn", "--trials", "3", "--finals", "1"]
     environ = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
     process = subprocess.Popen(
         [sys.executable, "-m", "tgnn", *arguments],
@@ -143,24 +120,6 @@ def test_two_studies_in_the_same_place(run, tmp_path, monkeypatch):
     code, _, err = run("tune", "karate", *QUICK, "--trials", "1", "--study", "second", "--out", "runs/tune/first")
     assert code == 2
     assert "holds study first" in err
-
-
-def test_a_failed_final_evaluation_is_reported(run, tmp_path, monkeypatch):
-    def score(config, on_epoch):
-        if config.train.seed >= 1001 and config.model.hidden_channels == 8:  # a seed of the finals
-            raise ValueError("the loss became nan")
-        return config.model.hidden_channels / 100
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tgnn.tuning.objective.validation_score", score)
-    code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=4,8")
-    assert code == 0, err
-    failed = json.loads(Path("runs/tune/karate-gcn/study.json").read_text())["finals"]
-    failed = [trial for trial in failed if trial["state"] == "failed"]
-    assert {trial["params"]["model.hidden_channels"] for trial in failed} == {8}
-    number = failed[0]["number"]
-    assert f"] trial {number} failed: the loss became nan" in err
-    assert f"1 final evaluation failed, first error (trial {number}): the loss became nan" in err
 
 
 def test_a_recipe_goes_over_that_of_the_package(run, tmp_path):
@@ -206,16 +165,6 @@ def test_json_and_dry_run(run, tmp_path, monkeypatch):
     assert str(tmp_path) not in out
 
 
-def test_fewer_trials_than_there_are(run, tmp_path):
-    arguments = ("tune", "karate", *QUICK, "--out", str(tmp_path))
-    assert run(*arguments)[0] == 0
-    before = (tmp_path / "best.yaml").read_bytes()
-    code, _, err = run(*arguments, "--trials", "2")
-    assert code == 2
-    assert "study karate-gcn already has 5 trials, which --trials includes: use --trials 5" in err
-    assert (tmp_path / "best.yaml").read_bytes() == before
-
-
 def test_rows_are_scaled_only_where_nothing_is_negative(run, tmp_path):
     for sign in (1, -1):
         edges = "source,target\n" + "".join(f"{i},{(i + 1) % 20}\n" for i in range(20))
@@ -249,17 +198,10 @@ def test_decays_are_those_of_the_optimizer(run):
     assert max(decays["adam"]) == 0.005
     assert {0.0, 0.2} < set(decays["adamw"])
     assert not {0.0001, 0.001} & set(decays["adamw"])
-    both = ("tune", "karate", "--dry-run", "--search", "optimizer.name=adam,adamw")
-    code, out, err = run(*both)
-    assert code == 2
-    assert "--search optimizer.weight_decay=" in " ".join(err.replace("│", " ").split())
-    assert run(*both, "--search", "optimizer.weight_decay=0,0.1")[0] == 0
-
-
-def test_repeated_values_are_tried_once(run):
-    code, out, err = run("tune", "karate", "--dry-run", "--json", "--search", "model.hidden_channels=8,4,8")
+    both = ("--search", "optimizer.name=adam,adamw", "--search", "optimizer.weight_decay=0,0.1,0")
+    code, out, err = run("tune", "karate", "--dry-run", "--json", *both)
     assert code == 0, err
-    assert json.loads(out)["space"]["model.hidden_channels"].count(8) == 1
+    assert json.loads(out)["space"]["optimizer.weight_decay"].count(0) == 1  # repeated values are tried once
 
 
 def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
@@ -280,64 +222,50 @@ def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
     assert "friends" in yaml.safe_load((tmp_path / "study/best.yaml").read_text())["data"]["name"]
 
 
-MISTAKES = {
-    "an unknown data set": (["kora"], "did you mean cora"),
-    "an unknown model": (["karate", "--model", "tgn"], "did you mean tgnn"),
-    "an unknown key": (["karate", "--search", "optimizer.lrr=1,2"], "did you mean optimizer.lr"),
-    "an unknown key of the model": (["karate", "--search", "model.rnak=1,2"], "did you mean model.rank"),
-    "an unknown section": (["karate", "--search", "optimiser.lr=1,2"], "unknown option 'optimiser.lr'"),
-    "a value that cannot be": (["karate", "--search", "optimizer.lr=0.1,-1"], "optimizer.lr is -1"),
-    "a choice that is none": (["karate", "--search", "model.factors=plain,fancy"], "fancy"),
-    "values that are none": (["karate", "--search", "optimizer.lr=[1"], "is not a list of values"),
-    "no values": (["karate", "--search", "optimizer.lr"], "is not KEY=A,B,C"),
-    "searched and set": (
-        ["karate", "--search", "optimizer.lr=0.1", "--set", "optimizer.lr=0.2"],
-        "optimizer.lr is in --search and in --set",
-    ),
-    "searched twice": (
-        ["karate", "--search", "model.hidden_channels=16", "--search", "model.hidden_channels=24"],
+EMPTY_SPACE = [f"--search={key}=" for key in (*search_space("mlp", "node"), "data.features", "train.select_by")]
+MISTAKES = [
+    ("kora", "did you mean cora"),
+    ("karate --model tgn", "did you mean tgnn"),
+    ("karate --search optimizer.lrr=1,2", "did you mean optimizer.lr"),
+    ("karate --search model.rnak=1,2", "did you mean model.rank"),
+    ("karate --search optimiser.lr=1,2", "unknown option 'optimiser.lr'"),
+    ("karate --search optimizer.lr=0.1,-1", "optimizer.lr is -1"),
+    ("karate --search model.factors=plain,fancy", "fancy"),
+    ("karate --search optimizer.lr=[1", "is not a list of values"),
+    ("karate --search optimizer.lr", "is not KEY=A,B,C"),
+    ("karate --search optimizer.lr=0.1 --set optimizer.lr=0.2", "optimizer.lr is in --search and in --set"),
+    (
+        "karate --search model.hidden_channels=16 --search model.hidden_channels=24",
         "model.hidden_channels is given twice",
     ),
-    "an unknown key to exclude": (
-        ["karate", "--search", "model.hidden_chanels="],
-        "did you mean model.hidden_channels?",
-    ),
-    "another optimizer than the recipe's": (["karate", "--search", "optimizer.name=adamw"], "give the values to try"),
-    "the split": (["karate", "--search", "data.split=stratified"], "data.split cannot be searched"),
-    "seeds": (["karate", "--set", "train.seed=3"], "use --seed"),
-    "nothing to search": (
-        [
-            "karate",
-            "--model",
-            "mlp",
-            *(f"--search={key}=" for key in (*search_space("mlp", "node"), "data.features", "train.select_by")),
-        ],
-        "the search space is empty",
-    ),
-    "two data sets": (["karate", "--data", "."], "Give NAME or --data, not both"),
-    "no data": ([], "Give a data set by name"),
-    "a bad address": (["karate", "--storage", "postgres://me:secret@host/x"], "use sqlite:///FILE or postgresql://"),
-    "no server": (["karate", "--storage", "postgresql://me:secret@127.0.0.1:9/x"], "cannot be opened"),
-    "depth of what is sampled": (
-        ["karate", "--set", "train.num_neighbors=[5,5]", "--search", "model.num_layers=2,3"],
+    ("karate --search model.hidden_chanels=", "did you mean model.hidden_channels?"),
+    ("karate --search optimizer.name=adamw", "give the values to try"),
+    ("karate --search data.split=stratified", "data.split cannot be searched"),
+    ("karate --set train.seed=3", "use --seed"),
+    ("karate --data .", "Give NAME or --data, not both"),
+    ("", "Give a data set by name"),
+    ("karate --storage postgres://me:secret@host/x", "use sqlite:///FILE or postgresql://"),
+    ("karate --storage postgresql://me:secret@127.0.0.1:9/x", "cannot be opened"),
+    (
+        "karate --set train.num_neighbors=[5,5] --search model.num_layers=2,3",
         "model.num_layers cannot be searched with neighbor sampling",
     ),
-    "depth while samples are searched": (
-        ["karate", "--search", "train.num_neighbors=[5,5],[3,3]", "--search", "model.num_layers=2,3"],
+    (
+        "karate --search train.num_neighbors=[5,5],[3,3] --search model.num_layers=2,3",
         "model.num_layers cannot be searched with neighbor sampling",
     ),
-    "a device": (["karate", "--set", "train.device=cuda:7"], "train.device is 'cuda:7'"),
-    "batches": (["karate", "--set", "train.batch_size=3"], "needs train.num_neighbors"),
-    "a file for a folder": (["karate", "--out", "file"], "file"),
-}
+    ("karate --set train.device=cuda:7", "train.device is 'cuda:7'"),
+    ("karate --set train.batch_size=3", "needs train.num_neighbors"),
+    ("karate --out file", "file"),
+    (f"karate --model mlp {' '.join(EMPTY_SPACE)}", "the search space is empty"),
+]
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_a_line_and_leaves_nothing_behind(run, tmp_path, monkeypatch, mistake):
-    arguments, message = MISTAKES[mistake]
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[message for _, message in MISTAKES])
+def test_a_mistake_is_a_line_and_leaves_nothing_behind(run, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    code, out, err = run("tune", *arguments)
+    code, out, err = run("tune", *arguments.split())
     assert code == 2, err
     assert message in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
     assert "secret" not in err
@@ -355,19 +283,27 @@ def test_without_optuna(run, tmp_path, monkeypatch):
     assert run("tune", "karate", *QUICK, "--dry-run")[0] == 0
 
 
-def test_errors_of_trials_are_reported(run, tmp_path, monkeypatch):
-    from tgnn.tuning import objective
-
+def test_errors_of_trials_and_final_evaluations_are_reported(run, tmp_path, monkeypatch):
     def score(config, on_epoch):
-        if config.model.hidden_channels != 64:
+        if config.model.hidden_channels == 7 or (config.model.hidden_channels == 9 and config.train.seed > 1000):
             raise RuntimeError("hidden [b]eight[/b]")
-        return 0.5
+        return config.model.hidden_channels / 100
 
-    monkeypatch.setattr(objective, "validation_score", score)
-    code, _, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=7,8,9", "--out", str(tmp_path))
+    monkeypatch.setattr("tgnn.tuning.objective.validation_score", score)
+    space = ("--search", "model.hidden_channels=7,9", "--recipe", "mine.yaml", "--trials", "12", "--finals", "1")
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("model: {hidden_channels: 8}\n")
+    code, _, err = run("tune", "karate", *QUICK, *space, "--out", "study")
     assert code == 0, err
-    assert re.search(r"\[\d/5\] trial \d failed: hidden \[b\]eight\[/b\]", err)
-    assert re.search(r"\d trials? failed, first error \(trial \d\): hidden \[b\]eight\[/b\]", err)
+    assert re.search(r"\[\d+/12\] trial \d+ failed: hidden \[b\]eight\[/b\]", err)
+    assert re.search(r"\d trials? failed, first error \(trial \d+\): hidden \[b\]eight\[/b\]", err)
+    failed = [
+        trial for trial in json.loads(Path("study/study.json").read_text())["finals"] if trial["state"] == "failed"
+    ]
+    assert {trial["params"]["model.hidden_channels"] for trial in failed} == {9}
+    number = failed[0]["number"]
+    assert f"/2] trial {number} failed: hidden [b]eight[/b]" in err
+    assert f"1 final evaluation failed, first error (trial {number}): hidden [b]eight[/b]" in err
 
 
 def test_ctrl_c_stops_all_and_nothing_is_lost(run, tmp_path):

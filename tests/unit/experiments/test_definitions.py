@@ -1,120 +1,128 @@
-"""Definitions of the experiments and selection of their cells."""
+"""Definitions of the experiments, selection of their cells, and captions of their results."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from tests.unit.experiments.make import cell
+from tgnn.experiments.captions import result_layout, result_notes, result_title
 from tgnn.experiments.definitions import EXPERIMENTS
-from tgnn.experiments.experiment import Selection
-from tgnn.experiments.results import find_paper_figure, load_paper_figures
-from tgnn.models import MODELS
+from tgnn.experiments.experiment import ExperimentCell, Selection
+from tgnn.experiments.results import Result, find_paper_figure, load_paper_figures
+from tgnn.models import MODELS, DataShape, build_model
 from tgnn.training.recipes import recipe_for
 
 
-def test_every_cell_resolves_to_a_known_model():
-    for experiment in EXPERIMENTS.values():
-        for one in experiment.cells(Selection()):
-            assert one.config is None or one.config.model.name in MODELS
+def cells_of(name: str, **selection) -> list[ExperimentCell]:
+    return EXPERIMENTS[name].cells(Selection(**selection))
+
+
+def positions(cells: list[ExperimentCell]) -> list[tuple[str, str]]:
+    return [(one.row, one.column) for one in cells]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_cell_has_a_known_model(name):
+    assert {one.config.model.name for one in cells_of(name) if one.config is not None} <= set(MODELS)
 
 
 @pytest.mark.parametrize("name", ["table-1-citation", "table-1-ogb", "table-2-graph", "table-3-ablation", "table-tu"])
 def test_every_value_of_the_paper_has_a_cell(name):
-    cells = {(one.row, one.column) for one in EXPERIMENTS[name].cells(Selection())}
     reported = {(row, column) for table, row, column in load_paper_figures() if table == name}
-    assert reported <= cells
-    assert reported == cells or name != "table-2-graph"  # where cells that the paper leaves out are not run
+    assert reported <= set(positions(cells_of(name)))
+    # Cells that the paper leaves out are not run in this table.
+    assert reported == set(positions(cells_of(name))) or name != "table-2-graph"
 
 
 def test_rows_of_a_table_have_the_same_data_and_budget():
-    """But each scales features and chooses the epoch as its own search found best."""
+    """But each scales features and selects the epoch as its own search found best."""
     for name in ("table-1-citation", "table-2-graph", "table-tu"):
         by_column: dict[str, set[str]] = {}
-        for one in EXPERIMENTS[name].cells(Selection()):
+        for one in cells_of(name):
             data, train = one.config.data, one.config.train
             same = data.model_dump_json(exclude={"features"}) + train.model_dump_json(exclude={"select_by"})
             same += one.config.optimizer.model_dump_json(include={"schedule", "warmup", "grad_clip"})
             by_column.setdefault(one.column, set()).add(same)
         assert {len(found) for found in by_column.values()} == {1}
     chosen = {}
-    for one in EXPERIMENTS["table-1-citation"].cells(Selection()):
+    for one in cells_of("table-1-citation"):
         own = recipe_for(one.column, one.row, "node")["train"].get("select_by", "metric")
         chosen.setdefault(one.column, set()).add(own)
         assert one.config.train.select_by == own
     assert {"loss", "metric"} in chosen.values()
 
 
-def test_select_models_data_sets_and_sizes():
-    cells = EXPERIMENTS["table-1-citation"].cells(Selection(models=["gcn"], datasets=["cora", "karate"]))
-    assert [(one.row, one.column) for one in cells] == [("gcn", "cora"), ("gcn", "karate")]
-    ranks = EXPERIMENTS["figure-rank"].cells(Selection(models=["tgnn"], datasets=["cora"], largest=32))
+def test_selection():
+    cells = cells_of("table-1-citation", models=["gcn"], datasets=["cora", "karate"])
+    assert positions(cells) == [("gcn", "cora"), ("gcn", "karate")]
+    ranks = cells_of("figure-rank", models=["tgnn"], datasets=["cora"], largest=32)
     assert [one.config.model.arguments["rank"] for one in ranks] == [8, 16, 32]
+    measured = cells_of("figure-interactions", models=["cp", "sum 32"], datasets=["2"])
+    assert positions(measured) == [("cp 8", "2"), ("cp 32", "2"), ("sum 32", "2")]
 
 
 @pytest.mark.parametrize(
-    ("selection", "words"),
-    [(Selection(models=["gnc"]), "has no row 'gnc'"), (Selection(datasets=["coar"]), "did you mean cora")],
-)
-def test_unknown_models_and_data_sets_are_rejected(selection, words):
-    with pytest.raises(ValueError, match=words):
-        EXPERIMENTS["table-1-citation"].cells(selection)
-
-
-def test_parameter_counts_of_the_efficiency_tables():
-    """What the paper counts is what ours have (tests/unit/baselines counts them for other sizes)."""
-    from tgnn.models import DataShape, build_model
-
-    for name in ("table-efficiency", "table-pooling"):
-        experiment = EXPERIMENTS[name]
-        for one in experiment.cells(Selection(datasets=["cora"])):
-            wanted = find_paper_figure(f"{name}/parameters", one.row, one.column)
-            settings = one.config.model
-            if wanted is None or settings.hidden_channels > 1000:
-                continue
-            shape = DataShape("node", 1433, None, 7)
-            model = build_model(
-                settings.name,
-                shape,
-                settings.hidden_channels,
-                settings.num_layers,
-                settings.dropout,
-                settings.arguments,
-            )
-            assert sum(p.numel() for p in model.parameters()) == wanted.value, one.row
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "words"),
+    ("name", "selection", "message"),
     [
-        ("table-1-citation", {"data.name": "pubmed"}, "data.name cannot be set for all cells: use --datasets"),
-        ("table-1-citation", {"model.name": "gcn"}, "use --models"),
-        ("table-1-citation", {"train.seed": 7}, "seeds are 0, 1"),
-        ("figure-rank", {"model.rank": 16}, "tgnn 8 on cora already sets it"),
-        ("table-3-ablation", {"model.low_order": "gcn"}, "cp on cora already sets it"),
-        ("table-stratified", {"data.split": "random"}, "already sets it"),
+        ("table-1-citation", {"models": ["gnc"]}, "has no row 'gnc'"),
+        ("table-1-citation", {"datasets": ["coar"]}, "did you mean cora"),
+        ("theorems", {"datasets": ["cora"]}, "theorems has no column 'cora'; it has F=2, k=3"),
+        ("theorems", {"changes": {"data.root": "x", "model.rank": 3}}, r"model\.rank cannot be set"),
+        ("table-1-citation", {"changes": {"data.name": "pubmed"}}, "cannot be set for all cells: use --datasets"),
+        ("table-1-citation", {"changes": {"model.name": "gcn"}}, "use --models"),
+        ("table-1-citation", {"changes": {"train.seed": 7}}, "seeds are 0, 1"),
+        ("figure-rank", {"changes": {"model.rank": 16}}, "tgnn 8 on cora already sets it"),
+        ("table-3-ablation", {"changes": {"model.low_order": "gcn"}}, "cp on cora already sets it"),
+        ("table-stratified", {"changes": {"data.split": "random"}}, "already sets it"),
     ],
 )
-def test_options_that_define_a_row_or_column_cannot_be_set(name, changes, words):
-    with pytest.raises(ValueError, match=words):
-        EXPERIMENTS[name].cells(Selection(changes=changes))
+def test_invalid_selections(name, selection, message):
+    with pytest.raises(ValueError, match=message):
+        cells_of(name, **selection)
+
+
+@pytest.mark.parametrize("name", ["table-efficiency", "table-pooling"])
+def test_models_have_as_many_parameters_as_in_the_paper(name):
+    for one in cells_of(name, datasets=["cora"]):
+        wanted, model = find_paper_figure(f"{name}/parameters", one.row, one.column), one.config.model
+        if wanted is not None and model.hidden_channels <= 1000:
+            sizes = (model.hidden_channels, model.num_layers, model.dropout, model.arguments)
+            built = build_model(model.name, DataShape("node", 1433, None, 7), *sizes)
+            assert sum(p.numel() for p in built.parameters()) == wanted.value, one.row
 
 
 def test_notes_describe_the_recipes_of_tgnn():
-    """`_OUR_TGNN`, beside the recipes."""
-    found = {one.column: one.config for one in EXPERIMENTS["table-1-citation"].cells(Selection(models=["tgnn"]))}
+    found = {one.column: one.config for one in cells_of("table-1-citation", models=["tgnn"])}
+    arguments = {name: config.model.arguments for name, config in found.items()}
     assert {config.train.num_neighbors for config in found.values()} == {None}
-    settings = [config.model.arguments for config in found.values()]
-    assert {(config.model.num_layers, config.model.arguments.get("jk")) for config in found.values()} == {
-        (2, None),
-        (3, "cat"),
-    }
-    assert {own["low_order"] for own in settings} == {"gcn"}
-    assert {name for name, config in found.items() if config.model.arguments.get("mix") == "scalar"} == {"cora"}
+    layers = {(config.model.num_layers, config.model.arguments.get("jk")) for config in found.values()}
+    assert layers == {(2, None), (3, "cat")}
+    assert {own["low_order"] for own in arguments.values()} == {"gcn"}
+    assert {name for name, own in arguments.items() if own.get("mix") == "scalar"} == {"cora"}
 
 
-def test_experiments_without_recipes():
-    cells = EXPERIMENTS["figure-interactions"].cells(Selection(models=["cp", "sum 32"], datasets=["2"]))
-    assert [(one.row, one.column) for one in cells] == [("cp 8", "2"), ("cp 32", "2"), ("sum 32", "2")]
-    with pytest.raises(ValueError, match="theorems has no column 'cora'; it has F=2, k=3"):
-        EXPERIMENTS["theorems"].cells(Selection(datasets=["cora"]))
-    with pytest.raises(ValueError, match=r"model\.rank cannot be set"):
-        EXPERIMENTS["theorems"].cells(Selection(changes={"data.root": "x", "model.rank": 3}))
+def test_captions_come_from_the_definition_and_are_not_stored(tmp_path):
+    result = Result("figure-rank", [cell("tgnn 8", "cora", [0.5])])
+    definition = EXPERIMENTS["figure-rank"]
+    assert (result_title(result), result_layout(result)) == (definition.title, "rank")
+    assert result_notes(result) == list(definition.notes)
+    result.write(tmp_path / "figure-rank.json")
+    stored = json.loads((tmp_path / "figure-rank.json").read_text())
+    assert stored.keys() == {"tgnn_result", "name", "cells", "command", "environment"}
+    unknown = Result("my-table", [cell("a", "b", [0.5], note="a note")])
+    assert (result_title(unknown), result_layout(unknown)) == ("my-table", "table")
+    assert result_notes(unknown) == ["b: a note"]
+
+
+def test_notes_on_splits_and_outdated_hyperparameters():
+    (current,) = cells_of("table-1-citation", models=["gcn"], datasets=["cora"])
+
+    def last_note(config) -> str:
+        return result_notes(Result("table-1-citation", [cell("gcn", "cora", [0.5], config=config)]))[-1]
+
+    config = current.config.model_dump(mode="json")
+    assert last_note(config).startswith("Splits: per-class-quota (cora).")
+    for optimizer in ({**config["optimizer"], "lr": 7.0}, {"no such option": 1}):
+        assert "All cells were run with earlier recipes" in last_note({**config, "optimizer": optimizer})

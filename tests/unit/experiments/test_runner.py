@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 
 from tests.unit.experiments.make import KARATE, QUICK, cell
 from tgnn.experiments import interactions
@@ -17,23 +18,40 @@ from tgnn.experiments.interactions import draw_sets
 from tgnn.experiments.results import Result, merge, read_result
 from tgnn.experiments.runner import CELLS_FOLDER, ExperimentProgress, run_experiment
 
+PATH = "table-karate.json"
 
-def test_finished_runs_are_reused(tmp_path):
+
+def positions(result: Result) -> list[tuple[str, str, list[float]]]:
+    return [(one.row, one.column, one.tests) for one in result.cells]
+
+
+@pytest.mark.parametrize("same_rows", [False, True], ids=["different rows", "rows with the same configuration"])
+def test_finished_runs_are_reused(tmp_path, same_rows):
+    table = replace(KARATE, rows=[("one", "gcn", {}), ("other", "gcn", {})]) if same_rows else KARATE
     seen = []
 
     def on_progress(progress):
-        seen.append((progress.done, progress.reused))
+        seen.append((progress.done, progress.reused, progress.failed))
 
-    selection = Selection(changes=QUICK)
-    first = run_experiment(KARATE, selection, tmp_path, on_progress=on_progress)
+    first = run_experiment(table, Selection(changes=QUICK, jobs=1 + same_rows), tmp_path, on_progress=on_progress)
     assert [len(one.runs) for one in first.cells] == [2, 2]
-    assert seen[-1] == (4, 0)
-    again = run_experiment(KARATE, selection, tmp_path, on_progress=on_progress)
-    assert seen[-1] == (4, 4)
+    assert seen[-1] == (4, 0, 0)
+    assert len([path for path in (tmp_path / CELLS_FOLDER).iterdir() if path.is_dir()]) == (2 if same_rows else 4)
+    again = run_experiment(table, Selection(changes=QUICK), tmp_path, on_progress=on_progress)
+    assert seen[-1] == (4, 4, 0)
     assert again.cells == first.cells
-    assert list(read_result(tmp_path / "table-karate.json").cells) == first.cells
+    assert list(read_result(tmp_path / PATH).cells) == first.cells
     assert first.cells[0].runs[0].split_hash == first.cells[1].runs[0].split_hash
     assert "root" not in first.cells[0].config["data"]
+
+
+def test_folds_are_reused(tmp_path):
+    small = {"data.split": "fold", "train.epochs": 1, "model.hidden_channels": 4, "model.num_layers": 1}
+    selection = Selection(models=["gin"], datasets=["digits-graphs"], runs=2, changes=small)
+    first = run_experiment(EXPERIMENTS["table-tu"], selection, tmp_path)
+    again = run_experiment(EXPERIMENTS["table-tu"], selection, tmp_path)
+    assert [len(one.runs) for one in first.cells] == [2]
+    assert again.cells == first.cells
 
 
 @pytest.mark.parametrize(
@@ -46,7 +64,7 @@ def test_finished_runs_are_reused(tmp_path):
         (lambda text: "{}", "is damaged: it has no seed"),
     ],
 )
-def test_a_run_that_cannot_be_reused_fails_alone(damage, reason, tmp_path, caplog):
+def test_a_run_that_cannot_be_reused_fails_alone(damage, reason, tmp_path):
     run_experiment(KARATE, Selection(changes=QUICK, runs=1), tmp_path)
     path = next((tmp_path / CELLS_FOLDER).glob("karate-gcn-*")) / "metrics.json"
     path.write_text(damage(path.read_text()))
@@ -56,22 +74,16 @@ def test_a_run_that_cannot_be_reused_fails_alone(damage, reason, tmp_path, caplo
     assert [len(one.runs) for one in found.cells] == [2, 2]  # what the table had of that seed stays
 
 
-def test_failures_are_written_before_the_other_runs_end(tmp_path, caplog):
+def test_a_failed_cell_is_written_and_does_not_stop_the_others(tmp_path, caplog):
     broken = replace(KARATE, rows=[("gat", "gat", {"model.heads": 0}), *KARATE.rows])
-    seen = []
+    written = []
 
     def on_progress(progress):
         if progress.failed and not progress.done:
-            seen.append(read_result(tmp_path / "table-karate.json").cells[0].failed)
+            written.append(read_result(tmp_path / PATH).cells[0].failed)
 
-    run_experiment(broken, Selection(changes=QUICK, runs=1), tmp_path, on_progress=on_progress)
-    assert "model.heads is 0" in seen[0]
-
-
-def test_a_failed_cell_does_not_stop_the_others(tmp_path, caplog):
-    broken = replace(KARATE, rows=[("gat", "gat", {"model.heads": 0}), *KARATE.rows])
-    found = run_experiment(broken, Selection(changes=QUICK, runs=1), tmp_path)
-    assert "model.heads is 0" in found.cells[0].failed
+    found = run_experiment(broken, Selection(changes=QUICK, runs=1), tmp_path, on_progress=on_progress)
+    assert "model.heads is 0" in written[0]
     assert [len(one.runs) for one in found.cells] == [0, 1, 1]
     assert "failed: model.heads is 0" in to_markdown(found)
     assert "model.heads is 0" in caplog.text
@@ -90,6 +102,13 @@ def test_cells_with_other_configurations_are_dropped(tmp_path, caplog):
     assert [(one.row, one.config["model"]["hidden_channels"]) for one in found.cells] == [("gcn", 4)]
     assert "no longer contains cells with other configurations: gcn on karate, tgnn 4 on karate" in caplog.text
     assert found.command == "a line"
+    unknown = [replace(found.cells[0], row="gone"), replace(found.cells[0], column="other", config={})]
+    replace(found, cells=unknown).write(tmp_path / PATH)
+    assert [one.row for one in run_experiment(KARATE, other, tmp_path).cells] == ["gcn"]
+    assert "other configurations: gone on karate, gcn on other" in caplog.text
+    (tmp_path / PATH).write_text("{}")
+    run_experiment(KARATE, other, tmp_path)
+    assert "The file is replaced." in caplog.text
 
 
 def test_merge():
@@ -97,42 +116,19 @@ def test_merge():
     then = Result("t", [cell("a", "x", [0.1, 0.2, 0.3]), cell("c", "x", [0.6]), cell("c", "y", [0.7])], "first")
     now = Result("t", [cell("b", "x", [0.5]), cell("a", "x", [0.4])], "second")
     found = merge(then, now, "abc", "x")
-    assert [(one.row, one.column, one.tests) for one in found.cells] == [
-        ("a", "x", [0.4, 0.2, 0.3]),
-        ("b", "x", [0.5]),
-        ("c", "x", [0.6]),
-        ("c", "y", [0.7]),
-    ]
+    rest = [("b", "x", [0.5]), ("c", "x", [0.6]), ("c", "y", [0.7])]
+    assert positions(found) == [("a", "x", [0.4, 0.2, 0.3]), *rest]
     assert found.command == "first; second"
     assert merge(found, replace(now, command="first"), "abc", "x").command == "first; second"
-    fresh = replace(
-        now, cells=[replace(one, runs=(replace(one.runs[0], data_hash="e", split_hash="o"),)) for one in now.cells]
-    )
-    found = merge(then, fresh, "abc", "x")
-    assert [(one.row, one.column, one.tests) for one in found.cells] == [
-        ("a", "x", [0.4]),
-        ("b", "x", [0.5]),
-        ("c", "y", [0.7]),
-    ]
     assert merge(now, now, "abc", "x") is now
+    other_data = [replace(one, runs=(replace(one.runs[0], data_hash="e", split_hash="o"),)) for one in now.cells]
+    found = merge(then, replace(now, cells=other_data), "abc", "x")
+    assert positions(found) == [("a", "x", [0.4]), ("b", "x", [0.5]), ("c", "y", [0.7])]
     failed = replace(cell("a", "x", []), metric="", failed="its data was not found")
     drawn = replace(then, cells=[replace(then.cells[0], note="a note", series={"a_high": [0.5]})])
     (kept,) = merge(drawn, replace(now, cells=[failed]), "abc", "x").cells
     assert (kept.tests, kept.metric, kept.failed) == ([0.1, 0.2, 0.3], "accuracy", "its data was not found")
     assert (kept.note, kept.series) == ("a note", {"a_high": [0.5]})
-
-
-def test_rows_with_the_same_configuration_share_a_run(tmp_path):
-    twins = replace(KARATE, rows=[("one", "gcn", {}), ("other", "gcn", {})])
-    seen = []
-    on_progress = lambda progress: seen.append((progress.done, progress.reused, progress.failed))  # noqa: E731
-    found = run_experiment(twins, Selection(changes=QUICK, jobs=2), tmp_path, on_progress=on_progress)
-    assert found.cells[0].runs == found.cells[1].runs
-    assert len(found.cells[0].runs) == 2
-    assert seen[-1] == (4, 0, 0)
-    assert len(list((tmp_path / CELLS_FOLDER).iterdir())) == 2
-    run_experiment(twins, Selection(changes=QUICK), tmp_path, on_progress=on_progress)
-    assert seen[-1] == (4, 4, 0)
 
 
 def test_a_second_process_on_the_same_table_is_rejected(tmp_path):
@@ -144,22 +140,9 @@ def test_a_second_process_on_the_same_table_is_rejected(tmp_path):
                 run_experiment(KARATE, Selection(changes=QUICK), tmp_path)
             refused.append(error)
 
-    found = run_experiment(KARATE, Selection(changes=QUICK), tmp_path, on_progress=on_progress)
+    found = run_experiment(KARATE, Selection(changes=QUICK, runs=1), tmp_path, on_progress=on_progress)
     assert refused
-    assert [len(one.runs) for one in found.cells] == [2, 2]
-
-
-def test_dropped_points_are_warned_of(tmp_path, caplog):
-    points = replace(
-        KARATE,
-        rows=[(row, row, {}) for row in "ab"],
-        columns={"x": ("x", {})},
-        measure=lambda *at: cell(*at[:2], [0.5]),
-    )
-    run_experiment(points, Selection(), tmp_path)
-    assert "no longer contains" not in caplog.text
-    run_experiment(points, Selection(models=["a"]), tmp_path)
-    assert "cells that are not selected: b on x" in caplog.text
+    assert [len(one.runs) for one in found.cells] == [1, 1]
 
 
 def test_remaining_time_accounts_for_parallel_runs():
@@ -169,13 +152,23 @@ def test_remaining_time_accounts_for_parallel_runs():
     assert ExperimentProgress(10).seconds_left is None
 
 
-def test_folds_are_reused(tmp_path):
-    small = {"data.split": "fold", "train.epochs": 1, "model.hidden_channels": 4, "model.num_layers": 1}
-    selection = Selection(models=["gin"], datasets=["digits-graphs"], runs=2, changes=small)
-    first = run_experiment(EXPERIMENTS["table-tu"], selection, tmp_path)
-    again = run_experiment(EXPERIMENTS["table-tu"], selection, tmp_path)
-    assert [len(one.runs) for one in first.cells] == [2]
-    assert again.cells == first.cells
+def test_a_failed_measurement_does_not_stop_the_others(tmp_path, caplog):
+    def measure(row, column, runs, store):
+        if row == "b":
+            raise RuntimeError("too big")
+        return cell(row, column, [0.5] * runs)
+
+    seen = []
+    measured = replace(KARATE, rows=[(row, row, {}) for row in "abc"], columns={"x": ("x", {})}, measure=measure)
+    on_progress = lambda now: seen.append((now.done, now.failed, now.left))  # noqa: E731
+    found = run_experiment(measured, Selection(), tmp_path, on_progress=on_progress)
+    assert positions(found) == [("a", "x", [0.5, 0.5]), ("b", "x", []), ("c", "x", [0.5, 0.5])]
+    assert found.cells[1].failed == "too big"
+    assert seen == [(0, 0, 3), (1, 0, 2), (1, 1, 1), (2, 1, 0)]
+    assert list(read_result(tmp_path / PATH).cells) == list(found.cells)
+    assert "no longer contains" not in caplog.text
+    run_experiment(measured, Selection(models=["a"]), tmp_path)
+    assert "cells that are not selected: c on x" in caplog.text
 
 
 def test_interactions_and_theorems(tmp_path, monkeypatch):
@@ -193,8 +186,6 @@ def test_interactions_and_theorems(tmp_path, monkeypatch):
 
 
 def test_labels_of_planted_interactions():
-    import torch
-
     sets = draw_sets(50, 3, torch.Generator().manual_seed(0))
     for x, y in zip(sets.x, sets.y):
         mark, value, other = x.unbind(1)
@@ -202,23 +193,3 @@ def test_labels_of_planted_interactions():
         assert (value[mark == 1] != 0).all()
         assert (other[mark == 0] != 0).all()
         assert int(math.prod(value[mark == 1].tolist()) > 0) == int(y)
-
-
-def test_a_failed_point_does_not_stop_the_others(tmp_path):
-    def measure(row, column, runs, store):
-        if row == "b":
-            raise RuntimeError("too big")
-        return cell(row, column, [0.5] * runs)
-
-    seen = []
-    points = replace(KARATE, rows=[(row, row, {}) for row in "abc"], columns={"x": ("x", {})}, measure=measure)
-    found = run_experiment(
-        points, Selection(), tmp_path, on_progress=lambda now: seen.append((now.done, now.failed, now.left))
-    )
-    assert [(one.row, len(one.runs), one.failed) for one in found.cells] == [
-        ("a", 2, ""),
-        ("b", 0, "too big"),
-        ("c", 2, ""),
-    ]
-    assert seen == [(0, 0, 3), (1, 0, 2), (1, 1, 1), (2, 1, 0)]
-    assert list(read_result(tmp_path / "table-karate.json").cells) == list(found.cells)

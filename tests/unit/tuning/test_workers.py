@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import optuna
 import pytest
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 from sqlalchemy import text
 
@@ -18,7 +19,7 @@ from tgnn.tuning import storage
 from tgnn.tuning.results import StudyResult, Trial
 from tgnn.tuning.search_space import SearchPlan
 from tgnn.tuning.study import read_result
-from tgnn.tuning.workers import NUMBER, SharedStudy, StudyAddress, Worker
+from tgnn.tuning.workers import NUMBER, SharedStudy, Worker
 
 pytestmark = pytest.mark.filterwarnings("ignore:Heartbeat of storage:UserWarning")
 
@@ -26,8 +27,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Heartbeat of storage:UserWarning
 @pytest.fixture
 def workers(url):
     """Three workers of one study."""
-    address = StudyAddress(url, uuid.uuid4().hex, "maximize", {})
-    opened = [SharedStudy(address) for _ in range(3)]
+    name = uuid.uuid4().hex
+    opened = [SharedStudy(url, name, StudyDirection.MAXIMIZE, {}) for _ in range(3)]
     yield opened
     for shared in opened:
         shared.close()

@@ -14,11 +14,7 @@ from tools.result_pages import BEGIN, END, read_results, readme_table, results_p
 from tests.unit.experiments.make import cell, citation_result
 from tgnn.experiments.formats import to_csv, to_latex, to_markdown, write_tables
 from tgnn.experiments.results import CellResult, Result, ResultFileError, read_result
-from tgnn.experiments.statistics import (
-    average_ranks,
-    reference_p_values,
-    summarize_scores,
-)
+from tgnn.experiments.statistics import reference_p_values, summarize_scores
 
 ROOT = Path(__file__).parents[3]
 
@@ -39,25 +35,14 @@ def test_nan_scores_are_written_and_read(tmp_path):
     found = read_result(tmp_path / "t.json")
     assert summarize_scores(found.cells[0].tests).mean == 0.4
     assert reference_p_values(found, "x") == {}
-    (tmp_path / "t.json").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(ResultFileError, match=r"t\.json"):
-        read_result(tmp_path / "t.json")
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"tgnn_result": 2}', '{"tgnn_result": 1, "cells": []}'])
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"tgnn_result": 2}', b'{"tgnn_result": 1}', b"\xff\xfe{}"])
 def test_invalid_result_files(text, tmp_path):
     path = tmp_path / "x.json"
-    path.write_text(text)
+    path.write_bytes(text)
     with pytest.raises(ResultFileError, match=r"x\.json"):
         read_result(path)
-
-
-def test_no_interval_below_five_runs():
-    assert summarize_scores([0.1, 0.2, 0.3, 0.4]).interval is None
-    low, high = summarize_scores([0.1, 0.2, 0.3, 0.4, 0.5]).interval
-    assert low < 0.3 < high
-    few = Result("t", [cell("gcn", "cora", [0.1, 0.2, 0.3], paper=0.2)])
-    assert "| gcn | 0.2000 ± 0.1000 (3); paper" in to_markdown(few)
 
 
 def test_long_failure_messages_are_shown_once():
@@ -67,12 +52,6 @@ def test_long_failure_messages_are_shown_once():
     assert "| gcn | failed: cora was not found …; paper 0.5000 |" in text
     assert text.count("another") == 1
     assert "- gcn on cora, gat on cora failed: cora was not found. Looked in: one place another" in text
-
-
-def test_no_average_ranks_for_one_column():
-    one = Result("t", [cell(row, "x", [0.5]) for row in "ab"])
-    assert average_ranks(one) is None
-    assert "Average ranks" not in to_markdown(one)
 
 
 def test_markdown_csv_and_latex(result, tmp_path):
@@ -92,13 +71,16 @@ def test_markdown_csv_and_latex(result, tmp_path):
     assert r"$^{*}$ & 0.8778 $\pm$ 0.0096 &" in tex
 
 
-def test_one_run_has_no_standard_deviation():
+def test_few_runs_have_no_interval_and_one_run_has_no_standard_deviation():
     one = Result("t", [cell("gcn", "cora", [0.8])])
     assert "| gcn | 0.800 |" in to_markdown(one)
+    assert "Average ranks" not in to_markdown(one)
     assert "| gcn | 0.8000 (1); paper 0.9000, -0.1000 |" in to_markdown(Result("t", [replace(one.cells[0], paper=0.9)]))
     assert "gcn & 0.8000 \\\\" in to_latex(one)
     (row,) = csv.DictReader(io.StringIO(to_csv(one)))
     assert (row["mean"], row["std"], row["low"], row["high"], row["runs"]) == ("0.8", "", "", "", "1")
+    three = Result("t", [cell("gcn", "cora", [0.1, 0.2, 0.3], paper=0.2)])
+    assert "| gcn | 0.2000 ± 0.1000 (3); paper" in to_markdown(three)
 
 
 def test_cells_without_a_value_of_the_paper():
@@ -151,10 +133,7 @@ def test_result_pages(result):
         readme_table([result, uncorrected])
     )
     text = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", table)
-    assert "old" not in text
-    assert text.startswith("before")
-    assert text.endswith("after\n")
-    assert with_table(text, table) == text
+    assert text == f"before\n{BEGIN}\n\n{table}\n\n{END}\nafter\n"
     with pytest.raises(ValueError, match="no results block"):
         with_table("nothing", table)
     assert "No results have been measured yet" in readme_table([])
