@@ -50,10 +50,10 @@ def test_node_indices_above_32_bits(tmp_path, merge):
     random = np.random.default_rng(0)
     source, target = random.integers(0, nodes, 5000), random.integers(begin, nodes, 5000)
     source[7:9], target[7:9] = source[7], target[7]
-    buckets = EdgeBuckets(tmp_path, "all", begin, nodes, nodes, np.dtype(np.int64))
+    buckets = EdgeBuckets(tmp_path, nodes, 300, merge, begin)
     buckets.add(source[:3000], target[:3000])
     buckets.add(source[3000:], target[3000:])
-    counts, found = (np.concatenate(parts) for parts in zip(*buckets.sorted(300, merge)))
+    counts, found = (np.concatenate(parts) for parts in zip(*buckets.sorted()))
     pairs = np.stack([np.repeat(np.arange(begin, nodes), counts), found], axis=1)
     expected = np.stack([target, source], axis=1)
     expected = np.unique(expected, axis=0) if merge else expected[np.argsort(target, kind="stable")]

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import torch
 
+from tgnn.data.on_disk.manifest import node_type
 from tgnn.ops.graph import group
 from tgnn.utils.memory_map import as_tensor
 
@@ -25,33 +26,48 @@ NUM_BUCKETS = 64
 class EdgeBuckets:
     """Edges into the nodes ``begin`` to ``end - 1`` of a graph, in one file per range of target nodes.
 
-    The files start with ``name`` and contain pairs of source and target.
+    Args:
+        folder: Folder of the files. A file contains pairs of source and target, and its name starts with ``name``.
+        num_nodes: Number of nodes of the whole graph.
+        at_once: Maximum number of edges to sort in memory.
+        merge: Whether to remove duplicate edges and sort the sources of each node. Otherwise, the edges of a node keep
+            their order.
+        begin: First target node.
+        end: Node after the last target node. Default: ``num_nodes``.
+        name: Prefix of the file names.
     """
 
-    def __init__(self, folder: Path, name: str, begin: int, end: int, num_nodes: int, node_type: np.dtype[Any]) -> None:
-        self.folder, self.name, self.begin, self.end = folder, name, begin, end
-        self.num_nodes, self.node_type = num_nodes, node_type
-        self.width = max(1, -(-(end - begin) // NUM_BUCKETS))
-        self.count = max(1, -(-(end - begin) // self.width))
+    def __init__(
+        self,
+        folder: Path,
+        num_nodes: int,
+        at_once: int,
+        merge: bool,
+        begin: int = 0,
+        end: int | None = None,
+        name: str = "all",
+    ) -> None:
+        self.folder, self.num_nodes, self.at_once, self.merge = folder, num_nodes, at_once, merge
+        self.begin, self.end, self.name = begin, num_nodes if end is None else end, name
+        self.node_type = node_type(num_nodes)
+        self.width = max(1, -(-(self.end - begin) // NUM_BUCKETS))
+        self.count = max(1, -(-(self.end - begin) // self.width))
         self._files: dict[int, BinaryIO] = {}
 
     def add(self, source: np.ndarray, target: np.ndarray) -> None:
         """Add edges to the files."""
-        pairs = np.stack([source, target], axis=1, dtype=self.node_type, casting="unsafe")
-        bucket = as_tensor((pairs[:, 1] - self.begin) // self.width)
-        order = group(bucket, None, self.count, torch.int32)
-        pairs, ends = pairs[order.index.numpy()], order.ptr.tolist()
-        for number in range(self.count):
-            if ends[number] < ends[number + 1]:
-                self._file(number).write(pairs[ends[number] : ends[number + 1]].data)
+        for begin in range(0, len(source), self.at_once):
+            piece = [nodes[begin : begin + self.at_once] for nodes in (source, target)]
+            pairs = np.stack(piece, axis=1, dtype=self.node_type, casting="unsafe")
+            bucket = as_tensor((pairs[:, 1] - self.begin) // self.width)
+            order = group(bucket, None, self.count, torch.int32)
+            pairs, ends = pairs[order.index.numpy()], order.ptr.tolist()
+            for number in range(self.count):
+                if ends[number] < ends[number + 1]:
+                    self._file(number).write(pairs[ends[number] : ends[number + 1]].data)
 
-    def sorted(self, at_once: int, merge: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def sorted(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Sort all edges by target and remove the files.
-
-        Args:
-            at_once: Maximum number of edges to sort in memory.
-            merge: Whether to remove duplicate edges and sort the sources of each node. By default, the edges of a node
-                keep their order.
 
         Yields:
             The in-degrees of the next nodes, int64, and the sources of their edges. The sources of a node with more
@@ -59,8 +75,9 @@ class EdgeBuckets:
         """
         self.close()
         for number in range(self.count):
-            begin = self.begin + number * self.width
-            yield from self._sorted(self._path(number), begin, min(begin + self.width, self.end), at_once, merge)
+            begin, path = self.begin + number * self.width, self._path(number)
+            yield from self._sorted(path, begin, min(begin + self.width, self.end))
+            path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close all files, even if writing one of them fails."""
@@ -76,45 +93,36 @@ class EdgeBuckets:
             self._files[number] = self._path(number).open("wb")
         return self._files[number]
 
-    def _sorted(
-        self, path: Path, begin: int, end: int, at_once: int, merge: bool
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _sorted(self, path: Path, begin: int, end: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if not path.exists():
             yield np.zeros(end - begin, dtype=np.int64), np.empty(0, dtype=self.node_type)
             return
         num_edges = path.stat().st_size // (2 * self.node_type.itemsize)
-        if num_edges <= at_once:
+        if num_edges <= self.at_once:
             pairs = np.fromfile(path, self.node_type).reshape(-1, 2)
-            yield (_merged if merge else _grouped)(pairs[:, 0], pairs[:, 1] - begin, end - begin, self.num_nodes)
-        elif end - begin == 1:
-            yield from self._of_one_node(path, num_edges, at_once, merge)
-        else:
-            with closing(EdgeBuckets(self.folder, path.stem, begin, end, self.num_nodes, self.node_type)) as parts:
-                for pairs in self._pieces(path, at_once):
+            yield (_merged if self.merge else _grouped)(pairs[:, 0], pairs[:, 1] - begin, end - begin, self.num_nodes)
+        elif end - begin > 1:
+            parts = EdgeBuckets(self.folder, self.num_nodes, self.at_once, self.merge, begin, end, path.stem)
+            with closing(parts):
+                for pairs in self._pieces(path):
                     parts.add(pairs[:, 0], pairs[:, 1])
             path.unlink()
-            yield from parts.sorted(at_once, merge)
-        path.unlink(missing_ok=True)
-
-    def _of_one_node(
-        self, path: Path, num_edges: int, at_once: int, merge: bool
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the edges of a single target node. Duplicates are removed with a mask over all nodes."""
-        if merge:
+            yield from parts.sorted()
+        elif self.merge:  # all edges have the same target
             marked = np.zeros(self.num_nodes, dtype=bool)
-            for pairs in self._pieces(path, at_once):
+            for pairs in self._pieces(path):
                 marked[pairs[:, 0]] = True
             sources = np.flatnonzero(marked).astype(self.node_type)
             yield np.array([len(sources)]), sources
-            return
-        degree = np.array([num_edges])
-        for pairs in self._pieces(path, at_once):
-            yield degree, pairs[:, 0]
-            degree = degree[:0]
+        else:
+            degree = np.array([num_edges])
+            for pairs in self._pieces(path):
+                yield degree, pairs[:, 0]
+                degree = degree[:0]
 
-    def _pieces(self, path: Path, at_once: int) -> Iterator[np.ndarray]:
+    def _pieces(self, path: Path) -> Iterator[np.ndarray]:
         with path.open("rb") as file:
-            while len(pairs := np.fromfile(file, self.node_type, 2 * at_once)):
+            while len(pairs := np.fromfile(file, self.node_type, 2 * self.at_once)):
                 yield pairs.reshape(-1, 2)
 
 

@@ -74,7 +74,7 @@ class GraphWriter:
         if not isinstance(num_nodes, (int, np.integer)) or num_nodes < 0:
             raise ValueError(f"num_nodes must be a non-negative integer, got {num_nodes!r}.")
         self.folder, self.num_nodes, self.num_edges = Path(folder), int(num_nodes), 0
-        self.merge, self.overwrite, self.info, self.encoding = merge, overwrite, info, encoding
+        self.overwrite, self.info, self.encoding = overwrite, info, encoding
         self.part = self.folder.with_name(f".{self.folder.name}.part")
         if not self.folder.parent.is_dir():
             raise FileNotFoundError(f"The folder {self.folder.parent} does not exist.")
@@ -84,15 +84,14 @@ class GraphWriter:
                 f"{self.part} exists. Another process is writing the graph, or a process was killed. In the second "
                 "case remove it, or use --force (overwrite=True)."
             )
-        dtype = manifest.node_type(self.num_nodes)
-        self._at_once = max(1, memory // (16 * dtype.itemsize))
+        node_size = manifest.node_type(self.num_nodes).itemsize
         # Edges are stored twice: as pairs, and then sorted.
-        needed = (self.num_nodes + 1) * 8 + self.num_nodes * row_bytes + num_edges * 3 * dtype.itemsize
+        needed = (self.num_nodes + 1) * 8 + self.num_nodes * row_bytes + num_edges * 3 * node_size
         check_disk_space(self.folder.parent, needed, self.folder)
         if overwrite:
             shutil.rmtree(self.part, ignore_errors=True)
         self.part.mkdir()
-        self._buckets = EdgeBuckets(self.part, "all", 0, self.num_nodes, self.num_nodes, dtype)
+        self._buckets = EdgeBuckets(self.part, self.num_nodes, max(1, memory // (16 * node_size)), merge)
         self._arrays: dict[str, _ArrayFile] = {}
         self._in_edges: CompressedEdges | None = None
 
@@ -165,9 +164,7 @@ class GraphWriter:
             if least < 0 or most >= self.num_nodes:
                 wrong = least if least < 0 else most
                 raise ValueError(f"An edge has the node {wrong}, but the graph has nodes 0 to {self.num_nodes - 1}.")
-        for begin in range(0, len(source), self._at_once):
-            piece = slice(begin, begin + self._at_once)
-            self._buckets.add(source[piece], target[piece])
+        self._buckets.add(source, target)
         self.num_edges += len(source)
 
     def sort_edges(self) -> CompressedEdges:
@@ -178,7 +175,7 @@ class GraphWriter:
         self._append(manifest.ROWPTR, total)
         self._append(manifest.COL, np.empty(0, dtype=self._buckets.node_type))
         with bar(f"{self.folder.name}: sorting {self.num_edges:,} edges", self.num_edges) as tick:
-            for counts, sources in self._buckets.sorted(self._at_once, self.merge):
+            for counts, sources in self._buckets.sorted():
                 ends = total + counts.cumsum()
                 self._append(manifest.ROWPTR, ends)
                 self._append(manifest.COL, sources)
