@@ -15,7 +15,8 @@ from pathlib import Path
 
 import torch
 
-from tgnn.data.catalog.citation import PLANETOID_LAYOUTS
+from tgnn.data.catalog import CATALOG
+from tgnn.data.download.locate import find_in_root
 from tgnn.data.readers.graph_npz import read_graph, write_graphs
 
 TARGET = Path(__file__).parents[1] / "src/tgnn/data/catalog/cora.npz"
@@ -28,7 +29,10 @@ def pack(folder: Path, target: Path = TARGET) -> None:
         folder: Folder of Planetoid's files. Their checksums are verified.
         target: Path of the file to write.
     """
-    data = PLANETOID_LAYOUTS["cora"].read(folder)
+    found = find_in_root(CATALOG["cora"], folder)
+    if found is None:
+        raise FileNotFoundError(f"{folder} does not contain Planetoid's files of Cora")
+    data = found.layout.read(found.folder)
     write_graphs(data, target)
     packed = read_graph(target)
     for name in ("edge_index", "y", "train_mask", "val_mask", "test_mask"):

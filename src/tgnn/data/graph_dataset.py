@@ -30,7 +30,7 @@ class GraphDataset(InMemoryDataset):
     without a loop over them: 128 molecules of ZINC take 0.3 ms, and 9 ms in PyG's ``DataLoader``.
 
     Args:
-        arrays: Concatenated arrays by name, as in the table of :mod:`tgnn.data.readers.graph_npz`: ``num_nodes`` and
+        arrays: Concatenated arrays by name, as in the table "File format of graphs" of docs/data.md: ``num_nodes`` and
             any of ``num_edges``, ``edge_index``, ``directed``, ``x``, ``pos``, ``edge_attr``, ``edge_weight``, ``y``
             and ``split``.
         graph_id: The user's id of each graph.

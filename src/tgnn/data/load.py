@@ -84,10 +84,7 @@ def find_path(name: str) -> Path:
 
 
 def task_level(name: str) -> str:
-    """Return whether a data set is a node task (``"node"``) or a graph task (``"graph"``), without reading it.
-
-    Args:
-        name: Name in the catalog, or a path.
+    """Return whether a name or path is a node task (``"node"``) or a graph task (``"graph"``), without reading it.
 
     Example:
         >>> task_level("zinc")

@@ -1,22 +1,8 @@
 """Split the nodes of a graph, or many graphs, into training, validation and test sets.
 
 A split has a name, a seed and a hash. Two results are comparable only if their splits have the same hash. No function
-here uses features, and :class:`Split` ensures that the three sets are disjoint. These are the split protocols:
-
-=================== ===============================================================================================
-``public``          Planetoid's split, published with the citation networks
-``published``       the split that is published with the data (ZINC, MNIST, CIFAR10)
-``official``        OGB's official split
-``scaffold``        80/10/10 by Bemis-Murcko scaffold: molecules with the same scaffold are in the same set
-``column``          the user's own split, from the column ``split``
-``per-class-quota`` 60/20/20 as in GPRGNN and the paper: the same *number* of training examples per class
-``stratified``      60/20/20 with the same class distribution in all three sets
-``fold``            stratified 10-fold cross-validation as in Errica et al. (2020); seeds 0 to 9 are the folds, seeds
-                    10 to 19 the folds of another random draw
-``published-fold``  the ten folds of DGCNN, GIN, GMT and SOPool, if their file is stored with the data
-=================== ===============================================================================================
-
-The default protocol of a data set is in its catalog entry (:mod:`tgnn.data.catalog`).
+here uses features, and :class:`Split` ensures that the three sets are disjoint. The section "Splits" of docs/data.md
+describes the split protocols. The default protocol of a data set is in its catalog entry (:mod:`tgnn.data.catalog`).
 """
 
 from __future__ import annotations

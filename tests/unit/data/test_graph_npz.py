@@ -91,13 +91,13 @@ def test_a_damaged_file_is_named_or_read_correctly(tmp_path, data):
     path = tmp_path / "g.npz"
     write_graphs(data, path)
     whole, expected, rejected = path.read_bytes(), content_hash(data), 0
-    for place in range(len(whole)):
+    for place in range(0, len(whole), 3):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         with contextlib.suppress(ValueError):
             assert content_hash(read_path(path)[0]) == expected
             continue
         rejected += 1
-    assert rejected > len(whole) / 3
+    assert rejected > len(whole) / 9
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

@@ -106,11 +106,9 @@ def _featurize_bonds(smiles: Sequence[str], valence: bool = True) -> tuple[dict[
 
 
 def parse(text: str, valence: bool = True) -> Any:
-    """Parse a molecule with RDKit. Returns ``None`` if it cannot be parsed.
+    """Parse SMILES with RDKit. Returns ``None`` if they cannot be parsed.
 
-    Args:
-        text: SMILES of the molecule.
-        valence: Whether to reject atoms with more bonds than their valence allows, as RDKit does by default.
+    If ``valence`` is false, atoms may have more bonds than their valence allows.
     """
     chem = import_optional("rdkit.Chem", "molecules")
     if not isinstance(text, str):

@@ -23,12 +23,9 @@ _PAIRS = 1 << 20  # pairs of nodes that are compared at a time; a few MB stay in
 def superpixel_edges(arrays: Mapping[str, np.ndarray], k: int = 8) -> dict[str, np.ndarray]:
     """Add edges from each node to its ``k`` most similar nodes, the most similar first.
 
-    Ties go to the node with the lower index. A graph with at most ``k`` nodes is complete. Graphs of the same size are
+    The arrays are packed graphs with ``x`` and ``pos``, and with ``x_scale`` and ``pos_scale`` unless these are 1. Ties
+    go to the node with the lower index. A graph with at most ``k`` nodes is complete. Graphs of the same size are
     processed together, so that there is no loop over graphs.
-
-    Args:
-        arrays: Packed graphs with ``x`` and ``pos``, and with ``x_scale`` and ``pos_scale`` unless these are 1.
-        k: Number of edges from each node.
 
     Shapes:
         - ``x`` ``[nodes, colors + 2]``, color then position; ``edge_index`` ``[2, k * nodes]``; ``edge_attr``

@@ -141,12 +141,9 @@ CIFAR10 = SlicOptions(200, 150, 10.0)
 
 
 def superpixels(images: np.ndarray, options: SlicOptions, processes: int | None = None) -> dict[str, np.ndarray]:
-    """Segment images into packed graphs without edges, targets and split.
+    """Segment images, ``[G, side, side]`` or ``[G, side, side, 3]`` bytes, into packed graphs without edges.
 
-    Args:
-        images: Bytes, ``[G, side, side]`` gray or ``[G, side, side, 3]`` color.
-        options: Options of the segmentation.
-        processes: Number of processes. Default: one per core, at most eight.
+    Default of ``processes``: one per core, at most eight.
 
     Shapes:
         - ``num_nodes`` ``[G]``; ``x`` ``[nodes, 1]`` or ``[nodes, 3]`` and ``pos`` ``[nodes, 2]`` as bytes, to be

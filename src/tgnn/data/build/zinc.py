@@ -71,7 +71,9 @@ def read_zinc(folder: Path | str) -> GraphDataset:
     atoms, edges, bonds, targets, split = [], [], [], [], []
     for code, part in enumerate(PARTS):
         path = Path(folder) / f"{part}.pickle"
-        molecules = _read_molecules(path)
+        molecules = read_tensors(path.read_bytes(), str(path))
+        if not isinstance(molecules, list) or not molecules:
+            raise ValueError(f"{path} must contain a list of molecules, got {type(molecules).__name__}")
         for index in _read_indices(path.with_suffix(".index"), len(molecules)):
             atom, bond, target = (_load(molecules[index], key, f"{path.name}: molecule {index}") for key in _OFFICIAL_KEYS)
             if bond.shape != (len(atom), len(atom)):
@@ -98,18 +100,7 @@ def read_zinc(folder: Path | str) -> GraphDataset:
     )
 
 
-def _read_molecules(path: Path) -> list[object]:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; ZINC needs {{{','.join(PARTS)}}}.pickle and .index")
-    molecules = read_tensors(path.read_bytes(), str(path))
-    if not isinstance(molecules, list) or not molecules:
-        raise ValueError(f"{path} must contain a list of molecules, got {type(molecules).__name__}")
-    return molecules
-
-
 def _read_indices(path: Path, count: int) -> list[int]:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; it lists the molecules of the subset")
     try:
         indices = [int(entry) for entry in path.read_text().strip().strip(",").split(",")]
     except ValueError as error:
@@ -131,11 +122,7 @@ def _load(molecule: object, key: str, where: str) -> Tensor:
 
 
 def build_zinc(path: Path | str) -> dict[str, np.ndarray]:
-    """Build packed graphs of the 12,000 training, validation and test molecules, in this order, with the split.
-
-    Args:
-        path: Path of ``zinc250k.smiles``, which has one molecule per line.
-    """
+    """Build packed graphs of the 12,000 molecules of ``zinc250k.smiles`` (one per line) with the split."""
     lines = Path(path).read_text().split()
     if len(lines) != LINES:
         raise ValueError(f"{path} has {len(lines):,} molecules, but ZINC-250k has {LINES:,}")
@@ -145,12 +132,7 @@ def build_zinc(path: Path | str) -> dict[str, np.ndarray]:
 
 
 def zinc_index() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the lines of the training, validation and test molecules, counted from 0.
-
-    Example:
-        >>> [len(part) for part in zinc_index()]
-        [10000, 1000, 1000]
-    """
+    """Return the lines of the training, validation and test molecules, counted from 0."""
     with (files("tgnn.data.build") / "zinc_index.npz").open("rb") as file, np.load(file) as stored:
         parts = (stored["train_steps"].cumsum(), stored["val"], stored["test"])
         train, val, test = (part.astype(np.int64) for part in parts)

@@ -1,8 +1,4 @@
-"""The catalog of named data sets: statistics, default split, license and download sources of each.
-
-Each module describes a group of data sets. ``citation.py``, for example, holds the addresses and checksums of
-Citeseer's files, its expected statistics and its default split.
-"""
+"""The catalog of named data sets: statistics, default split, license and download sources of each."""
 
 from __future__ import annotations
 

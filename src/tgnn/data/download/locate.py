@@ -92,12 +92,7 @@ def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Callable
 def find_in_root(entry: CatalogEntry, root: Path) -> LocatedFiles | None:
     """Find the files of a data set in the user's folder and verify their checksums.
 
-    Args:
-        entry: Catalog entry of the data set.
-        root: The user's folder. A path that is not a folder is an error.
-
-    Returns:
-        The files, or ``None`` if no layout of the data set is complete in the folder.
+    Returns ``None`` if no layout of the data set is complete in the folder.
     """
     if not root.is_dir():
         raise NotADirectoryError(
@@ -111,7 +106,6 @@ def find_in_root(entry: CatalogEntry, root: Path) -> LocatedFiles | None:
                 digests = [sha256_of(folder / file) for file in layout.files] if layout.notes else []
                 notes = [layout.notes[digest] for digest in digests if digest in layout.notes]
                 return LocatedFiles(folder, layout, f"files in {folder}", " ".join(notes))
-    logger.info("%s is not under %s (%s)", entry.name, root, _missing_files(root, entry))
     return None
 
 

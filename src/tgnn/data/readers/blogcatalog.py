@@ -21,8 +21,6 @@ def read_blogcatalog_csv(folder: Path | str) -> Data:
     tables = []
     for name in ("nodes", "groups", "edges", "group-edges"):
         path = Path(folder) / f"{name}.csv"
-        if not path.exists():
-            raise FileNotFoundError(f"{path} does not exist; BlogCatalog needs it")
         try:
             tables.append(np.loadtxt(path, delimiter=",", dtype=np.int64, ndmin=2))
         except ValueError as error:

@@ -43,9 +43,6 @@ def detect_format(path: Path | str) -> str:
     ``"gnn-benchmark"`` and ``"tu"`` for files of these collections. Any other file is an error that lists the
     supported formats.
 
-    Args:
-        path: Path of the file or folder.
-
     Example:
         >>> folder = getfixture("tmp_path")
         >>> _ = (folder / "edges.csv").write_text("source,target")
@@ -72,18 +69,9 @@ def detect_format(path: Path | str) -> str:
 
 
 def is_on_disk(path: Path | str) -> bool:
-    """Whether a path is a graph on disk. ``False`` for data that cannot be read.
-
-    Args:
-        path: Path of a folder, or any other name of a data set.
-    """
+    """Whether a path, or any other name of a data set, is a graph on disk."""
     folder = Path(path).expanduser()
-    if not path or not (folder / FILE).is_file():
-        return False
-    try:
-        return detect_format(folder) == "graph on disk"
-    except ValueError:
-        return False
+    return bool(path) and (folder / FILE).is_file() and _detect_folder(folder) == "graph on disk"
 
 
 def read_path(

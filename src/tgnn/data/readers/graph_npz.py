@@ -1,27 +1,7 @@
 """The ``.npz`` format of ``tgnn data convert``, for a single graph and for a data set of many graphs.
 
-A single graph has a scalar ``num_nodes``. The arrays of many graphs are concatenated.
-
-============================= ========================= ================== =============================================
-array                         single graph              many graphs        content
-============================= ========================= ================== =============================================
-``num_nodes``                 scalar                    ``[G]``            number of nodes of each graph
-``edge_index``                ``[2, E]``                ``[2, sum]``       edges with node indices local to the graph
-``num_edges``                                           ``[G]``            number of stored edges of each graph
-``directed``                                            scalar             if false, a stored edge is both directions
-``x``                         ``[N, F]``                ``[sum, F]``       node features
-``x.ptr, x.columns,``         CSR                                          sparse node features
-``x.values, x.shape``
-``pos``                       ``[N, D]``                ``[sum, D]``       node positions
-``edge_attr, edge_weight``    ``[E, D]``, ``[E]``       ``[sum, D]``, ...  edge features, weights between 0 and 1
-``x_scale, pos_scale``                                  scalar             factor of ``x`` and ``pos``
-``y``                         ``[N]`` or ``[N, T]``     ``[G(, T)]``       targets; absent for unlabeled data
-``split``                     ``[N]``                   ``[G]``            0 training, 1 validation, 2 test, -1 none
-``node_id`` or ``graph_id``   ``[N]`` or JSON           ``[G]`` or JSON    the user's ids, integers or strings
-``encoding``                  JSON                      JSON               encoding of the user's tables
-``smiles, test_folds``                                  JSON               SMILES of each graph, published folds
-``origin``                    text                      text               how it differs from the official files
-============================= ========================= ================== =============================================
+A single graph has a scalar ``num_nodes``. The arrays of many graphs are concatenated. The section "File format of
+graphs" of docs/data.md describes all arrays.
 """
 
 from __future__ import annotations

@@ -84,8 +84,6 @@ def _read_split(folder: Path, name: str, size: int) -> Split:
 
 def _array(path: Path) -> np.ndarray:
     """Read a compressed CSV file of numbers without a header, integers as int64 and others as float32."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist")
     try:
         table = polars.read_csv(path, has_header=False, infer_schema_length=10_000)
     except (polars.exceptions.PolarsError, zlib.error, OSError) as error:
