@@ -18,7 +18,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys, monkeypatch, tmp_path) -> Run:
-    """The command in this process: exit code, standard output, standard error."""
+    """The command in this process, in ``tmp_path``: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TGNN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("TGNN_DATA", raising=False)
     monkeypatch.setattr(logging.getLogger("tgnn"), "propagate", True)  # the command turns it off, for good
@@ -32,6 +33,18 @@ def run(capsys, monkeypatch, tmp_path) -> Run:
             code = int(stop.code or 0)
         output = capsys.readouterr()
         return code, output.out, output.err
+
+    return command
+
+
+@pytest.fixture
+def succeed(run) -> Callable[..., str]:
+    """A command in this process that must succeed: standard output."""
+
+    def command(*words: str) -> str:
+        code, out, err = run(*words)
+        assert code == 0, err
+        return out
 
     return command
 

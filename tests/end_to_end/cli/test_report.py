@@ -6,48 +6,49 @@ import json
 import signal
 import socket
 
+import pytest
+
 from tests import warm
 from tests.unit.report.make import table, write_run
 
 
-def test_a_page(run, tmp_path):
+def test_a_page(succeed, tmp_path):
     write_run(tmp_path / "runs/one")
     table().write(tmp_path / "results/x.json")
-    page = tmp_path / "new/page.html"
-    code, out, err = run("report", str(tmp_path / "runs"), str(tmp_path / "results"), "-o", str(page))
-    assert code == 0, err
-    assert "1 result, 1 run\n" in out
-    assert "table-x" in page.read_text()
-    assert [path.name for path in page.parent.iterdir()] == ["page.html"]
-    code, out, _ = run("report", str(tmp_path / "runs"), "-o", str(page), "--json")
-    assert json.loads(out)["runs"] == 1
+    assert "1 result, 1 run\n" in succeed("report", "runs", "results", "-o", "new/page.html")
+    assert "table-x" in (tmp_path / "new/page.html").read_text()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["page.html"]
+    assert json.loads(succeed("report", "runs", "--json"))["runs"] == 1
+    assert (tmp_path / "report.html").exists()
 
 
 def test_damaged_files_are_reported(run, tmp_path):
     (write_run(tmp_path / "run") / "metrics.json").write_text("{")
-    code, out, err = run("report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html"))
-    assert code == 0
-    assert "1 damaged" in out
-    assert "metrics.json cannot be read" in err
+    code, out, err = run("report", "run")
+    assert (code, "1 damaged" in out) == (0, True)
+    assert "damaged: run: metrics.json cannot be read" in err
 
 
-def test_nothing_to_show(run, tmp_path):
-    for words in ((str(tmp_path),), (str(tmp_path / "nowhere"),), (str(tmp_path), "--serve")):
-        code, _, err = run("report", *words)
-        assert code == 2
-        assert "error: " in err
-        assert "Traceback" not in err
-    assert not (tmp_path / "report.html").exists()
-
-
-def test_a_page_that_cannot_be_written(run, tmp_path):
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("empty",), "no runs or results were found in empty"),
+        (("empty", "--serve"), "no runs or results were found in empty"),
+        (("nowhere",), "nowhere does not exist"),
+        (("run", "-o", "empty"), "empty is a folder; give the name of a file"),
+        (("run", "-o", "run/config.yaml/page"), "run/config.yaml"),
+        (("run", "--serve", "--json"), "--serve writes no file"),
+    ],
+)
+def test_mistakes(run, tmp_path, words, message):
     write_run(tmp_path / "run")
-    (tmp_path / "file").write_text("")
-    for place, words in ((tmp_path / "run", "is a folder; give the name of a file"), (tmp_path / "file/page", "file")):
-        code, _, err = run("report", str(tmp_path / "run"), "-o", str(place))
-        assert code == 2
-        assert words in " ".join(err.replace("│", " ").split())
-        assert ".part" not in err
+    (tmp_path / "empty").mkdir()
+    code, _, err = run("report", *words)
+    assert code == 2
+    assert message in " ".join(err.replace("│", " ").split())
+    assert "Traceback" not in err
+    assert ".part" not in err
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_a_port_in_use(run, tmp_path):
@@ -56,7 +57,7 @@ def test_a_port_in_use(run, tmp_path):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        code, _, err = run("report", str(tmp_path / "run"), "--serve", "--port", str(port))
+        code, _, err = run("report", "run", "--serve", "--port", str(port))
     assert code == 2
     assert f"port {port} is in use" in err
 
