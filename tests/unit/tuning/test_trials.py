@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
 
 from tests.unit.tuning.small import comparable, small_plan
-from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE, StudyFileError, StudyResult, Trial
+from tgnn.training import metrics
+from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE, StudyFileError, StudyResult
 from tgnn.tuning.storage import StudyError
 from tgnn.tuning.study import tune
+
+RATES = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
 
 
 def scored(monkeypatch, value):
@@ -25,16 +27,20 @@ def scored(monkeypatch, value):
     monkeypatch.setattr("tgnn.tuning.objective.validation_score", score)
 
 
-def test_trials_below_the_median_are_pruned(monkeypatch, tmp_path):
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_trials_worse_than_the_median_are_pruned(monkeypatch, tmp_path, higher_is_better):
     scored(monkeypatch, lambda config: config.optimizer.lr)
-    plan = small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=30)
-    result = tune(plan, tmp_path)
+    monkeypatch.setitem(metrics.HIGHER_IS_BETTER, "accuracy", higher_is_better)
+    result = tune(small_plan(space=RATES, trials=30), tmp_path)
     pruned = [trial for trial in result.trials if trial.state == "pruned"]
+    rates = [trial.params["optimizer.lr"] for trial in result.trials]
     assert len(pruned) > 2
     assert all(trial.number >= 5 and trial.score is None for trial in pruned)
-    assert result.best.score == max(trial.params["optimizer.lr"] for trial in result.trials)
+    assert result.best.score == (max(rates) if higher_is_better else min(rates))
     assert result.best not in pruned
     assert result.best.number == min(t.number for t in result.trials if t.score == result.best.score)
+    for trial in StudyResult.read(tmp_path / STUDY_FILE).trials:
+        assert trial.last_score == (trial.params["optimizer.lr"] if trial.state == "pruned" else None)
 
 
 def test_the_files_are_written_after_every_trial(monkeypatch, tmp_path):
@@ -49,21 +55,6 @@ def test_the_files_are_written_after_every_trial(monkeypatch, tmp_path):
     result = tune(small_plan(trials=4, splits=1), tmp_path)
     assert seen == [0, 1, 2, 3]
     assert StudyResult.read(tmp_path / STUDY_FILE).importance == result.importance
-
-
-def test_a_pruned_trial_keeps_its_last_score(monkeypatch, tmp_path):
-    scored(monkeypatch, lambda config: config.optimizer.lr)
-    tune(small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=30), tmp_path)
-    for trial in StudyResult.read(tmp_path / STUDY_FILE).trials:
-        assert trial.last_score == (trial.params["optimizer.lr"] if trial.state == "pruned" else None)
-
-
-def test_lower_may_be_better(monkeypatch, tmp_path):
-    scored(monkeypatch, lambda config: config.optimizer.lr)
-    monkeypatch.setitem(__import__("tgnn.tuning.study", fromlist=["tune"]).HIGHER_IS_BETTER, "accuracy", False)
-    result = tune(small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3)}, trials=20), tmp_path)
-    assert result.best.score == 0.01
-    assert all(trial.params["optimizer.lr"] > 0.01 for trial in result.trials if trial.state == "pruned")
 
 
 def test_real_training_is_pruned_too(tmp_path):
@@ -130,15 +121,6 @@ def test_a_damaged_file_is_named(tmp_path, text, message):
     assert str(path) in str(found.value)
 
 
-def test_write_and_read(tmp_path):
-    trials = (Trial(0, "complete", {"model.rank": 8}, 0.5, (0.5,), 1.0), Trial(1, "running", {}))
-    names = ("name", "data", "model", "metric")
-    result = StudyResult(*names, True, "stratified", 1, trials, 2, {"model.rank": [8]}, {})
-    result.write(tmp_path / STUDY_FILE)
-    assert StudyResult.read(tmp_path / STUDY_FILE).best.score == 0.5
-    assert json.loads((tmp_path / STUDY_FILE).read_text())["trials"][1]["state"] == "running"
-
-
 def lucky(config):
     """Score that grows with the learning rate on the splits of the search, and falls on all others."""
     seen = config.train.seed < 1002
@@ -147,7 +129,7 @@ def lucky(config):
 
 def test_the_best_trials_are_evaluated_again_on_new_splits(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
-    plan = small_plan(space={"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}, trials=20, splits=2, finals=3)
+    plan = small_plan(space=RATES, trials=20, splits=2, finals=3)
     states = []
     result = tune(plan, tmp_path, on_progress=states.append)
     tried = sorted({trial.params["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
@@ -170,15 +152,6 @@ def test_the_best_trials_are_evaluated_again_on_new_splits(monkeypatch, tmp_path
     assert max(len(one.finals) for one in states) == 4
 
 
-def test_fewer_distinct_trials_than_finals(monkeypatch, tmp_path):
-    scored(monkeypatch, lucky)
-    plan = small_plan(space={"optimizer.lr": (0.01, 0.1)}, trials=10, splits=2, finals=5)
-    result = tune(plan, tmp_path)
-    assert len(result.finals) == 2
-    assert result.best.params["optimizer.lr"] == 0.01
-    assert "lr: 0.01" in (tmp_path / RECIPE_FILE).read_text()
-
-
 def test_a_final_evaluation_that_fails(monkeypatch, tmp_path):
     def score(config):
         if config.train.seed >= 1002 and config.optimizer.lr == 0.2:
@@ -186,8 +159,7 @@ def test_a_final_evaluation_that_fails(monkeypatch, tmp_path):
         return lucky(config)
 
     scored(monkeypatch, score)
-    space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
-    result = tune(small_plan(space=space, trials=20, splits=2, finals=3), tmp_path)
+    result = tune(small_plan(space=RATES, trials=20, splits=2, finals=3), tmp_path)
     tried = sorted({trial.params["optimizer.lr"] for trial in result.trials if trial.state == "complete"})
     assert 0.2 in tried[-3:]
     expected = [0.01, *(lr for lr in tried[-3:] if lr != 0.2)]  # trial 0 is included
@@ -206,30 +178,20 @@ def test_more_finals_than_before_evaluate_no_trial_twice(monkeypatch, tmp_path):
         return lucky(config)
 
     scored(monkeypatch, score)
-    space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
-    for finals in (1, 3):
-        result = tune(small_plan(space=space, trials=20, splits=2, finals=finals), tmp_path)
+    for finals, count in ((1, 2), (3, 4), (9, 5)):  # trial 0 is always evaluated, and equal trials once
+        result = tune(small_plan(space=RATES, trials=20, splits=2, finals=finals), tmp_path)
         assert all(trial.score == -trial.params["optimizer.lr"] for trial in result.finals)
         assert result.best.params["optimizer.lr"] == 0.01
-        assert len(result.finals) == finals + 1
+        assert len(result.finals) == count
+    assert "lr: 0.01" in (tmp_path / RECIPE_FILE).read_text()
     assert sorted(evaluated) == sorted(5 * [trial.params["optimizer.lr"] for trial in result.finals])  # each once
-
-
-def test_the_folder_of_another_study(monkeypatch, tmp_path):
-    scored(monkeypatch, lucky)
-    tune(small_plan(trials=2), tmp_path, name="first")
-    before = (tmp_path / STUDY_FILE).read_bytes()
-    with pytest.raises(StudyError, match="holds study first: use another folder"):
-        tune(small_plan(trials=2), tmp_path, name="second")
-    assert (tmp_path / STUDY_FILE).read_bytes() == before
 
 
 def test_a_resumed_study_selects_its_finals_anew(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
-    space = {"optimizer.lr": (0.01, 0.1, 0.2, 0.3, 0.4)}
-    first = tune(small_plan(space=space, trials=4, splits=2, finals=2), tmp_path)
+    first = tune(small_plan(space=RATES, trials=4, splits=2, finals=2), tmp_path)
     assert len(first.finals) <= 3
-    second = tune(small_plan(space=space, trials=20, splits=2, finals=2), tmp_path)
-    whole = tune(small_plan(space=space, trials=20, splits=2, finals=2), tmp_path / "at once")
+    second = tune(small_plan(space=RATES, trials=20, splits=2, finals=2), tmp_path)
+    whole = tune(small_plan(space=RATES, trials=20, splits=2, finals=2), tmp_path / "at once")
     assert [t.number for t in second.final_ranking] == [t.number for t in whole.final_ranking]
     assert len(second.trials) == 20
