@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tgnn.cli import console
-from tgnn.cli.console import err, out, print_json
+from tgnn.cli.console import err, print_json, print_rows, print_text
+from tgnn.cli.options import Offline, Root
 from tgnn.cli.train import check_output_folder, parse_option, shareable_options
 
 if TYPE_CHECKING:
@@ -43,11 +44,8 @@ def reproduce(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Number of runs to train in parallel. Default: number of cores.")
     ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(envvar="TGNN_DATA", help="Folder searched for data files before the cache and the network."),
-    ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not access the network.")] = False,
+    root: Root = None,
+    offline: Offline = False,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override an option of the recipe in every cell."),
@@ -94,24 +92,24 @@ def _split_names(text: str | None) -> list[str] | None:
 
 
 def _list(experiments: Iterable[Experiment], json: bool) -> None:
-    from rich.table import Table
-
     from tgnn.experiments.experiment import Selection
 
-    table = Table("name", "cells", "runs", "title", box=None, pad_edge=False)
-    descriptions = []
-    for experiment in experiments:
-        name, title, runs = experiment.name, experiment.title, experiment.runs
-        cells = len(experiment.cells(Selection()))
-        rows, columns = [row for row, _, _ in experiment.rows], list(experiment.columns)
-        table.add_row(name, str(cells), str(runs), title)
-        descriptions.append(
-            {"name": name, "title": title, "rows": rows, "columns": columns, "cells": cells, "runs": runs}
-        )
+    descriptions: list[dict[str, Any]] = [
+        {
+            "name": experiment.name,
+            "title": experiment.title,
+            "rows": [row for row, _, _ in experiment.rows],
+            "columns": list(experiment.columns),
+            "cells": len(experiment.cells(Selection())),
+            "runs": experiment.runs,
+        }
+        for experiment in experiments
+    ]
     if json:
         print_json(descriptions)
-    else:
-        out.print(table)
+        return
+    headers = ("name", "cells", "runs", "title")
+    print_rows(headers, ([str(description[key]) for key in headers] for description in descriptions))
 
 
 def _print_cells(experiment: Experiment, selection: Selection, json: bool) -> None:
@@ -126,7 +124,7 @@ def _print_cells(experiment: Experiment, selection: Selection, json: bool) -> No
         if not json:
             line = f"{cell.row} on {cell.column}, {runs} run{'s' if runs > 1 else ''}"
             line += "" if paper is None else f"  (paper {paper:.4g})"
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+            print_text(line)
     if json:
         print_json(cells)
 
@@ -146,10 +144,10 @@ def _run(experiment: Experiment, selection: Selection, folder: Path, command: st
     if json:
         print_json(to_json_object(result))
     else:
-        out.print(to_markdown(result), markup=False, highlight=False, soft_wrap=True)
+        print_text(to_markdown(result))
         paths = ", ".join(str(path) for path in [folder / f"{experiment.name}.json", *tables])
         if console.verbosity >= 0:
-            err.print(f"saved {paths}\nshow them as a page: tgnn report {folder}", soft_wrap=True)
+            print_text(f"saved {paths}\nshow them as a page: tgnn report {folder}", err)
     selected = [result.cell(cell.row, cell.column) for cell in experiment.cells(selection)]
     if any(cell is not None and cell.failed for cell in selected):
         raise typer.Exit(1)
@@ -186,7 +184,7 @@ def _show_progress(quiet: bool) -> Iterator[Callable[[ExperimentProgress], None]
             is_due = time.monotonic() - last_line > _LINE_INTERVAL
         if is_due or not progress.left:
             last_line = time.monotonic()
-            err.print(_describe(progress), markup=False, highlight=False, soft_wrap=True)
+            print_text(_describe(progress), err)
 
     yield print_line
 

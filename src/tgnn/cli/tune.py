@@ -6,6 +6,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tgnn.cli import console
-from tgnn.cli.console import err, out, print_json
+from tgnn.cli.console import err, out, print_json, print_rows, print_text
+from tgnn.cli.options import Json, Offline, Root
 from tgnn.cli.train import check_data_and_model, parse_option, shareable_options
 
 if TYPE_CHECKING:
@@ -71,11 +73,8 @@ def tune(
     recipe: Annotated[
         Path | None, typer.Option(help="YAML recipe with the hyperparameters of trial 0. Default: the packaged recipe.")
     ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(envvar="TGNN_DATA", help="Folder searched for data files before the cache and the network."),
-    ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not access the network.")] = False,
+    root: Root = None,
+    offline: Offline = False,
     storage: Annotated[
         str | None,
         typer.Option(
@@ -88,7 +87,7 @@ def tune(
     ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder. Default: runs/tune/STUDY.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the search space and exit.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Search hyperparameters with Optuna and write the best ones as a recipe for `tgnn train`.
 
@@ -156,14 +155,13 @@ def _print_search_space(plan: SearchPlan, json: bool) -> None:
     if json:
         print_json(plan.to_dict())
         return
-    from rich.table import Table
-
     from tgnn.tuning.results import format_value
 
-    table = Table("hyperparameter", "trial 0", "search space", box=None, pad_edge=False)
-    for key, values in plan.space.items():
-        table.add_row(key, format_value(plan.initial_params[key]), ", ".join(map(format_value, values)))
-    console.print_table(table)
+    rows = [
+        (key, format_value(plan.initial_params[key]), ", ".join(map(format_value, values)))
+        for key, values in plan.space.items()
+    ]
+    print_rows(("hyperparameter", "trial 0", "search space"), rows)
     trials, splits = _plural(plan.trials, "trial"), _plural(plan.splits, "split")
     out.print(f"{trials}, each scored by its mean validation metric over {splits}")
     if plan.finals:
@@ -189,24 +187,17 @@ def _run(
         raise typer.Exit(130) from None
     recipe = folder / RECIPE_FILE
     if json:
-        import dataclasses
-
         assert result.best is not None
-        print_json(
-            {"recipe": str(recipe), "best": dataclasses.asdict(result.best), "study": dataclasses.asdict(result)}
-        )
+        print_json({"recipe": str(recipe), "best": asdict(result.best), "study": asdict(result)})
         return
     for what, trials in (("trial", result.trials), ("final evaluation", result.finals)):
         if failed := [trial for trial in trials if trial.state == "failed"]:
             message = f"{_plural(len(failed), what)} failed, first error (trial {failed[0].number}): {failed[0].reason}"
-            err.print(message, markup=False, highlight=False, soft_wrap=True)
+            print_text(message, err)
     console.print_table(_trial_table(result, 10, out.width))
-    for line in _summary(result):
-        out.print(line, highlight=False, soft_wrap=True)
-    err.print(
-        f"best hyperparameters saved to {recipe}\ntrain with them: tgnn train --recipe {recipe} --runs 10",
-        soft_wrap=True,
-    )
+    print_text("\n".join(_summary(result)))
+    train = f"tgnn train --recipe {recipe} --runs 10"
+    print_text(f"best hyperparameters saved to {recipe}\ntrain with them: {train}", err)
 
 
 def _command(
@@ -257,29 +248,23 @@ class _ProgressLines:
 
     def __call__(self, result: StudyResult) -> None:
         ended = [trial for trial in result.trials if trial.state != "running"]
-        if self._printed is None:
-            self._printed = {
-                "": {trial.number for trial in ended},
-                "final evaluation ": {t.number for t in result.finals},
-            }
-            if ended:
-                self._print(f"resuming study {result.name}: {', '.join(_summary(result))}")
         num_finals = len(result.finals) + result.finals_left
-        for what, trials, ranking, total in (
-            ("", ended, result.ranking, result.num_trials),
-            ("final evaluation ", result.finals, result.final_ranking, num_finals),
-        ):
+        phases = {
+            "": (ended, result.ranking, result.num_trials),
+            "final evaluation ": (result.finals, result.final_ranking, num_finals),
+        }
+        if self._printed is None:
+            self._printed = {phase: {trial.number for trial in trials} for phase, (trials, _, _) in phases.items()}
+            if ended:
+                print_text(f"resuming study {result.name}: {', '.join(_summary(result))}", err)
+        for phase, (trials, ranking, total) in phases.items():
             best = f", best validation {result.metric} {_describe(ranking[0])}" if ranking else ""
-            printed = self._printed[what]
             for trial in trials:
-                if trial.number not in printed:
-                    printed.add(trial.number)
+                if trial.number not in self._printed[phase]:
+                    self._printed[phase].add(trial.number)
                     is_failed = trial.state == "failed"
                     outcome = f" failed: {trial.reason}" if is_failed else f": {_score_or_state(trial)}{best}"
-                    self._print(f"[{what}{len(printed)}/{total}] trial {trial.number}{outcome}")
-
-    def _print(self, line: str) -> None:
-        err.print(line, markup=False, highlight=False, soft_wrap=True)
+                    print_text(f"[{phase}{len(self._printed[phase])}/{total}] trial {trial.number}{outcome}", err)
 
 
 def _score_or_state(trial: Trial) -> str:

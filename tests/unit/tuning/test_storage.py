@@ -16,21 +16,12 @@ from tgnn.tuning.results import STUDY_FILE, StudyResult
 from tgnn.tuning.storage import StorageLostError, StudyError, open_storage
 from tgnn.tuning.study import tune
 
+WRONG = ("nonsense", "", "sqlite://", "sqlite:///:memory:", "nothing+at+all://me:secret@host")
+WRONG += ("postgres://me:secret@host/name", "mysql://me:secret@host/name")
+WRONG += ("postgresql://me:sec@secret@host/name", "postgresql://me:secret@host:port/name")
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "nonsense",
-        "",
-        "sqlite://",
-        "sqlite:///:memory:",
-        "postgres://me:secret@host/name",
-        "mysql://me:secret@host/name",
-        "postgresql://me:sec@secret@host/name",
-        "postgresql://me:secret@host:port/name",
-        "nothing+at+all://me:secret@host",
-    ],
-)
+
+@pytest.mark.parametrize("url", WRONG)
 def test_a_wrong_address(url):
     with pytest.raises(StudyError, match="use sqlite:///FILE or postgresql://") as found:
         open_storage(url)
