@@ -10,6 +10,7 @@ import hypothesis.strategies as st
 import polars as pl
 import pytest
 import torch
+from tests.unit.data.tables import write
 
 from tgnn.data.convert import write as write_converted
 from tgnn.data.load import load
@@ -20,20 +21,14 @@ from tgnn.training.prepare import hold_out_test_labels
 from tgnn.training.train import train_run
 
 FILES = {
-    "graphs": "id,label,split\nwater,good,train\nvoid,bad,val\nsalt,good,test\n",
-    "nodes": "graph,id,kind,size\nsalt,1,Na,5\nwater,1,O,1\nwater,2,H,2\nwater,3,H,3\nsalt,2,Cl,6\n",
-    "edges": "graph,source,target,weight,years\nwater,1,2,0.5,7\nsalt,2,1,1,8\nwater,3,1,0.25,9\n",
+    "graphs_csv": "id,label,split\nwater,good,train\nvoid,bad,val\nsalt,good,test\n",
+    "nodes_csv": "graph,id,kind,size\nsalt,1,Na,5\nwater,1,O,1\nwater,2,H,2\nwater,3,H,3\nsalt,2,Cl,6\n",
+    "edges_csv": "graph,source,target,weight,years\nwater,1,2,0.5,7\nsalt,2,1,1,8\nwater,3,1,0.25,9\n",
 }
 
 
-def write(folder: Path, **changes: str) -> Path:
-    for stem, text in (FILES | changes).items():
-        (folder / f"{stem}.csv").write_text(text)
-    return folder
-
-
 def test_graphs_nodes_and_edges(tmp_path):
-    graphs, report = read_path(write(tmp_path))
+    graphs, report = read_path(write(tmp_path, **FILES))
     assert graphs.graph_id.tolist() == ["water", "void", "salt"]
     water, void, salt = graphs
     assert water.x.tolist() == [[0, 0, 0, 1, 1], [0, 1, 0, 0, 2], [0, 1, 0, 0, 3]]  # Cl, H, Na, O, size
@@ -55,13 +50,13 @@ def test_graphs_nodes_and_edges(tmp_path):
 
 
 def test_new_graphs_are_encoded_like_the_training_data(tmp_path):
-    graphs, _ = read_path(write(tmp_path))
+    graphs, _ = read_path(write(tmp_path, **FILES))
     encoding = json.loads(json.dumps(graphs.encoding))
     write(
         tmp_path,
-        graphs="id\nnew\n",
-        nodes="id,size,kind,graph\na,1,H,new\nb,2,Xe,new\n",
-        edges="source,target,years,graph,weight\na,b,1,new,1\n",
+        graphs_csv="id\nnew\n",
+        nodes_csv="id,size,kind,graph\na,1,H,new\nb,2,Xe,new\n",
+        edges_csv="source,target,years,graph,weight\na,b,1,new,1\n",
     )
     new, report = read_path(tmp_path, encoding=encoding)
     assert new[0].x.tolist() == [[0, 1, 0, 0, 1], [0, 0, 0, 0, 2]]
@@ -71,7 +66,8 @@ def test_new_graphs_are_encoded_like_the_training_data(tmp_path):
 
 def test_edges_without_a_graph_are_found_by_their_ends(tmp_path):
     nodes = "id,graph,a\nx,1,0\ny,1,1\nz,2,2\n"
-    write(tmp_path, graphs="id,label,heat\n1,0.5,20\n2,1.5,30\n", nodes=nodes, edges="source,target\nx,y\n")
+    graphs = "id,label,heat\n1,0.5,20\n2,1.5,30\n"
+    write(tmp_path, graphs_csv=graphs, nodes_csv=nodes, edges_csv="source,target\nx,y\n")
     graphs, report = read_path(tmp_path)
     assert graphs.graph_id.tolist() == [1, 2]
     assert graphs[0].num_edges == 2
@@ -92,13 +88,15 @@ def test_graphs_that_are_written_are_read_again(tmp_path_factory, sizes, seed, u
     shuffled = [edges[i] for i in torch.randperm(len(edges), generator=generator)]
     by_node = sorted(nodes, key=lambda node: (node[1], node[0]))  # the nodes of a graph stay in order
     folder = tmp_path_factory.mktemp("graphs")
-    graphs = pl.DataFrame({"id": range(len(sizes)), "label": [0.5] * len(sizes)})
-    graphs.write_csv(folder / "graphs.csv")
-    (folder / "schema.yaml").write_text(f"undirected: {undirected}")
-    whole = {"graph": pl.Int64, "source": pl.Int64, "target": pl.Int64}
-    pl.DataFrame(shuffled, schema=whole, orient="row").write_csv(folder / "edges.csv")
-    columns = {"graph": pl.Int64, "id": pl.Int64, "a": pl.Float64}
-    pl.DataFrame(by_node, schema=columns, orient="row").write_csv(folder / "nodes.csv")
+    in_edges = {"graph": pl.Int64, "source": pl.Int64, "target": pl.Int64}
+    in_nodes = {"graph": pl.Int64, "id": pl.Int64, "a": pl.Float64}
+    write(
+        folder,
+        graphs_csv=pl.DataFrame({"id": range(len(sizes)), "label": [0.5] * len(sizes)}).write_csv(),
+        nodes_csv=pl.DataFrame(by_node, schema=in_nodes, orient="row").write_csv(),
+        edges_csv=pl.DataFrame(shuffled, schema=in_edges, orient="row").write_csv(),
+        schema_yaml={"undirected": undirected},
+    )
     found, _ = read_path(folder)
     for g, graph in enumerate(found):
         if nodes:
@@ -114,15 +112,16 @@ def many(folder: Path, count: int = 30, labels: bool = True, kinds: str = "007")
     """Paths of three nodes; the code of the first tells the label."""
     folder.mkdir()
     label = [f",{'xy'[i % 2]}" if labels else "" for i in range(count)]
-    graphs = "".join(f"g{i}{label[i]}\n" for i in range(count))
-    (folder / "graphs.csv").write_text(("id,label\n" if labels else "id\n") + graphs)
     code = [kinds if i % 2 else "012" for i in range(count)]
     nodes = "".join(f"g{i},{j},{code[i] if j else '003'},{j}\n" for i in range(count) for j in range(3))
-    (folder / "nodes.csv").write_text("graph,id,code,size\n" + nodes)
     edges = "".join(f"g{i},{j},{j + 1},0.5\n" for i in range(count) for j in range(2))
-    (folder / "edges.csv").write_text("graph,source,target,weight\n" + edges)
-    (folder / "schema.yaml").write_text("nodes: {features: {code: categorical}}\n")
-    return folder
+    return write(
+        folder,
+        graphs_csv=("id,label\n" if labels else "id\n") + "".join(f"g{i}{label[i]}\n" for i in range(count)),
+        nodes_csv="graph,id,code,size\n" + nodes,
+        edges_csv="graph,source,target,weight\n" + edges,
+        schema_yaml="nodes: {features: {code: categorical}}",
+    )
 
 
 def test_new_graphs_without_labels_are_predicted(tmp_path, caplog):

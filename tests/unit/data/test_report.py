@@ -93,26 +93,18 @@ def test_check_graph_on_sparse_features():
 
 
 @pytest.mark.parametrize(
-    ("x", "edges", "found"),
+    ("x", "source", "messages"),
     [
-        (
-            [[1.0], [2.0]],
-            [[0, 5], [1, 0]],
-            [("dangling-id", "`edge_index` contains node 5, but the graph has 2")],
-        ),
-        (
-            [[1.0, 9.0], [2.0, 25000.0]],
-            [[0], [1]],
-            [("large-feature", "the feature 1 has values up to 25000; scale")],
-        ),
-        ([[-300.0, 25000.0], [2.0, 3.0]], [[0], [1]], [("large-feature", "the features 0, 1 have values up to 25000")]),
-        ([[7], [2000]], [[0], [1]], []),  # categories
+        ([[1.0], [2.0]], 5, ["`edge_index` contains node 5, but the graph has 2 nodes"]),
+        ([[1.0, 9.0], [2.0, 25000.0]], 0, ["the feature 1 has values up to 25000; scale it or take its logarithm so"]),
+        ([[-300.0, 25000.0], [2.0, 3.0]], 0, ["the features 0, 1 have values up to 25000; scale them or take their"]),
+        ([[7], [2000]], 0, []),  # categories
     ],
 )
-def test_check_graph_on_edges_to_nowhere_and_large_features(x, edges, found):
-    findings = check_graph(Data(x=torch.tensor(x), edge_index=torch.tensor(edges)))
-    assert [finding.code for finding in findings] == [code for code, _ in found]
-    assert all(text in finding.message for finding, (_, text) in zip(findings, found))
+def test_edges_to_nowhere_and_large_features(x, source, messages):
+    found = check_graph(Data(x=torch.tensor(x), edge_index=torch.tensor([[source], [1]])))
+    assert len(found) == len(messages)
+    assert all(finding.message.startswith(text) for finding, text in zip(found, messages))
 
 
 @pytest.mark.parametrize(
@@ -128,8 +120,7 @@ def test_check_graph_on_edges_to_nowhere_and_large_features(x, edges, found):
     ],
 )
 def test_labels(y, codes):
-    data = Data(x=torch.rand(20, 2), y=y)
-    assert [f.code for f in check_graph(data)] == codes
+    assert [f.code for f in check_graph(Data(x=torch.rand(20, 2), y=y))] == codes
 
 
 def test_graphs_in_order_have_no_findings_above_notes():
@@ -161,11 +152,6 @@ def test_validate_reports_file_row_and_value(tmp_path):
     assert (error.file, error.unit, error.locations, error.values) == ("edges.csv", "line", (3,), ("7.0",))
     stored = next(finding for finding in report.to_dict()["findings"] if finding["level"] == "error")
     assert (stored["locations"], stored["values"]) == ([3], ["7.0"])
-
-
-def test_validate_refuses_what_is_no_data(tmp_path):
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        validate(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
