@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
-from tgnn.data.tables.ids import Lookup, as_ids, positions, to_common_type
+from tgnn.data.tables.ids import Lookup, as_ids, positions, same_type, to_common_type
 from tgnn.data.tables.schema import Schema
 from tgnn.data.tables.table_file import Table, examples
 from tgnn.data.validation.checks import duplicate_mask
@@ -31,8 +31,8 @@ def collect_ids(blocks: Iterable[Table]) -> pl.Series:
         sides = to_common_type(block.column("source"), block.column("target"))
         waiting += [side.drop_nulls().unique() for side in sides]
         if sum(map(len, waiting)) > len(found):  # rarely, so that merging costs little
-            found, waiting = _concat(_same_type([found, *waiting])).unique(), []
-    return _concat(_same_type([found, *waiting])).unique().sort()
+            found, waiting = _concat(same_type([found, *waiting])).unique(), []
+    return _concat(same_type([found, *waiting])).unique().sort()
 
 
 def graph_of_rows(table: Table, graph_ids: pl.Series) -> np.ndarray:
@@ -81,7 +81,7 @@ class EndpointLookup:
 
     def ends(self, edges: Table) -> np.ndarray:
         """Return the source and target index of each row (-1 if unknown). With a node table, report unknown ids."""
-        ids, *sides = _same_type([self.ids, *to_common_type(edges.column("source"), edges.column("target"))])
+        ids, *sides = same_type([self.ids, *to_common_type(edges.column("source"), edges.column("target"))])
         if ids.dtype != self.ids.dtype:
             self.ids, self._lookup = ids, Lookup(ids)
         if self._nodes is not None:
@@ -153,13 +153,6 @@ def _check_dangling_edges(
     else:
         text = f"{text}; add the node, or drop such edges with dangling: drop in schema.yaml"
         edges.error("dangling-id", text, rows)
-
-
-def _same_type(columns: list[pl.Series]) -> list[pl.Series]:
-    """Convert integers to strings if any column has strings. An integer id has only one spelling as a string."""
-    if any(column.dtype == pl.String for column in columns):
-        return [column.cast(pl.String) for column in columns]
-    return columns
 
 
 def _concat(columns: list[pl.Series]) -> pl.Series:

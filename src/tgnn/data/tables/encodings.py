@@ -58,7 +58,7 @@ def infer_encoding(table: Table, column: str, kind: ColumnType | None, schema: S
         vocabulary = split_words(values, separator)["word"].unique().sort().to_list()
         return {"column": column, "kind": "tokens", "separator": separator, "vocabulary": vocabulary}
     elif kind == "numeric" or (kind is None and _is_numeric(values)):
-        if len(values) > FEW and not _is_list(values) and is_row_counter(_as_numbers(values)):
+        if len(values) > FEW and not _is_list(values) and is_row_counter(as_numbers(values)):
             table.warning("feature-like-ids", row_counter_message(table, column))
         return {"column": column, "kind": "numeric", "width": list_width(values)}
     elif values.dtype in (pl.String, pl.Boolean) or values.dtype.is_numeric():
@@ -134,13 +134,14 @@ def _is_numeric(values: pl.Series) -> bool:
     """Whether at least half of the values are numbers. The others are then errors, not categories."""
     if values.dtype == pl.String:
         there = ~is_missing(values)
-        return 2 * int((_as_numbers(values).is_not_null() & there).sum()) >= int(there.sum())
+        return 2 * int((as_numbers(values).is_not_null() & there).sum()) >= int(there.sum())
     if _is_list(values):
         return bool(values.dtype.inner.is_numeric())  # type: ignore[attr-defined]
     return values.dtype.is_numeric() or values.dtype == pl.Boolean
 
 
-def _as_numbers(values: pl.Series) -> pl.Series:
+def as_numbers(values: pl.Series) -> pl.Series:
+    """Convert to float64. Other strings than numbers become null."""
     return values.cast(pl.Float64, strict=False)
 
 
@@ -164,7 +165,7 @@ def number_matrix(table: Table, encoding: Encoding) -> np.ndarray:
         return _list_matrix(table, values, column, width)
     if values.dtype == pl.Float64:
         return values.to_numpy().reshape(-1, 1)
-    parsed = _as_numbers(values)
+    parsed = as_numbers(values)
     invalid = parsed.is_null() & ~is_missing(values)
     solution = _schema_hint(table, column, "categorical")
     words = examples(values, invalid)

@@ -158,33 +158,37 @@ def _encode_numbers(
     block = columns[0] if len(columns) == 1 else np.concatenate(columns).reshape(len(columns), -1).T
     gaps = np.isnan(block)
     num_gaps = gaps.sum(0)
+    fills = _fill_values(block, num_gaps, fill)
+    moments = Moments(block.shape[1])
     if standardize:
-        moments = Moments(block.shape[1])
         moments.update(block)
         if isinstance(fill, (int, float)):
             moments.update_constant(float(fill), num_gaps)
-        mean, deviation, changed = moments.scales(standardize)
-    fills = np.zeros(block.shape[1])
-    if fill is not None:
-        known = num_gaps < len(block) if fill == "mean" else np.ones(len(fills), dtype=bool)
-        fills[known] = np.nanmean(block[:, known], axis=0) if fill == "mean" else float(fill)
+    mean, deviation, changed = moments.scales(standardize)
     encoded = []
     for i, encoding in enumerate(encodings):
         own = slice(None) if len(encodings) == 1 else slice(i, i + 1)
-        if standardize and changed[own].any():
+        if changed[own].any():
             encoding = encoding | {"mean": mean[own].tolist(), "deviation": deviation[own].tolist()}
-        if "fill" not in encoding and fill is not None and known[own].all():
-            values = fills[own].tolist() if fill == "mean" else [float(fill)]
-            encoding = encoding | {"fill": values if len(values) > 1 else values[0]}
+        if "fill" not in encoding and not np.isnan(fills[own]).any():
+            values = fills[own].tolist()
+            encoding = encoding | {"fill": values if fill == "mean" and len(values) > 1 else values[0]}
         fills[own] = encoding.get("fill", 0.0)
-        if num_gaps[own].any():
-            rows = gaps[:, own].any(1)
-            if "fill" in encoding:
-                value = encoding["fill"]
-                value = "the mean of each entry" if isinstance(value, list) else f"{value:.10g}"
-                text = f"column {encoding['column']!r} has a missing number, filled with {value}"
-                table.note("filled-number", text, rows)
-            else:
-                missing[encoding["column"]] = rows
+        if num_gaps[own].any() and "fill" in encoding:
+            value = encoding["fill"]
+            value = "the mean of each entry" if isinstance(value, list) else f"{value:.10g}"
+            text = f"column {encoding['column']!r} has a missing number, filled with {value}"
+            table.note("filled-number", text, gaps[:, own].any(1))
+        elif num_gaps[own].any():
+            missing[encoding["column"]] = gaps[:, own].any(1)
         encoded.append(encoding)
     return standardized(np.where(gaps, fills, block), encoded), encoded
+
+
+def _fill_values(block: np.ndarray, num_gaps: np.ndarray, fill: float | str | None) -> np.ndarray:
+    """Return the value for missing numbers of each column: a constant or the mean, NaN if there is none."""
+    fills = np.full(block.shape[1], np.nan if fill is None or fill == "mean" else float(fill))
+    if fill == "mean":
+        known = num_gaps < len(block)
+        fills[known] = np.nanmean(block[:, known], axis=0)
+    return fills

@@ -9,8 +9,8 @@ import polars as pl
 
 _MAX_TABLE_RATIO = 8
 """A direct lookup table is used if the range of integer ids is at most this many times the number of ids."""
-
 _MANY = 100_000
+"""More strings than this are looked up by their hashes."""
 
 
 def as_ids(values: pl.Series) -> pl.Series:
@@ -38,10 +38,12 @@ def as_ids(values: pl.Series) -> pl.Series:
 
 def to_common_type(*columns: pl.Series) -> list[pl.Series]:
     """Convert the ids of several columns to one type: integers if all of them are integers, else strings."""
-    converted = [as_ids(values) for values in columns]
-    if all(values.dtype == pl.Int64 for values in converted):
-        return converted
-    return [values.cast(pl.String) for values in converted]
+    return same_type([as_ids(values) for values in columns])
+
+
+def same_type(ids: list[pl.Series]) -> list[pl.Series]:
+    """Convert integers to strings if any series has strings. An integer id has only one spelling as a string."""
+    return [one.cast(pl.String) for one in ids] if any(one.dtype == pl.String for one in ids) else ids
 
 
 def positions(values: pl.Series, among: pl.Series) -> np.ndarray:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tgnn.data.splits import PARTS, Split, from_column, labeled_mask
-from tgnn.data.tables.encodings import MISSING, find_words, separator_of, split_words
+from tgnn.data.tables.encodings import MISSING, as_numbers, find_words, separator_of, split_words
 from tgnn.data.tables.ids import as_ids, positions
 from tgnn.data.tables.schema import Schema
 from tgnn.data.tables.table_file import Table, examples
@@ -132,7 +132,7 @@ def _infer_task(table: Table, columns: Mapping[str, pl.Series]) -> str:
 
 def _number_format(values: pl.Series) -> str:
     """Return how labels are written: ``"whole"`` (1), ``"floats"`` (1.0), ``"fractions"`` (1.5) or ``"words"``."""
-    numbers = _as_numbers(values)
+    numbers = as_numbers(values)
     if values.dtype == pl.Boolean or numbers.null_count() > values.null_count():
         return "words"
     if as_ids(values).dtype == pl.Int64 and not values.dtype.is_float():
@@ -146,7 +146,7 @@ def _number_format(values: pl.Series) -> str:
 def _read_classes(table: Table, column: str, values: pl.Series, known: Target | None) -> tuple[Tensor, Target]:
     form = _number_format(values)
     if form == "floats":
-        values = _as_numbers(values)
+        values = as_numbers(values)
     values = values.cast(pl.Int64 if form in ("whole", "floats") else pl.String)
     names = values.drop_nulls().unique().sort() if known is None else pl.Series(known["classes"])
     classes = names.to_list()
@@ -182,7 +182,7 @@ def _read_label_lists(
 def _read_numbers(table: Table, columns: Mapping[str, pl.Series], task: str) -> tuple[Tensor, Target]:
     parts = []
     for column, values in columns.items():
-        numbers = _as_numbers(values)
+        numbers = as_numbers(values)
         valid, expected = (_is_binary(values), "0 or 1") if task == "multi-label" else (~numbers.is_null(), "numbers")
         invalid = ~valid & values.is_not_null()
         text = f"column {column!r} contains {examples(values, invalid)}, but {task} labels must be {expected}"
@@ -208,16 +208,12 @@ def _without_missing(values: pl.Series) -> pl.Series:
     if not bool(missing.any()):
         return values
     rest = pl.select(pl.when(~missing).then(values)).to_series().alias(values.name)
-    return rest if _as_numbers(rest).null_count() == rest.null_count() else values
+    return rest if as_numbers(rest).null_count() == rest.null_count() else values
 
 
 def _is_binary(values: pl.Series) -> pl.Series:
     """Return a mask of the values that are 0, 1 or missing."""
-    return _as_numbers(values).is_in([0.0, 1.0]).fill_null(False) | values.is_null()
-
-
-def _as_numbers(values: pl.Series) -> pl.Series:
-    return values.cast(pl.Float64, strict=False)
+    return as_numbers(values).is_in([0.0, 1.0]).fill_null(False) | values.is_null()
 
 
 def _is_split_name(value: str) -> bool:

@@ -167,12 +167,7 @@ def check_feature_ranges(
 ) -> None:
     """Report constant columns, and columns with values so large that they dominate the others in training.
 
-    Args:
-        minimum: Minimum of each column.
-        maximum: Maximum of each column. Large integers are not reported, because they are categories.
-        rows: Reporter of the rows.
-        names: Names of the columns. Default: their indices.
-        what: Name of a column in messages.
+    Large integers are not reported, because they are categories. The arguments are those of :func:`check_features`.
 
     Example:
         >>> rows = Reporter(ValidationReport("", ""))
