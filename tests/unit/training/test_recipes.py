@@ -31,26 +31,15 @@ def test_every_data_set_has_a_file_and_every_file_a_data_set():
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_is_valid_and_names_models_of_its_level(name):
-    file = read_package_recipe(name)
+def test_every_file_is_valid_and_a_comment_above_every_block_states_its_origin(name):
+    models, lines = read_package_recipe(name).models, read_text(name).splitlines()
     level = CATALOG[name].level if name in CATALOG else name.removeprefix("default-")
-    assert set(file.models) <= set(models_of(level))
-    for model in file.models:
-        check_model(resolve(name if name in CATALOG else "", model, level), level)
-
-
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_default_files_have_a_block_for_every_model(name):
-    assert set(read_package_recipe(name).models) == set(models_of(name.removeprefix("default-")))
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_comment_line_above_every_block_states_its_origin(name):
-    lines = read_text(name).splitlines()
+    assert set(models) <= set(models_of(level))
+    assert name in CATALOG or set(models) == set(models_of(level))
     assert lines[0].startswith("# ")
-    for model in read_package_recipe(name).models:
-        above = lines[lines.index(f"  {model}:") - 1]
-        assert above.startswith("  # "), f"{name}.yaml has no comment above the block of {model}"
+    for model in models:
+        check_model(resolve(name if name in CATALOG else "", model, level), level)
+        assert lines[lines.index(f"  {model}:") - 1].startswith("  # "), f"no comment above {model} in {name}.yaml"
 
 
 @pytest.mark.parametrize("name", sorted(CATALOG))
@@ -82,18 +71,6 @@ def test_what_a_file_states_is_what_runs(name):
         for key, value in stated.items():
             section, _, field = key.partition(".")
             assert resolved[section][field] == value, f"{model} on {name}: {key}"
-
-
-@pytest.mark.parametrize("name", sorted(CATALOG))
-def test_all_models_share_the_budget_and_the_schedule_of_a_data_set(name):
-    level = CATALOG[name].level
-    recipes = [recipe_for(name, model, level) for model in models_of(level)]
-    for recipe in recipes:
-        recipe["train"].pop("select_by", None)
-        recipe["optimizer"] = {key: recipe["optimizer"][key] for key in ("schedule", "warmup", "grad_clip")}
-        assert recipe["train"] == recipes[0]["train"]
-        assert recipe["optimizer"] == recipes[0]["optimizer"]
-        assert recipe["data"].get("split") == recipes[0]["data"].get("split")
 
 
 def test_a_schedule_of_a_default_block_runs_only_without_a_file():
