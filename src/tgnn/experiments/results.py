@@ -16,14 +16,20 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tgnn.utils.io import write_json
+from pydantic import BeforeValidator, ConfigDict
+
+from tgnn.utils.io import validate_fields, write_json
 
 logger = logging.getLogger("tgnn")
 
 VERSION = 2
 _MAIN_TABLES = ("table-1-citation", "table-1-ogb", "table-2-graph", "table-tu")
+
+
+Score = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+"""Metric of a run. NaN is written as null."""
 
 
 class ResultFileError(ValueError):
@@ -47,9 +53,11 @@ class RunResult:
         config_hash: Hash of the configuration.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")  # for validate_fields
+
     seed: int
-    test: float
-    val: float
+    test: Score
+    val: Score
     epochs: int
     best_epoch: int
     seconds: float
@@ -76,6 +84,8 @@ class CellResult:
         series: Curves by name, such as ``a_high`` over epochs. Missing values are ``None``.
         paper_runs: Number of runs behind the value of the paper. ``None`` means the same number as ours.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # for validate_fields
 
     row: str
     column: str
@@ -106,6 +116,8 @@ class Result:
         environment: Software versions and machine.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")  # for validate_fields
+
     name: str
     cells: Sequence[CellResult]
     command: str = ""
@@ -133,27 +145,18 @@ class Result:
 
 
 def read_result(path: Path) -> Result:
-    """Read a result file written by :meth:`Result.write`."""
+    """Read a result file written by :meth:`Result.write`, and check the type of every field."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         version = fields.pop("tgnn_result")
-        if version != VERSION:
-            raise ResultFileError(
-                f"{path} has the result format {version}, but this version of tgnn reads format {VERSION}. "
-                f"Run `tgnn reproduce` again."
-            )
-        cells = [
-            CellResult(**{**cell, "runs": tuple(_run_result(run) for run in cell["runs"])})
-            for cell in fields.pop("cells")
-        ]
-        return Result(cells=tuple(cells), **fields)
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        if version == VERSION:
+            return validate_fields(Result, fields)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ResultFileError(f"{path} is not a result of `tgnn reproduce`: {error}") from error
-
-
-def _run_result(run: Mapping[str, Any]) -> RunResult:
-    """Convert null scores back to NaN, because NaN is written as null."""
-    return RunResult(**{**run, **{name: math.nan for name in ("test", "val") if run[name] is None}})
+    raise ResultFileError(
+        f"{path} has the result format {version}, but this version of tgnn reads format {VERSION}. "
+        f"Run `tgnn reproduce` again."
+    )
 
 
 # ---- merging ---------------------------------------------------------------------------------------------------

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any
 
 from tgnn.report.charts import ReportFigure
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -120,13 +115,3 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         else:
             flat[f"{prefix}{key}"] = "none" if value is None else str(value)
     return flat
-
-
-def validate_fields(data_class: type[T], values: Mapping[str, Any], path: Path) -> T:
-    """Build a data class from the contents of a file and check the type of every field."""
-    try:
-        return TypeAdapter(data_class).validate_python(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{path} is damaged: {where}: {first['msg']}") from error

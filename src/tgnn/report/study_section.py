@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from tgnn.report.sections import (
     flatten,
     number_cell,
     text_cell,
-    validate_fields,
 )
 from tgnn.tuning.results import RECIPE_FILE, StudyResult, Trial, format_value, short_names
 
@@ -28,11 +26,8 @@ _AFTER_RESULTS = 100
 
 
 def read_study_section(path: Path, key: str) -> ReportSection:
-    """Read and validate a study, and the recipe next to it if there is one, and build the section."""
-    try:
-        study = validate_fields(StudyResult, asdict(StudyResult.read(path)), path)
-    except RecursionError as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    """Read a study, and the recipe next to it if there is one, and build the section."""
+    study = StudyResult.read(path)
     recipe = path.with_name(RECIPE_FILE)
     ended = [trial for trial in study.trials if trial.state in _TONES]
     ranges = {name: ", ".join(map(format_value, values)) for name, values in study.space.items()}

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ConfigDict
 
 from tgnn.data.splits import STORED
-from tgnn.utils.io import write_json, write_text
+from tgnn.utils.io import validate_fields, write_json, write_text
 
 STUDY_FILE, RECIPE_FILE = "study.json", "best.yaml"
 
@@ -35,6 +36,8 @@ class Trial:
         reason: Error message of a failed trial.
         last_score: Last intermediate score of a pruned trial.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # for validate_fields
 
     number: int
     state: str
@@ -70,6 +73,8 @@ class StudyResult:
         finals: Final evaluation of the best trials on new splits, including failed evaluations.
         finals_left: Number of final evaluations that are not finished.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # for validate_fields
 
     name: str
     data: str
@@ -133,15 +138,11 @@ class StudyResult:
         """
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(fields, dict) or fields.pop("kind", None) != "study":
-                raise StudyFileError(f"{path} is not a study of `tgnn tune`")
-            trials = [Trial(**trial) for trial in fields.pop("trials")]
-            finals = [Trial(**trial) for trial in fields.pop("finals", ())]
-            if not all(isinstance(trial.score, float | int | None) for trial in [*trials, *finals]):
-                raise TypeError("the score of a trial is not a number")
-            return cls(**fields, trials=trials, finals=finals)
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+            if isinstance(fields, dict) and fields.pop("kind", None) == "study":
+                return validate_fields(cls, fields)
+        except (ValueError, RecursionError) as error:
             raise StudyFileError(f"{path} is damaged: {error}") from error
+        raise StudyFileError(f"{path} is not a study of `tgnn tune`")
 
     def write_recipe(self, path: Path, recipe: Mapping[str, Any]) -> None:
         """Write the best hyperparameters as a recipe, with the command and the score in a comment.

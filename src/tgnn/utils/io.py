@@ -1,4 +1,4 @@
-"""Atomic files (a file is written whole or not at all), and the SHA-256 of files."""
+"""Atomic files (a file is written whole or not at all), validation of JSON files, and the SHA-256 of files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tgnn.utils.progress import Tick, no_tick
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+T = TypeVar("T")
 
 
 @contextlib.contextmanager
@@ -48,6 +50,21 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically. NaN and infinity become ``null``, so that every program can read it."""
     write_text(path, json.dumps(without_nan(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def validate_fields(data_class: type[T], fields: Any) -> T:
+    """Build a data class from the fields of a JSON file, and check the name and the type of every field.
+
+    Raises:
+        ValueError: Names the first wrong field.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(data_class).validate_python(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
 
 
 def without_nan(value: Any) -> Any:

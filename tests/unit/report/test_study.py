@@ -90,7 +90,9 @@ def test_names_are_escaped(tmp_path):
         ({"splits": "many"}, "is damaged: splits: "),
         ({"importance": {"a": "much"}}, "is damaged: importance.a: "),
         ({"trials": [{"number": 0, "state": "complete", "params": {}, "scores": [None]}]}, "trials.0.scores.0"),
+        ({"trials": [{"number": 0, "state": "complete", "params": {}, "score": "x"}]}, "trials.0.score: "),
         ({"space": {"a": 3}}, "is damaged: space.a"),
+        ({"unknown": 3}, "is damaged: unknown: "),
     ],
 )
 def test_damaged_studies(content, reason, tmp_path):
