@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -15,6 +15,9 @@ from tgnn.estimators.base import Classifier, Estimator, Regressor
 from tgnn.estimators.inputs import drop_unit_weights, is_graph, to_data
 from tgnn.estimators.parameters import document_parameters
 from tgnn.estimators.targets import check_mask, is_missing, to_column
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 on
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
