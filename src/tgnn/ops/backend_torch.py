@@ -1,8 +1,9 @@
 """Backend ``torch``: only torch operations, nothing to compile, on every device of torch.
 
-The logarithm of a product is a sum over neighbors, and such a sum is a sparse matrix product. So ``log2 |z|`` is summed
-in float64, and the number of negative factors gives the sign. Wide rows (see :class:`~.operands.Saved`) and factors
-that differ from edge to edge are computed edge by edge, in blocks.
+Plain products in float32: the logarithm of a product is a sum over neighbors, and such a sum is a sparse matrix
+product. So ``log2 |z|`` is summed in float64, and the number of negative factors gives the sign. All other products,
+and wide rows (see :class:`~.operands.Saved`), are multiplied by a :class:`~.product_tree.ProductTree`, in blocks of
+columns.
 """
 
 from __future__ import annotations
@@ -10,18 +11,29 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tgnn.ops.backend_reference import clamp_to_finite
+from tgnn.ops.backend_reference import (
+    EdgeGradients,
+    chain_rule,
+    edge_factors,
+    gates,
+    plain,
+    slope_of,
+    slope_of_power,
+)
 from tgnn.ops.graph import CompressedEdges, Graph
-from tgnn.ops.operands import LARGEST_GRAD, Gradients, NeedsGrad, Operands, Saved, saved_scale
+from tgnn.ops.operands import LARGEST_GRAD, EdgeProduct, EdgeTerms, GatedSum, Operands, Saved, saved_scale
+from tgnn.ops.product_tree import ProductTree
+from tgnn.ops.scaled import Dual, Scaled, clamp_to_finite, pointwise
 
 name = "torch"
 
-_BLOCK = 2**23  # entries of a block of edges x columns
+_BLOCK = 2**22  # entries of a block of edges x columns
 _SATURATED = 10.0  # log2 of the product above which tanh is 1 and its slope is 0 in float64
 
 
@@ -29,20 +41,22 @@ def unavailable() -> str | None:
     return None
 
 
-def unsupported(operands: Operands) -> str | None:
+def unsupported(x: Tensor, graph: Graph) -> str | None:
     return None
 
 
+# ---- plain products --------------------------------------------------------------------------------------------
+
+
 def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
-    if operands.has_edge_terms:
-        logs, negative, zeros = _edgewise_products(operands)
-        logs.masked_fill_(zeros > 0, -math.inf)
-    else:
-        logs, negative = _products(operands)
+    dtype = operands.z.dtype
+    if dtype == torch.float64:  # a sum of logarithms is less accurate than float64
+        out = edge_product(plain(operands))
+        return out, Saved(torch.zeros_like(out), out.new_zeros(out.size(0))) if save else None
+    logs, negative = _products(operands)
     if operands.tanh:
         logs.clamp_(max=_SATURATED)
     product = logs.exp2_().mul_(_sign(negative))
-    dtype = operands.z.dtype
     out = torch.tanh(product.to(dtype)) if operands.tanh else product.to(dtype)
     if not save:
         return out, None
@@ -61,9 +75,10 @@ def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
     return out, Saved(state, min_factor)
 
 
-def backward(operands: Operands, grad: Tensor, saved: Saved, needs_grad: NeedsGrad) -> Gradients:
-    if operands.has_edge_terms:
-        return _rounded(_edgewise_gradients(operands, grad), operands.z.dtype)
+def backward(operands: Operands, grad: Tensor, saved: Saved) -> Tensor:
+    dtype = operands.z.dtype
+    if dtype == torch.float64:
+        return clamp_to_finite(edge_product_backward(plain(operands), grad, None)["src"])
     scale, info = saved_scale(operands.tanh, operands.z.dtype), torch.finfo(operands.z.dtype)
     q = grad * saved.state
     wide = saved.min_factor == 0
@@ -82,19 +97,8 @@ def backward(operands: Operands, grad: Tensor, saved: Saved, needs_grad: NeedsGr
     total.div_(operands.z).div_(scale).masked_fill_(operands.z == 0, 0)  # rows with a zero factor are wide, see below
     if rows.numel():
         part, sources = _restrict_to(operands, rows)
-        extra = _edgewise_gradients(part, grad[rows]).z
-        assert extra is not None
-        total[sources] += extra
-    return _rounded(Gradients(total, None, None), operands.z.dtype)
-
-
-def sum(operands: Operands, transposed: bool) -> Tensor:
-    graph, by = operands.graph, "src" if transposed else "dst"
-    if operands.weight is None:
-        return _sum(graph, by, operands.z)
-    edges = graph.by_src() if transposed else graph.by_dst()
-    weight = operands.weight if edges.perm is None else operands.weight[edges.perm]
-    return _sparse_matmul(_adjacency(graph, by, weight), operands.z)
+        total[sources] += edge_product_backward(plain(part), grad[rows], None)["src"]
+    return clamp_to_finite(total, dtype).to(dtype)
 
 
 def _sign(negative: Tensor) -> Tensor:
@@ -102,21 +106,14 @@ def _sign(negative: Tensor) -> Tensor:
     return negative.mul_(0.5).frac_().mul_(-4).add_(1)
 
 
-def _rounded(gradients: Gradients, dtype: torch.dtype) -> Gradients:
-    return Gradients(*(None if g is None else clamp_to_finite(g, dtype).to(dtype) for g in gradients))
-
-
 def _min_factors(operands: Operands) -> Tensor:
-    """Return the smallest ``|f|`` of every row."""
+    """Return the smallest ``|z|`` of every row."""
     in_edges = operands.graph.by_dst()
-    if operands.has_edge_terms or operands.rank == 0:
+    if operands.rank == 0:
         return operands.z.new_zeros(in_edges.num_groups)
     of_sources = operands.z.abs().amin(1)[in_edges.index]
     largest = torch.finfo(operands.z.dtype).max
     return torch.segment_reduce(of_sources, "min", lengths=in_edges.ptr.diff(), initial=largest, unsafe=True)
-
-
-# ---- by sparse matrix products -------------------------------------------------------------------------------
 
 
 def _products(operands: Operands) -> tuple[Tensor, Tensor]:
@@ -151,42 +148,8 @@ def _adjacency(graph: Graph, by: str, values: Tensor) -> Tensor:
         )
 
 
-# ---- edge by edge --------------------------------------------------------------------------------------------
-
-
-class _Block(NamedTuple):
-    groups: slice
-    columns: slice
-    sizes: Tensor
-    """Number of edges of each group."""
-    nodes: Tensor
-    """Node at the other endpoint of each edge."""
-    positions: Tensor
-    """Position of each edge in the caller's order."""
-
-
-def _blocks(edges: CompressedEdges, rank: int) -> Iterator[_Block]:
-    """Split edges x columns into blocks of whole groups with about ``_BLOCK`` entries each."""
-    largest = int(edges.ptr.diff().max()) if edges.num_groups else 0
-    width = min(rank, max(1, _BLOCK // max(1, largest)))
-    first = 0
-    while first < edges.num_groups and width:
-        end = edges.ptr[first] + _BLOCK // width
-        last = max(first + 1, int(torch.searchsorted(edges.ptr, end, right=True)) - 1)
-        part = slice(int(edges.ptr[first]), int(edges.ptr[last]))
-        if edges.perm is None:
-            positions = torch.arange(part.start, part.stop, device=edges.ptr.device)
-        else:
-            positions = edges.perm[part]
-        for column in range(0, rank, width):
-            columns = slice(column, min(rank, column + width))
-            sizes = edges.ptr[first : last + 1].diff()
-            yield _Block(slice(first, last), columns, sizes, edges.index[part].long(), positions)
-        first = last
-
-
 def _restrict_to(operands: Operands, rows: Tensor) -> tuple[Operands, Tensor]:
-    """Return the operands of some destinations only, without edge terms, and the sources of their edges."""
+    """Return the operands of some destinations only, and the sources of their edges."""
     in_edges = operands.graph.by_dst()
     sizes = in_edges.ptr.diff()[rows]
     ptr = torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
@@ -196,69 +159,218 @@ def _restrict_to(operands: Operands, rows: Tensor) -> tuple[Operands, Tensor]:
     sources = sources.long()
     part = CompressedEdges(ptr, index.to(in_edges.index.dtype), None)
     graph = Graph(sources.numel(), rows.numel(), positions.numel(), part)
-    return Operands(operands.z[sources], None, None, graph, operands.tanh), sources
+    return Operands(operands.z[sources], graph, operands.tanh), sources
 
 
-def _edge_factors(operands: Operands, sources: Tensor, edges: Tensor, columns: slice) -> tuple[Tensor, Tensor]:
-    """Return the factors ``f`` of some edges, and ``z + y``."""
-    own = operands.z[sources, columns].double()
-    if operands.addend is not None:
-        own = own + operands.addend[edges, columns].double()
-    if operands.weight is None:
-        return own, own
-    w = operands.weight[edges].double().unsqueeze(1)
-    return w * own + (1 - w), own
+# ---- products of edge factors ----------------------------------------------------------------------------------
 
 
-def _sum_groups(values: Tensor, sizes: Tensor) -> Tensor:
-    return torch.segment_reduce(values, "sum", lengths=sizes, axis=0, initial=0.0, unsafe=True)
+class _Edges:
+    """Endpoints of all edges, sorted by destination, and the tree of each destination."""
+
+    def __init__(self, graph: Graph) -> None:
+        in_edges = graph.by_dst()
+        self.u, self.v = in_edges.index.long(), in_edges.owners().long()
+        self.e = torch.arange(self.u.numel(), device=self.u.device) if in_edges.perm is None else in_edges.perm
+        self.sizes = in_edges.ptr.diff()
+        self.rows = self.sizes.nonzero().squeeze(1)
+        self.row_of_edge = torch.arange(self.rows.numel(), device=self.u.device).repeat_interleave(
+            self.sizes[self.rows], output_size=self.u.numel()
+        )
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.u, self.v, self.e
 
 
-def _edgewise_products(operands: Operands) -> tuple[Tensor, Tensor, Tensor]:
-    """Return ``log2 |P|`` over the nonzero factors, the number of negative factors and the number of zeros."""
-    in_edges = operands.graph.by_dst()
-    shape = (in_edges.num_groups, operands.rank)
-    logs, negative, zeros = (operands.z.new_zeros(shape, dtype=torch.float64) for _ in range(3))
-    for block in _blocks(in_edges, operands.rank):
-        f, _ = _edge_factors(operands, block.nodes, block.positions, block.columns)
-        is_zero = f == 0
-        part = block.groups, block.columns
-        logs[part] = _sum_groups(f.abs().masked_fill_(is_zero, 1).log2_(), block.sizes)
-        negative[part] = _sum_groups((f < 0).double(), block.sizes)
-        zeros[part] = _sum_groups(is_zero.double(), block.sizes)
-    return logs, negative, zeros
+def _column_blocks(num_edges: int, rank: int) -> Iterator[slice]:
+    width = max(1, _BLOCK // max(1, num_edges))
+    for first in range(0, rank, width):
+        yield slice(first, min(rank, first + width))
 
 
-def _edgewise_gradients(operands: Operands, grad: Tensor) -> Gradients:
-    """Compute the gradients in float64 by exclusive products, as ``backend_reference.backward`` defines them.
+def _ones(rows: int, columns: slice, device: torch.device) -> Scaled:
+    return Scaled.of(torch.ones(rows, columns.stop - columns.start, dtype=torch.float64, device=device))
 
-    A factor that is the only zero of its row gets the product of the others. In all other cases a zero in the row makes
-    the gradient 0.
-    """
-    logs, negative, zeros = _edgewise_products(operands)
-    outer = grad.double() * _sign(negative)
-    if operands.tanh:
-        outer = outer * torch.cosh(torch.exp2(logs).masked_fill_(zeros > 0, 0)).pow_(-2)
-    out_edges = operands.graph.by_src()
-    grad_z, grad_addend, grad_weight = (
-        None if t is None else torch.zeros_like(t, dtype=torch.float64)
-        for t in (operands.z, operands.addend, operands.weight)
-    )
-    assert grad_z is not None
-    for block in _blocks(out_edges, operands.rank):
-        sources = torch.arange(block.groups.start, block.groups.stop, device=out_edges.ptr.device)
-        sources = sources.repeat_interleave(block.sizes)
-        f, own = _edge_factors(operands, sources, block.positions, block.columns)
-        is_zero = f == 0
-        destinations = block.nodes, block.columns
-        others = logs[destinations] - f.abs().masked_fill_(is_zero, 1).log2_()  # log2 |exclusive product|
-        d = outer[destinations]
-        d = torch.where(d == 0, d, d * torch.exp2(others)) * torch.where(f < 0, -1.0, 1.0)
-        d = clamp_to_finite(d).masked_fill_(zeros[destinations] != is_zero.double(), 0)
-        if grad_weight is not None and operands.weight is not None:
-            grad_weight[block.positions] += clamp_to_finite(d * (own - 1)).sum(1)
-            d = d * operands.weight[block.positions].double().unsqueeze(1)
-        if grad_addend is not None:
-            grad_addend[block.positions, block.columns] = d
-        grad_z[block.groups, block.columns] = _sum_groups(d, block.sizes)
-    return Gradients(grad_z, grad_addend, grad_weight)
+
+def edge_product(op: EdgeProduct) -> Tensor:
+    edges, tree, powers = _Edges(op.graph), ProductTree(op.graph.by_dst().ptr.diff()), op.powers()
+    out = op.example.new_empty(op.graph.num_edges if op.exclusive else op.graph.num_dst, op.rank)
+    for columns in _column_blocks(op.graph.num_edges, op.rank):
+        f = edge_factors(op, *edges.ends, columns).f
+        if op.exclusive:
+            y = tree.exclusive_products(f, _ones(edges.rows.numel(), columns, out.device)).to_float()
+            out[edges.e, columns] = (pointwise(torch.tanh, y) if op.tanh else y).to(out.dtype)
+        else:
+            product = tree.products(f).signed_power(powers[edges.rows])
+            y = torch.ones(out.size(0), product.mantissa.size(1), dtype=torch.float64, device=out.device)
+            y[edges.rows] = product.to_float()
+            out[:, columns] = (pointwise(torch.tanh, y) if op.tanh else y).to(out.dtype)
+    return out
+
+
+def edge_product_backward(op: EdgeProduct, grad: Tensor, needs_grad: Any) -> dict[str, Tensor]:
+    """Compute the gradients as ``backend_reference.edge_product_backward`` defines them."""
+    edges, tree, powers = _Edges(op.graph), ProductTree(op.graph.by_dst().ptr.diff()), op.powers()
+    out = {
+        term: torch.zeros_like(x, dtype=torch.float64)
+        for term in ("src", "dst", "edge", "scale", "shift", "gate")
+        if (x := getattr(op, term)) is not None
+    }
+    small = {term: torch.zeros_like(x) for term, x in out.items() if x.dim() == 1}  # scaled sums, see _add_columns
+    for columns in _column_blocks(op.graph.num_edges, op.rank):
+        factors = edge_factors(op, *edges.ends, columns)
+        one = _ones(edges.rows.numel(), columns, grad.device)
+        others = tree.exclusive_products(factors.f, one)
+        if op.exclusive:
+            outer = Scaled.of(grad[edges.e, columns]) * slope_of(others, op.tanh)
+            zero = Scaled.of(torch.zeros_like(one.mantissa))
+            d = tree.exclusive_products(Dual(factors.f, outer), Dual(one, zero)).slope
+        else:
+            product, power = tree.products(factors.f), powers[edges.rows]
+            slope = slope_of(product.signed_power(power), op.tanh) * slope_of_power(product, power)
+            outer = Scaled.of(grad[edges.rows, columns]) * slope
+            d = outer[edges.row_of_edge] * others
+        by_dst = chain_rule(op, d, factors, edges.e, columns)
+        gradients = EdgeGradients(*(torch.empty_like(x).index_copy(0, edges.e, x) for x in by_dst))
+        for term, owner in owners(op).items():
+            out[term][:, columns] = _sum_rows(gradients.a, owner)
+        for term in ("scale", "shift", "gate"):
+            if term in small:
+                _add_columns(getattr(gradients, term), out[term], small[term])
+            elif term in out:
+                out[term][:, columns] = getattr(gradients, term)
+    for term, scaled in small.items():
+        out[term] = torch.where(out[term].isfinite(), out[term], clamp_to_finite(scaled * _UP))
+    return out
+
+
+_DOWN, _UP = 2.0**-64, 2.0**64
+
+
+def _add_columns(x: Tensor, total: Tensor, scaled: Tensor) -> None:
+    """Add the columns of ``x`` to ``total``, and to ``scaled`` times 2^-64, which cannot overflow."""
+    total += x.sum(1)
+    scaled += (x * _DOWN).sum(1)
+
+
+def owners(op: EdgeTerms) -> dict[str, CompressedEdges | None]:
+    """Return the edges grouped by the row of each term that they read; ``None`` if each edge has its own row."""
+    owners: dict[str, CompressedEdges | None] = {}
+    if op.src is not None:
+        owners["src"] = op.graph.by_src()
+    if op.dst is not None:
+        owners["dst"] = op.graph.by_dst()
+    if op.edge is not None and op.edge_type is None:
+        owners["edge"] = None
+    elif op.edge is not None and op.edge_type is not None:
+        types = op.edge_type.long()
+        ptr = torch.nn.functional.pad(torch.bincount(types, minlength=op.edge.size(0)).cumsum(0), (1, 0))
+        owners["edge"] = CompressedEdges(ptr, types, torch.sort(types, stable=True).indices)
+    return owners
+
+
+def _sum_rows(x: Tensor, by: CompressedEdges | None) -> Tensor:
+    """Sum rows ``[E, W]`` over each group. Large summands of both signs do not give ``inf - inf``."""
+    if by is None:
+        return x
+    x = x if by.perm is None else x[by.perm]
+    sizes = by.ptr.diff()
+    total = torch.segment_reduce(x, "sum", lengths=sizes, axis=0, initial=0.0, unsafe=True)
+    if not math.isfinite(float(total.sum())):
+        scaled = torch.segment_reduce(x * _DOWN, "sum", lengths=sizes, axis=0, initial=0.0, unsafe=True)
+        total = torch.where(total.isfinite(), total, clamp_to_finite(scaled * _UP, x.dtype))
+    return total
+
+
+# ---- sums ------------------------------------------------------------------------------------------------------
+
+
+def sum(x: Tensor, weight: Tensor | None, graph: Graph, transposed: bool) -> Tensor:
+    by = "src" if transposed else "dst"
+    if weight is None:
+        return _sum(graph, by, x)
+    edges = graph.by_src() if transposed else graph.by_dst()
+    weight = weight if edges.perm is None else weight[edges.perm]
+    return _sparse_matmul(_adjacency(graph, by, weight), x)
+
+
+def exclusive_sum(x: Tensor, graph: Graph) -> Tensor:
+    """Compute for every edge the sum of ``x`` ``[E, R]`` over the other edges into the same destination."""
+    out = torch.empty_like(x)
+    edges, tree = _Edges(graph), ProductTree(graph.by_dst().ptr.diff())
+    for columns in _column_blocks(graph.num_edges, x.size(1)):
+        rows = x[edges.e, columns].double()
+        # The slope of a product of dual numbers 1 + x epsilon is the sum of x.
+        ones = Scaled.of(torch.ones_like(rows))
+        one = Dual(ones[: edges.rows.numel()], Scaled.of(torch.zeros_like(rows[: edges.rows.numel()])))
+        total = tree.exclusive_products(Dual(ones, Scaled.of(rows)), one).slope.to_float()
+        out[edges.e, columns] = total.to(x.dtype)
+    return out
+
+
+def edge_rows(terms: EdgeTerms) -> Tensor:
+    """Compute ``src_u + dst_v + edge_e`` for every edge, ``[E, R]``."""
+    edges = _Edges(terms.graph)
+    rows = _edge_rows(terms, *edges.ends)
+    return torch.empty_like(rows).index_copy_(0, edges.e, rows)
+
+
+def _edge_rows(terms: EdgeTerms, u: Tensor, v: Tensor, e: Tensor, columns: slice = slice(None)) -> Tensor:
+    row = e if terms.edge_type is None else terms.edge_type[e].long()
+    present = [t[i, columns] for t, i in ((terms.src, u), (terms.dst, v), (terms.edge, row)) if t is not None]
+    total = present[0]
+    for term in present[1:]:
+        total = total + term
+    return total
+
+
+def edge_rows_backward(terms: EdgeTerms, grad: Tensor, needs_grad: Any) -> dict[str, Tensor]:
+    return {term: _sum_rows(grad, owner) for term, owner in owners(terms).items()}
+
+
+def gated_sum(op: GatedSum) -> tuple[Tensor, Tensor]:
+    """Return the gated sum or mean and, for the backward pass, ``sum of eta + eps`` (empty if not normalized)."""
+    edges, by_dst = _Edges(op.graph), replace(op.graph.by_dst(), perm=None)
+    out = op.x.new_empty(op.graph.num_dst, op.rank)
+    total = torch.empty_like(out) if op.normalize else out.new_empty(0, op.rank)
+    for columns in _column_blocks(op.graph.num_edges, op.rank):
+        eta = _gates(op, edges, columns)
+        sums = _sum_rows(eta * op.x[edges.u, columns], by_dst)
+        if op.normalize:
+            total[:, columns] = _sum_rows(eta, by_dst) + op.eps
+            sums = sums / total[:, columns]
+        out[:, columns] = sums
+    return out, total
+
+
+def _gates(op: GatedSum, edges: _Edges, columns: slice) -> Tensor:
+    if op.x.dtype == torch.float64:
+        return gates(op, *edges.ends, columns)
+    eta = torch.sigmoid(_edge_rows(op, *edges.ends, columns))
+    return eta if op.weight is None else eta * op.weight[edges.e].unsqueeze(1)
+
+
+def gated_sum_backward(op: GatedSum, grad: Tensor, out: Tensor, total: Tensor, needs_grad: Any) -> dict[str, Tensor]:
+    """Compute the gradients of the terms, of ``x`` and of the weights; the gates are computed again."""
+    edges = _Edges(op.graph)
+    gradients = {
+        term: torch.zeros_like(x)
+        for term in ("src", "dst", "edge", "x", "weight")
+        if (x := getattr(op, term)) is not None
+    }
+    for columns in _column_blocks(op.graph.num_edges, op.rank):
+        eta = _gates(op, edges, columns)
+        weight = 1.0 if op.weight is None else op.weight[edges.e].unsqueeze(1)
+        g = grad[:, columns] / total[:, columns] if op.normalize else grad[:, columns]
+        g = g[edges.v]
+        d = g * (op.x[edges.u, columns] - out[edges.v, columns] if op.normalize else op.x[edges.u, columns])  # d eta
+        sigmoid = eta if op.weight is None else _gates(replace(op, weight=None), edges, columns)
+        of_a = torch.empty_like(d).index_copy_(0, edges.e, weight * sigmoid * (1 - sigmoid) * d)
+        for term, owner in owners(op).items():
+            gradients[term][:, columns] = _sum_rows(of_a, owner)
+        of_x = torch.empty_like(d).index_copy_(0, edges.e, eta * g)
+        gradients["x"][:, columns] = _sum_rows(of_x, op.graph.by_src())
+        if op.weight is not None:
+            gradients["weight"][edges.e] += (sigmoid * d).sum(1)
+    return gradients

@@ -19,10 +19,21 @@ GraphArgs = tuple[Tensor, Tensor | None, str, int, int]
 """A graph as arguments of an operator: ``index, columns, format, num_src, num_dst``, see ``graph.py``."""
 
 
-def graph_args(graph: Any, z: Tensor, size: tuple[int, int] | None, self_loops: bool = False) -> tuple[GraphArgs, int]:
+def graph_args(
+    graph: Any,
+    z: Tensor | None,
+    size: tuple[int, int] | None,
+    self_loops: bool = False,
+    other: Tensor | None = None,
+) -> tuple[GraphArgs, int]:
     """Convert a graph to the arguments of an operator, and return them with its number of edges.
 
-    With ``self_loops``, the operator adds a self-loop to every node that has none; the number of edges excludes them.
+    Args:
+        graph: Graph in any supported format.
+        z: Rows of the sources, or ``None`` if the operator has none.
+        size: ``(N_src, N_dst)``, or ``None`` to infer it from the graph and ``z``.
+        self_loops: Whether the operator adds a self-loop to every node that has none. They are not counted.
+        other: Another operand, for its device, if ``z`` is ``None``.
     """
     if size is not None:
         if not isinstance(size, (tuple, list)) or len(size) != 2 or not all(isinstance(n, _INT) for n in size):
@@ -58,13 +69,18 @@ def graph_args(graph: Any, z: Tensor, size: tuple[int, int] | None, self_loops: 
             "graph must be an edge_index tensor [2, E], an EdgeIndex, a torch CSR tensor adj_t or a SparseTensor, "
             f"got {describe(graph)}{hint}."
         )
-    check_device(index, z, "graph", "z")
-    num_src = size[0] if size else own_size[0] if own_size[0] is not None else z.size(0)
-    num_dst = size[1] if size else own_size[1] if own_size[1] is not None else z.size(0)
+    operand = other if z is None else z
+    assert operand is not None
+    check_device(index, operand, "graph", "z" if z is not None else "the operand of the edges")
+    if z is None and size is None and None in own_size:
+        raise ValueError("Without z, the number of nodes is unknown; pass size=(N_src, N_dst).")
+    rows = 0 if z is None else z.size(0)
+    num_src = size[0] if size else own_size[0] if own_size[0] is not None else rows
+    num_dst = size[1] if size else own_size[1] if own_size[1] is not None else rows
     for given, known, name in zip((num_src, num_dst), own_size, ("sources", "destinations")):
         if known is not None and given != known:
             raise ValueError(f"size has {given} {name}, but the graph has {known}.")
-    if z.size(0) != num_src:
+    if z is not None and z.size(0) != num_src:
         raise ValueError(f"z has {z.size(0)} rows, but the graph has {num_src} sources.")
     if self_loops or volatile:
         if self_loops and num_src != num_dst:
@@ -119,14 +135,35 @@ def check_mode(*tensors: Tensor | None) -> None:
             )
 
 
-def check_edges(z: Tensor, x: Tensor | None, name: str, shape: tuple[int, ...]) -> None:
+def check_operand(x: Tensor | None, like: Tensor, name: str, *shapes: tuple[int, ...]) -> None:
+    """Check type, shape and device of an optional operand. It must have one of the shapes."""
     if x is None:
         return
     if not isinstance(x, Tensor) or x.dtype not in _FLOATS:
         raise TypeError(f"{name} must be a tensor of floats, got {describe(x)}.")
-    if tuple(x.shape) != shape:
-        raise ValueError(f"{name} must have shape {list(shape)}, got {list(x.shape)}.")
-    check_device(x, z, name, "z")
+    if tuple(x.shape) not in shapes:
+        allowed = " or ".join(str(list(shape)) for shape in shapes)
+        raise ValueError(f"{name} must have shape {allowed}, got {list(x.shape)}.")
+    check_device(x, like, name, "z")
+
+
+def check_edge_terms(
+    like: Tensor, num_edges: int, name: str, edge: Tensor | None, edge_type: Tensor | None
+) -> Tensor | None:
+    """Check a term of the edges, ``[E, R]``, or its table ``[types, R]`` with a type per edge."""
+    if edge_type is None:
+        check_operand(edge, like, name, (num_edges, like.size(1)))
+        return None
+    if edge is None:
+        raise ValueError(f"edge_type is given, but {name} is not; it is the table with one row per type.")
+    check_rows(edge, name)
+    check_operand(edge, like, name, (edge.size(0), like.size(1)))
+    if not isinstance(edge_type, Tensor) or edge_type.dtype not in INTEGERS:
+        raise TypeError(f"edge_type must be an int64 or int32 tensor, got {describe(edge_type)}.")
+    if tuple(edge_type.shape) != (num_edges,):
+        raise ValueError(f"edge_type must have shape [{num_edges}], got {list(edge_type.shape)}.")
+    check_device(edge_type, like, "edge_type", "z")
+    return edge_type
 
 
 def check_device(x: Tensor, z: Tensor, name: str, other: str) -> None:

@@ -24,6 +24,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,7 +34,7 @@ from tgnn.utils.cache_dir import make_cache_dir
 logger = logging.getLogger("tgnn")
 
 _HERE = Path(__file__).parent
-_PARTS = 2
+_PARTS = 4
 _SOURCES = (_HERE / "kernels" / "cpu.cpp", *sorted((_HERE / "kernels").glob("*.h")))
 _TORCH = Path(torch.__file__).parent
 _BUILD_SECONDS = 300
@@ -56,11 +57,20 @@ class Library:
         # Declare the argument types, because ctypes passes integers with 32 bits by default.
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         graph = [integer, pointer, pointer, pointer]
-        inputs = [pointer, pointer, pointer, integer, ctypes.c_int]
+        inputs = [pointer, integer, ctypes.c_int]
         for suffix in ("f32", "f64"):
             self._declare(f"tgnn_forward_{suffix}", [*inputs, *graph, integer, *[pointer] * 3])
             self._declare(f"tgnn_sum_{suffix}", [pointer, pointer, integer, *graph, pointer])
-            self._declare(f"tgnn_backward_{suffix}", [*inputs, *graph, *graph, *[pointer] * 7])
+            self._declare(f"tgnn_backward_{suffix}", [*inputs, *graph, *graph, *[pointer] * 5])
+            self._declare(f"tgnn_edge_product_{suffix}", [pointer, *graph, pointer])
+            self._declare(f"tgnn_edge_product_backward_{suffix}", [pointer, *graph, *graph, pointer, pointer])
+            self._declare(f"tgnn_exclusive_product_{suffix}", [pointer, *graph, pointer])
+            self._declare(f"tgnn_exclusive_product_backward_{suffix}", [pointer, *graph, *graph, pointer, pointer])
+            self._declare(f"tgnn_exclusive_sum_{suffix}", [pointer, integer, *graph, pointer])
+            self._declare(f"tgnn_gated_sum_{suffix}", [pointer, *graph, pointer, pointer])
+            self._declare(f"tgnn_gated_sum_backward_{suffix}", [pointer, *graph, *graph, *[pointer] * 4])
+            self._declare(f"tgnn_edge_rows_{suffix}", [pointer, *graph, pointer])
+            self._declare(f"tgnn_edge_rows_backward_{suffix}", [pointer, *graph, *graph, *[pointer] * 4])
         for suffix in ("i32", "i64"):
             self._declare(f"tgnn_group_{suffix}", [pointer, pointer, integer, integer, *[pointer] * 3])
             sampling = [pointer, integer, pointer, integer, integer, *[ctypes.c_int] * 3]
@@ -72,7 +82,7 @@ class Library:
         function.argtypes = arguments
         function.restype = ctypes.c_int
 
-    def call(self, name: str, *arguments: Tensor | int | None) -> None:
+    def call(self, name: str, *arguments: Any) -> None:
         """Call a kernel. Tensors must be contiguous CPU tensors of the types that it expects."""
         pointers = [a.data_ptr() if isinstance(a, Tensor) else a for a in arguments]
         if getattr(self._functions, name)(*pointers) != 0:

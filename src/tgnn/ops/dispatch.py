@@ -1,4 +1,4 @@
-"""Selection of the backend, and registration of the product as an operator of ``torch.library``.
+"""Selection of the backend, and registration of the plain product as an operator of ``torch.library``.
 
 ``tgnn::neighbor_product`` and its backward pass are opaque to ``torch.compile``; their shapes and derivatives are
 declared here. The operators receive the graph as tensors (see ``graph.py``) and look it up in the cache, so nothing is
@@ -19,37 +19,65 @@ import torch
 from torch import Tensor
 
 from tgnn.ops import backend_cpp, backend_reference, backend_torch, backend_triton
-from tgnn.ops.backend_reference import clamp_to_finite
-from tgnn.ops.graph import get_graph
-from tgnn.ops.operands import Gradients, NeedsGrad, Operands, Saved
-from tgnn.ops.second_order import second_derivatives
+from tgnn.ops.backend_reference import plain
+from tgnn.ops.graph import Graph, get_graph
+from tgnn.ops.operands import EdgeProduct, EdgeTerms, GatedSum, Operands, Saved
+from tgnn.ops.scaled import clamp_to_finite
+from tgnn.ops.second_order import second_derivatives, tree_product
 from tgnn.ops.tracing import as_autograd_function, is_plain_eager
 
 
 class Backend(Protocol):
-    """Functions that a backend module must have."""
+    """Functions that a backend module must have. ``backend_reference.py`` defines what they compute."""
 
     name: str
 
     def unavailable(self) -> str | None:
         """Return why the backend cannot run on this machine, or ``None`` if it can."""
 
-    def unsupported(self, operands: Operands) -> str | None:
-        """Return why the backend cannot compute this input, or ``None`` if it can."""
+    def unsupported(self, x: Tensor, graph: Graph) -> str | None:
+        """Return why the backend cannot compute with such tensors on this graph, or ``None`` if it can."""
 
     def forward(self, operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
-        """Compute the result and, if ``save``, the tensors for the backward pass."""
+        """Compute a plain product and, if ``save``, the tensors for the backward pass."""
 
-    def backward(self, operands: Operands, grad: Tensor, saved: Saved, needs_grad: NeedsGrad) -> Gradients:
-        """Compute the gradients of the operands; one that ``needs_grad`` does not ask for may be ``None``.
+    def backward(self, operands: Operands, grad: Tensor, saved: Saved) -> Tensor:
+        """Compute the gradient of ``z``.
 
-        ``backend_reference.backward`` defines them: the gradient of a factor is the product of the *other* factors of
-        its row, times the gradient of the result and the slope of the activation. So the gradient of a single zero
-        factor is the product of the others, and two or more zeros make all gradients 0.
+        The gradient of a factor is the product of the *other* factors of its row, times the gradient of the result and
+        the slope of the activation. So the gradient of a single zero factor is the product of the others, and two or
+        more zeros make all gradients 0.
         """
 
-    def sum(self, operands: Operands, transposed: bool) -> Tensor:
-        """Compute ``sum w z`` over the edges into each destination, or out of each source if ``transposed``."""
+    def edge_product(self, op: EdgeProduct) -> Tensor:
+        """Compute the product, or the products over the other edges, that ``op`` describes."""
+
+    def edge_product_backward(self, op: EdgeProduct, grad: Tensor, needs_grad: NeedsGrad) -> dict[str, Tensor]:
+        """Compute the gradients of the tensors of ``op`` by name; those that are not needed may be absent."""
+
+    def sum(self, x: Tensor, weight: Tensor | None, graph: Graph, transposed: bool) -> Tensor:
+        """Compute ``sum w x`` over the edges into each destination, or out of each source if ``transposed``."""
+
+    def exclusive_sum(self, x: Tensor, graph: Graph) -> Tensor:
+        """Compute for every edge the sum of the rows ``x`` of the other edges into the same destination."""
+
+    def edge_rows(self, terms: EdgeTerms) -> Tensor:
+        """Compute ``src_u + dst_v + edge_e`` for every edge."""
+
+    def edge_rows_backward(self, terms: EdgeTerms, grad: Tensor, needs_grad: NeedsGrad) -> dict[str, Tensor]:
+        """Compute the gradients of the terms by name."""
+
+    def gated_sum(self, op: GatedSum) -> tuple[Tensor, Tensor]:
+        """Compute the gated sum and, if normalized, ``sum of eta + eps``."""
+
+    def gated_sum_backward(
+        self, op: GatedSum, grad: Tensor, out: Tensor, total: Tensor, needs_grad: NeedsGrad
+    ) -> dict[str, Tensor]:
+        """Compute the gradients of the tensors of ``op`` by name."""
+
+
+NeedsGrad = dict[str, bool]
+"""Which tensors of an operator need a gradient, by name."""
 
 
 _BACKENDS: dict[str, Backend] = {
@@ -110,62 +138,45 @@ def restored_backend(name: str | None) -> Iterator[None]:
         _forced.reset(token)
 
 
-def backend_for(operands: Operands) -> Backend:
+def backend_for(x: Tensor, graph: Graph) -> Backend:
     """Return the backend of :func:`use_backend`, else the fastest one that is available and supports the input."""
     if (name := _forced.get()) is not None:
-        if reason := _BACKENDS[name].unsupported(operands):
+        if reason := _BACKENDS[name].unsupported(x, graph):
             raise RuntimeError(f"The backend {name!r} does not support this input: {reason}.")
         return _BACKENDS[name]
-    return next(b for b in _BACKENDS.values() if b.unsupported(operands) is None and b.unavailable() is None)
+    return next(b for b in _BACKENDS.values() if b.unsupported(x, graph) is None and b.unavailable() is None)
 
 
 # ---- the operators ---------------------------------------------------------------------------------------------
 
 GRAPH_SCHEMA = "Tensor index, Tensor? columns, str format, SymInt num_src, SymInt num_dst"
 torch.library.define(
-    "tgnn::neighbor_product",
-    f"(Tensor z, Tensor? addend, Tensor? weight, {GRAPH_SCHEMA}, bool tanh, bool save) -> (Tensor, Tensor, Tensor)",
+    "tgnn::neighbor_product", f"(Tensor z, {GRAPH_SCHEMA}, bool tanh, bool save) -> (Tensor, Tensor, Tensor)"
 )
 torch.library.define(
     "tgnn::neighbor_product_backward",
-    f"(Tensor grad, Tensor z, Tensor? addend, Tensor? weight, {GRAPH_SCHEMA}, bool tanh, Tensor state, "
-    "Tensor min_factor, bool[3] needs_grad) -> (Tensor, Tensor, Tensor)",
+    f"(Tensor grad, Tensor z, {GRAPH_SCHEMA}, bool tanh, Tensor state, Tensor min_factor) -> Tensor",
 )
 DEVICES = ("cpu", "cuda")
 _forward_op = torch.ops.tgnn.neighbor_product.default
 _backward_op = torch.ops.tgnn.neighbor_product_backward.default
 
 
-def compute_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the type in which products are computed: float32 for half precision, else the type itself."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
+def compute_dtype(*dtypes: torch.dtype) -> torch.dtype:
+    """Return the type in which an operator computes: float64 if an operand has it, else float32."""
+    return torch.float64 if torch.float64 in dtypes else torch.float32
 
 
-def check_edge_weight(weight: Tensor | None) -> None:
-    """Raise a ``ValueError`` if a weight is outside [0, 1], the range in which it moves a factor toward 1."""
-    if weight is not None and bool((wrong := (weight < 0) | (weight > 1)).any()):  # NaN passes, and gives NaN
-        raise ValueError(
-            f"edge_weight contains {float(weight[wrong][0])}, but must lie in [0, 1], where 0 removes the edge; "
-            "divide the weights by the largest one, or pass them as edge features."
-        )
+def readable(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a contiguous tensor of this type whose memory holds its values."""
+    x = x.to(dtype).contiguous()
+    return x.clone() if x.is_neg() or x._is_zerotensor() else x
 
 
-def make_operands(
-    z: Tensor, addend: Tensor | None, weight: Tensor | None, graph_args: Sequence[Any], tanh: bool
-) -> Operands:
-    """Convert the arguments of an operator to the operands of a backend."""
-    index, columns, format, num_src, num_dst = graph_args
-    graph = get_graph(format, index, columns, num_src, num_dst)
-    dtype = compute_dtype(z.dtype)
-    addend, weight = (None if t is None else t.to(dtype).contiguous() for t in (addend, weight))
-    return Operands(z.to(dtype).contiguous(), addend, weight, graph, tanh)
-
-
-def _forward(z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    *graph_args, tanh, save = rest
-    check_edge_weight(weight)
-    operands = make_operands(z, addend, weight, graph_args, tanh)
-    out, saved = backend_for(operands).forward(operands, save)
+def _forward(z: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    index, columns, format, num_src, num_dst, tanh, save = rest
+    operands = Operands(readable(z, compute_dtype(z.dtype)), get_graph(format, index, columns, num_src, num_dst), tanh)
+    out, saved = backend_for(operands.z, operands.graph).forward(operands, save)
     if saved is None:
         saved = Saved(operands.z.new_empty(0, operands.rank), operands.z.new_empty(0))
     return out.to(z.dtype), saved.state, saved.min_factor
@@ -178,30 +189,16 @@ def _forward_fake(z: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     return z.new_empty(num_dst, z.size(1)), state, min_factor
 
 
-def _backward(
-    grad: Tensor, z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    *graph_args, tanh, state, min_factor, needs_grad = rest
-    operands = make_operands(z, addend, weight, graph_args, tanh)
-    backend = backend_for(operands)
-    gradients = backend.backward(operands, grad.to(operands.z.dtype), Saved(state, min_factor), NeedsGrad(*needs_grad))
-    first, second, third = (
-        (g if t.dtype == g.dtype else clamp_to_finite(g, t.dtype).to(t.dtype))
-        if needed and g is not None and t is not None
-        else z.new_empty(0)
-        for g, t, needed in zip(gradients, (z, addend, weight), needs_grad)
-    )
-    return first, second, third
+def _backward(grad: Tensor, z: Tensor, *rest: Any) -> Tensor:
+    index, columns, format, num_src, num_dst, tanh, state, min_factor = rest
+    operands = Operands(readable(z, compute_dtype(z.dtype)), get_graph(format, index, columns, num_src, num_dst), tanh)
+    grad = readable(grad, operands.z.dtype)
+    gradient = backend_for(operands.z, operands.graph).backward(operands, grad, Saved(state, min_factor))
+    return gradient if gradient.dtype == z.dtype else clamp_to_finite(gradient, z.dtype).to(z.dtype)
 
 
-def _backward_fake(
-    grad: Tensor, z: Tensor, addend: Tensor | None, weight: Tensor | None, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    first, second, third = (
-        t.new_empty(t.shape) if needed and t is not None else z.new_empty(0)
-        for t, needed in zip((z, addend, weight), rest[-1])
-    )
-    return first, second, third
+def _backward_fake(grad: Tensor, z: Tensor, *rest: Any) -> Tensor:
+    return z.new_empty(z.shape)
 
 
 for _device in DEVICES:
@@ -212,37 +209,37 @@ torch.library.register_fake("tgnn::neighbor_product_backward", _backward_fake)
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    z, addend, weight, index, columns, *ctx.rest, _ = inputs
+    z, index, columns, *ctx.rest, _ = inputs
     ctx.backend = forced_backend()
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(z, addend, weight, index, columns, *output[1:])
+    ctx.save_for_backward(z, index, columns, *output[1:])
 
 
 def _autograd_backward(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-    z, addend, weight, index, columns, state, min_factor = ctx.saved_tensors
-    not_differentiable = (None,) * 7
-    if grad is None:
-        return (None, None, None, *not_differentiable)
-    needs_grad = list(ctx.needs_input_grad[:3])
-    with restored_backend(ctx.backend):
-        backward = _backward if not torch.is_grad_enabled() and is_plain_eager(grad) else _backward_op
-        gradients = backward(grad, z, addend, weight, index, columns, *ctx.rest, state, min_factor, needs_grad)
-    return (*(g if needed else None for g, needed in zip(gradients, needs_grad)), *not_differentiable)
+    z, index, columns, *saved = ctx.saved_tensors
+    gradient = None
+    if grad is not None and ctx.needs_input_grad[0]:
+        with restored_backend(ctx.backend):
+            backward = _backward if not torch.is_grad_enabled() and is_plain_eager(grad) else _backward_op
+            gradient = backward(grad, z, index, columns, *ctx.rest, *saved)
+    return (gradient, *(None,) * 7)
 
 
-def _setup_double_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    grad, z, addend, weight, index, columns, *ctx.rest, _, _, ctx.needs_grad = inputs
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(grad, z, addend, weight, index, columns)
+def _setup_double_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    grad, z, index, columns, *ctx.rest, _, _ = inputs
+    ctx.save_for_backward(grad, z, index, columns)
 
 
-def _double_backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:
-    grad, z, addend, weight, index, columns = ctx.saved_tensors
+def _double_backward(ctx: Any, cotangent: Tensor) -> tuple[Any, ...]:
+    grad, z, index, columns = ctx.saved_tensors
     format, num_src, num_dst, tanh = ctx.rest
-    given = [c if needed else None for c, needed in zip(cotangents, ctx.needs_grad)]
     graph = get_graph(format, index, columns, num_src, num_dst)
-    derivatives = second_derivatives(grad, [z, addend, weight], graph, tanh, given)
-    return (*derivatives, *(None,) * 9)
+
+    def product(inputs: Sequence[Tensor | None]) -> list[Tensor]:
+        assert inputs[0] is not None
+        return [tree_product(plain(Operands(inputs[0], graph, tanh)))]
+
+    return (*second_derivatives(product, [grad], [z], [cotangent]), *(None,) * 8)
 
 
 torch.library.register_autograd("tgnn::neighbor_product", _autograd_backward, setup_context=_setup_context)
@@ -252,19 +249,17 @@ torch.library.register_autograd(
 _forward_autograd = as_autograd_function(_forward, _setup_context, _autograd_backward)
 
 
-def product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph_args: Sequence[Any], tanh: bool) -> Tensor:
-    """Compute ``act(prod f)`` with the fastest backend that supports the input. ``product.py`` checks the input.
+def product(z: Tensor, graph_args: Sequence[Any], tanh: bool) -> Tensor:
+    """Compute ``act(prod z)`` with the fastest backend that supports the input. ``product.py`` checks the input.
 
     Args:
         z: Factors ``[N_src, R]``.
-        addend: ``[E, R]`` or ``None``.
-        weight: ``[E]`` or ``None``.
         graph_args: One or two tensors, their format (see ``graph.py``), the numbers of sources and destinations.
         tanh: Whether to apply tanh to the product.
     """
-    save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (z, addend, weight))
+    save = torch.is_grad_enabled() and z.requires_grad
     compute: Callable[..., Any] = _forward_op
     if is_plain_eager(z):
         compute = _forward_autograd if save else _forward
-    out: Tensor = compute(z, addend, weight, *graph_args, tanh, save)[0]
+    out: Tensor = compute(z, *graph_args, tanh, save)[0]
     return out

@@ -1,4 +1,4 @@
-"""Operands, saved tensors and gradients of the neighborhood product: the types that all backends share."""
+"""Operands, saved tensors and gradients of the operators: the types that all backends share."""
 
 from __future__ import annotations
 
@@ -13,24 +13,13 @@ from tgnn.ops.graph import Graph
 
 @dataclass(frozen=True)
 class Operands:
-    """Operands of one product. The factor of edge ``e = (u, v)`` is ``f_e = w_e (z_u + y_e) + (1 - w_e)``.
-
-    The result at destination ``v`` is ``act(prod_e f_e)`` over the edges into ``v``.
-    """
+    """Operands of a plain product: the factor of edge (u, v) is ``z_u``, and the result at v is ``act(prod z_u)``."""
 
     z: Tensor
     """``[N_src, R]``, float32 or float64: factors of the sources."""
-    addend: Tensor | None
-    """``y``: ``[E, R]``, type of ``z``."""
-    weight: Tensor | None
-    """``w``: ``[E]``, type of ``z``."""
     graph: Graph
     tanh: bool
     """Whether ``act`` is tanh; else it is the identity."""
-
-    @property
-    def has_edge_terms(self) -> bool:
-        return self.addend is not None or self.weight is not None
 
     @property
     def rank(self) -> int:
@@ -38,29 +27,13 @@ class Operands:
 
 
 class Saved(NamedTuple):
-    """Tensors saved for the backward pass. Every backend can read what another backend has saved."""
+    """Tensors saved for the backward pass of a plain product. Every backend can read what another one has saved."""
 
     state: Tensor
-    """``[N_dst, R]``: ``S = act'(P) P`` times :func:`saved_scale`, so that ``d loss / d f = g S / f``."""
+    """``[N_dst, R]``: ``S = act'(P) P`` times :func:`saved_scale`, so that ``d loss / d z_u = g S / z_u``."""
     min_factor: Tensor
-    """``[N_dst]``: smallest ``|f|`` of the row. 0 marks a *wide* row: its gradient does not fit the range of
+    """``[N_dst]``: smallest ``|z|`` of the row. 0 marks a *wide* row: its gradient does not fit the range of
     ``state``, so the backward pass computes its product again, with a separate exponent."""
-
-
-class NeedsGrad(NamedTuple):
-    """Which operands need a gradient, as ``ctx.needs_input_grad`` of autograd."""
-
-    z: bool
-    addend: bool
-    weight: bool
-
-
-class Gradients(NamedTuple):
-    """Gradients of the operands; ``None`` where an operand is absent or needs none."""
-
-    z: Tensor | None
-    addend: Tensor | None
-    weight: Tensor | None
 
 
 LARGEST_GRAD = 2.0**40
@@ -74,3 +47,82 @@ def saved_scale(tanh: bool, dtype: torch.dtype) -> float:
     otherwise be unused, for values that would underflow.
     """
     return 2.0**96 if tanh and dtype == torch.float32 else 1.0
+
+
+@dataclass(frozen=True)
+class EdgeTerms:
+    """A sum of terms per edge: ``a_e = src_u + dst_v + edge_e`` for edge e = (u, v). Absent terms are 0."""
+
+    graph: Graph
+    src: Tensor | None
+    """``[N_src, R]``."""
+    dst: Tensor | None
+    """``[N_dst, R]``."""
+    edge: Tensor | None
+    """``[E, R]``, or ``[types, R]`` with ``edge_type``."""
+    edge_type: Tensor | None
+    """int32 ``[E]``: row of ``edge`` that belongs to each edge."""
+
+    @property
+    def example(self) -> Tensor:
+        """A term that is present: all have the same type, device and number of columns."""
+        return next(t for t in (self.src, self.dst, self.edge) if t is not None)
+
+    @property
+    def rank(self) -> int:
+        return self.example.size(1)
+
+
+@dataclass(frozen=True)
+class EdgeProduct(EdgeTerms):
+    """What the factor of an edge is, how the factors are combined, and what comes out.
+
+    For edge e = (u, v), with the absent terms of a sum 0, and ``scale`` and ``gate`` 1 if absent::
+
+        a_e = src_u + dst_v + edge_e                terms of both ends and of the edge
+        h_e = phi(a_e)                              factor activation
+        f_e = 1 + gate_e (scale_e h_e + shift_e - 1)    factor: affine, then moved toward 1
+        P_v = product of f_e over the edges into v
+        y_v = sign(P_v) |P_v| ** (d_v ** -p)        degree exponent, d_v: number of edges into v
+        out_v = act(y_v)
+
+    If ``exclusive``, there is one row per edge instead: ``out_e = act(product of f over the other edges into v)``.
+    """
+
+    scale: Tensor | None
+    """``[E]`` or ``[E, R]``."""
+    shift: Tensor | None
+    """``[E]`` or ``[E, R]``."""
+    gate: Tensor | None
+    """``[E]`` or ``[E, R]``."""
+    factor_act: str
+    """``phi``: ``"identity"``, ``"tanh"``, ``"sigmoid"`` or ``"bounded"`` (``1 + bound tanh``)."""
+    bound: float
+    exponent: float
+    """``p``; 0 is the plain product."""
+    tanh: bool
+    """Whether ``act`` is tanh; else it is the identity."""
+    exclusive: bool
+
+    def powers(self) -> Tensor:
+        """Return ``d_v ** -p``, ``[N_dst, 1]`` in float64."""
+        degree = self.graph.by_dst().ptr.diff().clamp(min=1).double()
+        return degree.pow(-self.exponent).unsqueeze(1)
+
+
+FACTOR_ACTIVATIONS = ("identity", "tanh", "sigmoid", "bounded")
+
+
+@dataclass(frozen=True)
+class GatedSum(EdgeTerms):
+    """``out_v = sum of eta_e x_u`` over the edges e = (u, v) into v, with ``eta_e = w_e sigmoid(a_e)``.
+
+    If ``normalize``, the sum is divided by ``sum of eta_e + eps``.
+    """
+
+    x: Tensor
+    """``[N_src, R]``."""
+    weight: Tensor | None
+    """``w``: ``[E]``; 1 if absent."""
+    normalize: bool
+    eps: float

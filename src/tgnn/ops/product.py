@@ -1,4 +1,4 @@
-"""Public operators ``neighbor_product`` and ``segment_product``: they check the input and call the backend."""
+"""Public products: they check the input and call a backend."""
 
 from __future__ import annotations
 
@@ -8,68 +8,202 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tgnn.ops.checks import INTEGERS, check_device, check_edges, check_mode, check_rows, describe, graph_args, is_tanh
+from tgnn.ops.checks import (
+    INTEGERS,
+    GraphArgs,
+    check_device,
+    check_edge_terms,
+    check_mode,
+    check_operand,
+    check_rows,
+    describe,
+    graph_args,
+    is_tanh,
+)
 from tgnn.ops.dispatch import product
+from tgnn.ops.edge_operators import edge_product
 from tgnn.ops.graph import VOLATILE
+from tgnn.ops.operands import FACTOR_ACTIVATIONS
 
 
 def neighbor_product(
-    z: Tensor,
+    z: Tensor | None,
     graph: Any,
     *,
     activation: str | None = None,
     size: tuple[int, int] | None = None,
+    z_dst: Tensor | None = None,
     edge_addend: Tensor | None = None,
+    edge_type: Tensor | None = None,
+    edge_scale: Tensor | None = None,
+    edge_shift: Tensor | None = None,
     edge_weight: Tensor | None = None,
+    factor_activation: str | None = None,
+    bound: float = 1.0,
+    degree_exponent: float = 0.0,
     self_loops: bool = False,
 ) -> Tensor:
     r"""Multiply the factors of each node's neighbors (the product in the CP layer, Definition 1 of the paper).
 
     .. math::
-        \mathrm{out}_v = \sigma\Big(\prod_{(u, v) \in E} f_{uv}\Big), \qquad
-        f_{uv} = w_{uv} \, (z_u + y_{uv}) + (1 - w_{uv})
+        \mathrm{out}_v = \sigma\Big(\mathrm{sign}(P_v) |P_v|^{d_v^{-p}}\Big), \qquad P_v = \prod_{(u, v) \in E} f_{uv},
+        \qquad f_{uv} = 1 + w_{uv} \, \big(s_{uv} \, \varphi(z_u + z'_v + y_{uv}) + t_{uv} - 1\big)
 
-    with :math:`y = 0` and :math:`w = 1` by default. The neutral element of a product is 1. So a node without neighbors
-    has the product 1 (before the activation), and a weight below 1 moves a factor toward 1. Duplicate edges multiply
-    twice. Intermediate products do not overflow at any degree. The gradient of a zero factor is the product of the
-    other factors; with two or more zeros it is 0. With ``activation="tanh"`` the result and all gradients are finite
-    for every finite input. The operator needs :math:`O(N R)` memory: it never materializes the messages.
+    By default :math:`f_{uv} = z_u` and :math:`p = 0`, so the result is :math:`\sigma(\prod z_u)`. The neutral element
+    of a product is 1. So a node without neighbors has the product 1 (before the activation), and a weight :math:`w`
+    below 1 moves a factor toward 1. Duplicate edges multiply twice. Intermediate products do not overflow at any
+    degree. The gradient of a zero factor is the product of the other factors; with two or more zeros it is 0. With
+    ``activation="tanh"`` the result and all gradients are finite for every finite input. The operator needs
+    :math:`O(N R)` memory: it never materializes the messages.
 
     Args:
-        z: Factors of the source nodes.
+        z: Terms of the source nodes, by default the factors themselves. ``None`` if only ``edge_addend`` is used.
         graph: An ``edge_index`` ``[2, E]`` (row 0: sources), a PyG :class:`~torch_geometric.EdgeIndex`, or a sparse
             ``adj_t`` (torch CSR, or a ``SparseTensor``) with destinations as rows. Its indices are checked and sorted
-            once. The result is cached while the tensor lives and does not change. Changes through ``.numpy()``,
-            ``.data`` or a collective of ``torch.distributed`` are not noticed: create a new tensor instead.
-        activation: ``None`` or ``"tanh"``, fused into the product.
+            once. The result is cached while the tensor lives and does not change. Changes that raise no version
+            counter are not noticed (``.numpy()``, ``.data``, DLPack, the storage, shared memory, collectives of
+            ``torch.distributed``): create a new tensor instead.
+        activation: :math:`\sigma`, ``None`` or ``"tanh"``, fused into the product.
         size: ``(N_src, N_dst)`` of a bipartite graph. By default the size of the graph if it stores one, else
             ``(N, N)``.
-        edge_addend: :math:`y`, one row per edge, added to the factor of the neighbor (for edge features).
-        edge_weight: :math:`w`, one weight in ``[0, 1]`` per edge. 0 removes the edge (for finite factors).
-        self_loops: Whether to add a self-loop to every node that has none. Cannot be combined with ``edge_addend`` or
-            ``edge_weight``: use :func:`edges_with_self_loops` there.
+        z_dst: :math:`z'`, terms of the destination nodes.
+        edge_addend: :math:`y`, one row per edge (for edge features), or one row per type with ``edge_type``.
+        edge_type: Type of each edge, an index of the rows of ``edge_addend``.
+        edge_scale: :math:`s`, one number per edge, or per edge and column; by default 1.
+        edge_shift: :math:`t`, one number per edge, or per edge and column; by default 0. An inverter
+            :math:`1 - z` has the scale -1 and the shift 1.
+        edge_weight: :math:`w` in ``[0, 1]``, one number per edge, or per edge and column (a gate). 0 removes the edge
+            (for finite factors).
+        factor_activation: :math:`\varphi`. ``None`` is the identity. ``"tanh"``, ``"sigmoid"``, or ``"bounded"``:
+            :math:`1 + a \tanh` with :math:`a` from ``bound``.
+        bound: :math:`a` of ``factor_activation="bounded"``.
+        degree_exponent: :math:`p`. The product of :math:`d_v` factors is raised to the power :math:`d_v^{-p}`, which
+            keeps products of hubs moderate. Where the product is 0 and the power is below 1, the gradient is 0.
+        self_loops: Whether to add a self-loop to every node that has none. Cannot be combined with operands of the
+            edges: use :func:`edges_with_self_loops` there.
 
     Shapes:
-        - **input:** ``z`` ``[N_src, R]``, ``edge_addend`` ``[E, R]``, ``edge_weight`` ``[E]``
-        - **output:** ``[N_dst, R]``
+        - **input:** ``z`` ``[N_src, R]``, ``z_dst`` ``[N_dst, R]``, ``edge_addend`` ``[E, R]`` or ``[types, R]``,
+          ``edge_type`` ``[E]``, ``edge_scale``, ``edge_shift`` and ``edge_weight`` ``[E]`` or ``[E, R]``
+        - **output:** ``[N_dst, R]``, of the type of ``z``
 
     Example:
         >>> z = torch.tensor([[2.0], [3.0], [5.0]])
         >>> edge_index = torch.tensor([[0, 1, 2], [2, 2, 0]])
         >>> neighbor_product(z, edge_index).flatten().tolist()
         [5.0, 1.0, 6.0]
+        >>> neighbor_product(z, edge_index, z_dst=torch.ones(3, 1), degree_exponent=1).flatten().tolist()
+        [6.0, 1.0, 3.46...]
     """
-    check_rows(z, "z")
-    check_mode(z, edge_addend, edge_weight)
-    if self_loops and (edge_addend is not None or edge_weight is not None):
+    edge_operands = (edge_addend, edge_type, edge_scale, edge_shift, edge_weight)
+    has_edge_operands = any(operand is not None for operand in edge_operands)
+    is_plain = z_dst is None and factor_activation is None and degree_exponent == 0.0 and not has_edge_operands
+    if z is not None and is_plain:
+        check_rows(z, "z")
+        check_mode(z)
+        args, _ = graph_args(graph, z, size, self_loops)
+        return product(z, args, is_tanh(activation))
+    if self_loops and has_edge_operands:
         raise ValueError(
-            "self_loops=True cannot be combined with edge_addend or edge_weight; "
+            "self_loops=True cannot be combined with edge_addend, edge_type, edge_scale, edge_shift or edge_weight; "
             "add the loops with edges_with_self_loops()."
         )
-    args, num_edges = graph_args(graph, z, size, self_loops)
-    check_edges(z, edge_addend, "edge_addend", (num_edges, z.size(1)))
-    check_edges(z, edge_weight, "edge_weight", (num_edges,))
-    return product(z, edge_addend, edge_weight, args, is_tanh(activation))
+    if not 0 <= degree_exponent <= 8:
+        raise ValueError(f"degree_exponent is {degree_exponent}, but must lie in [0, 8].")
+    tensors, edge_type, args = _check_factors(
+        z, graph, size, z_dst, edge_addend, edge_type, edge_scale, edge_shift, edge_weight, self_loops
+    )
+    phi = _factor_activation(factor_activation)
+    options = (phi, bound, degree_exponent, is_tanh(activation), False)
+    return edge_product(*tensors, edge_type, *args, *options)
+
+
+def exclusive_product(
+    z: Tensor | None,
+    graph: Any,
+    *,
+    activation: str | None = None,
+    size: tuple[int, int] | None = None,
+    z_dst: Tensor | None = None,
+    edge_addend: Tensor | None = None,
+    edge_type: Tensor | None = None,
+    edge_scale: Tensor | None = None,
+    edge_shift: Tensor | None = None,
+    edge_weight: Tensor | None = None,
+    factor_activation: str | None = None,
+    bound: float = 1.0,
+) -> Tensor:
+    r"""Multiply, for each edge, the factors of the *other* edges into the same destination (leave-one-out).
+
+    .. math::
+        \mathrm{out}_{uv} = \sigma\Big(\prod_{(u', v) \in E, \, u'v \neq uv} f_{u'v}\Big)
+
+    with the factors and guarantees of :func:`neighbor_product`. It takes linear time and divides by nothing, so it is
+    exact at zeros. The product over no other edge is 1 (before the activation). Of duplicate edges, each leaves out
+    itself only. This is the rule of a check node in belief propagation, with ``factor_activation="tanh"``.
+
+    Args:
+        z: See :func:`neighbor_product`, as for all other arguments.
+        graph: Graph.
+        activation: :math:`\sigma`.
+        size: ``(N_src, N_dst)``.
+        z_dst: Terms of the destination nodes.
+        edge_addend: Terms of the edges or of their types.
+        edge_type: Type of each edge.
+        edge_scale: Scale of each factor.
+        edge_shift: Shift of each factor.
+        edge_weight: Weight of each factor in ``[0, 1]``.
+        factor_activation: Activation of each factor.
+        bound: :math:`a` of ``factor_activation="bounded"``.
+
+    Shapes:
+        - **input:** as for :func:`neighbor_product`
+        - **output:** ``[E, R]``, in the order of the edges; for ``adj_t``, in the order of its entries
+
+    Example:
+        >>> z = torch.tensor([[2.0], [0.0], [5.0]])
+        >>> exclusive_product(z, torch.tensor([[0, 1, 2], [2, 2, 2]])).flatten().tolist()
+        [0.0, 10.0, 0.0]
+    """
+    tensors, edge_type, args = _check_factors(
+        z, graph, size, z_dst, edge_addend, edge_type, edge_scale, edge_shift, edge_weight, False
+    )
+    phi = _factor_activation(factor_activation)
+    return edge_product(*tensors, edge_type, *args, phi, bound, 0.0, is_tanh(activation), True)
+
+
+def _check_factors(
+    z: Tensor | None,
+    graph: Any,
+    size: tuple[int, int] | None,
+    z_dst: Tensor | None,
+    edge_addend: Tensor | None,
+    edge_type: Tensor | None,
+    edge_scale: Tensor | None,
+    edge_shift: Tensor | None,
+    edge_weight: Tensor | None,
+    self_loops: bool,
+) -> tuple[tuple[Tensor | None, ...], Tensor | None, GraphArgs]:
+    """Check the operands of the factors and convert them to the arguments of the operator."""
+    example = z if z is not None else edge_addend if edge_type is None else None
+    if example is None:
+        raise ValueError("z is None, so edge_addend must be given, with one row per edge.")
+    check_rows(example, "z" if z is not None else "edge_addend")
+    tensors = (z, z_dst, edge_addend, edge_scale, edge_shift, edge_weight)
+    check_mode(*tensors)
+    args, num_edges = graph_args(graph, z, size, self_loops, example)
+    rank = example.size(1)
+    check_operand(z_dst, example, "z_dst", (args[4], rank))
+    edge_type = check_edge_terms(example, num_edges, "edge_addend", edge_addend, edge_type)
+    for name, operand in (("edge_scale", edge_scale), ("edge_shift", edge_shift), ("edge_weight", edge_weight)):
+        check_operand(operand, example, name, (num_edges,), (num_edges, rank))
+    return tensors, edge_type, args
+
+
+def _factor_activation(name: str | None) -> str:
+    if name not in (None, *FACTOR_ACTIVATIONS[1:]):
+        raise ValueError(f"factor_activation must be None, 'tanh', 'sigmoid' or 'bounded', got {name!r}.")
+    return name or "identity"
 
 
 def segment_product(
@@ -129,5 +263,5 @@ def segment_product(
     if dim_size < 0:
         raise ValueError(f"dim_size is {dim_size}, but must not be negative.")
     format = name + (VOLATILE if torch.compiler.is_compiling() else "")
-    out = product(rows, None, None, (groups, None, format, x.size(0), dim_size), is_tanh(activation))
+    out = product(rows, (groups, None, format, x.size(0), dim_size), is_tanh(activation))
     return out.reshape(dim_size, *x.shape[1:])

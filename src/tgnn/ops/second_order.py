@@ -1,84 +1,97 @@
-"""Second and higher derivatives for every backend: autograd through a tree of multiplications.
+"""Second and higher derivatives for every backend: autograd through differentiable torch operations.
 
-The derivative of a multiplication needs no division, so derivatives of every order are exact at zero factors. Powers of
-two are factored out of the partial products as constants. This changes neither values nor derivatives, and it avoids
-overflow. Unlike the kernels, it needs memory for E x R numbers.
+A product is a tree of multiplications. Their derivatives need no division, so derivatives of every order are exact at
+zero factors. Powers of two are factored out of the partial products as constants. This changes neither values nor
+derivatives, and it avoids overflow. Unlike the kernels, it needs memory for E x R numbers.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
 
-from tgnn.ops.graph import Graph
+from tgnn.ops.backend_reference import edge_factors
+from tgnn.ops.operands import EdgeProduct
+from tgnn.ops.product_tree import ProductTree
+from tgnn.ops.scaled import Scaled
 
-_LARGEST_EXPONENT = 1000
-
-
-def tree_product(z: Tensor, addend: Tensor | None, weight: Tensor | None, graph: Graph, tanh: bool) -> Tensor:
-    """Compute ``act(prod f)`` in float64 by differentiable torch operations."""
-    in_edges = graph.by_dst()
-    perm = slice(None) if in_edges.perm is None else in_edges.perm
-    factors = z.double()[in_edges.index.long()]
-    if addend is not None:
-        factors = factors + addend.double()[perm]
-    if weight is not None:
-        w = weight.double()[perm].unsqueeze(1)
-        factors = w * factors + (1 - w)
-    exponents = torch.zeros_like(factors, dtype=torch.int32)
-    factors, exponents = _normalized(factors, exponents)
-    degree = in_edges.ptr.diff()
-    while degree.numel() and int(degree.max()) > 1:
-        factors, exponents, degree = _halve(factors, exponents, degree)
-    rows = degree.nonzero().squeeze(1)
-    exponents = exponents.clamp(-2 * _LARGEST_EXPONENT, 2 * _LARGEST_EXPONENT).double()
-    half = (exponents / 2).floor()
-    ones = factors.new_ones(graph.num_dst, z.size(1))
-    product = ones.index_copy(0, rows, factors * torch.exp2(half) * torch.exp2(exponents - half))
-    return (torch.tanh(product) if tanh else product).to(z.dtype)
+_SATURATED = 8  # tanh is constant in float64 for |y| above 2^8
 
 
-def _halve(factors: Tensor, exponents: Tensor, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Multiply adjacent factors of a row in pairs; the last one of an odd number stays as it is."""
-    start = degree.cumsum(0) - degree
-    half = (degree + 1) // 2
-    local = torch.arange(int(half.sum()), device=degree.device)
-    local = local - (half.cumsum(0) - half).repeat_interleave(half)
-    left = start.repeat_interleave(half) + 2 * local
-    paired = 2 * local + 1 < degree.repeat_interleave(half)
-    right = torch.where(paired, left + 1, left)
-    partner = torch.where(paired.unsqueeze(1), factors[right], torch.ones((), dtype=factors.dtype, device=left.device))
-    partner_exponents = torch.where(paired.unsqueeze(1), exponents[right], 0)
-    factors, exponents = _normalized(factors[left] * partner, exponents[left] + partner_exponents)
-    return factors, exponents, half
+def tree_product(op: EdgeProduct) -> Tensor:
+    """Compute the product that ``op`` describes in float64 by differentiable torch operations."""
+    in_edges = op.graph.by_dst()
+    u, v = in_edges.index.long(), in_edges.owners().long()
+    e = torch.arange(u.numel(), device=u.device) if in_edges.perm is None else in_edges.perm
+    f, tree = edge_factors(op, u, v, e).f, ProductTree(in_edges.ptr.diff())
+    rows = in_edges.ptr.diff().nonzero().squeeze(1)
+    if op.exclusive:
+        ones = Scaled.of(torch.ones(rows.numel(), op.rank, dtype=torch.float64, device=u.device))
+        y = _activated(tree.exclusive_products(f, ones), op.tanh)
+        return torch.zeros_like(y).index_copy(0, e, y)
+    power = op.powers()[rows]
+    product = tree.products(f)
+    if op.exponent:
+        # The slope of a power is infinite at 0, where it is defined as 0.
+        vanishing = (product.mantissa == 0) & (power != 1)
+        product = Scaled(torch.where(vanishing, 0.0, product.mantissa), product.exponent).signed_power(power)
+    empty = f.mantissa.new_full((op.graph.num_dst, op.rank), math.tanh(1) if op.tanh else 1.0)
+    return empty.index_copy(0, rows, _activated(product, op.tanh))
 
 
-def _normalized(x: Tensor, exponents: Tensor) -> tuple[Tensor, Tensor]:
-    shift = torch.frexp(x.detach()).exponent.clamp(-_LARGEST_EXPONENT, _LARGEST_EXPONENT)
-    return x * torch.exp2(-shift.double()), exponents + shift
+def _activated(y: Scaled, tanh: bool) -> Tensor:
+    if not tanh:
+        return y.to_float()
+    saturated = (y.exponent > _SATURATED) & (y.mantissa != 0)
+    inside = Scaled(torch.where(saturated, 0.0, y.mantissa), torch.where(saturated, 0, y.exponent))
+    return torch.where(saturated, y.mantissa.detach().sign(), torch.tanh(inside.to_float()))
 
 
 def second_derivatives(
-    grad: Tensor, inputs: list[Tensor | None], graph: Graph, tanh: bool, cotangents: list[Tensor | None]
+    function: Callable[[Sequence[Tensor | None]], Sequence[Tensor]],
+    grads: Sequence[Tensor | None],
+    inputs: Sequence[Tensor | None],
+    cotangents: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
-    """Compute the vector-Jacobian product of the backward pass, for ``grad`` and for ``inputs`` (z, addend, weight)."""
+    """Compute the vector-Jacobian product of a backward pass, for the gradients of its outputs and for its inputs.
+
+    Args:
+        function: Differentiable function of the inputs; returns one output for each of ``grads``.
+        grads: Gradients of the outputs, which the backward pass was given.
+        inputs: Inputs of the function.
+        cotangents: Gradients of what the backward pass has returned, one for each input.
+    """
+    everything = [*grads, *inputs]
+    if all(cotangent is None for cotangent in cotangents):
+        return [None] * len(everything)
     with torch.enable_grad():
         # Aliases cut the autograd graph here, so that dependencies between the inputs are not differentiated twice.
         sources = [
-            t if t is None else t.view_as(t) if t.requires_grad else t.detach().requires_grad_()
-            for t in (grad, *inputs)
+            t if t is None else t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in everything
         ]
-        if all(cotangent is None for cotangent in cotangents):
-            return [None] * 4
-        first_grad, z, addend, weight = sources
-        assert first_grad is not None
-        assert z is not None
-        out = tree_product(z, addend, weight, graph, tanh)
-        pairs = [(t, c) for t, c in zip((z, addend, weight), cotangents) if t is not None and c is not None]
-        first = torch.autograd.grad(out, [t for t, _ in pairs], first_grad, create_graph=True)
+        leaves = sources[len(grads) :]
+        pairs = [(t, c) for t, c in zip(leaves, cotangents) if t is not None and c is not None]
+        outputs = [(out, g) for out, g in zip(function(leaves), sources) if g is not None]
+        first = torch.autograd.grad(
+            [out for out, _ in outputs],
+            [t for t, _ in pairs],
+            [g.to(out.dtype) for out, g in outputs],
+            create_graph=True,
+            materialize_grads=True,
+        )
     present = [t for t in sources if t is not None]
+    dependent = [(x, c) for x, (_, c) in zip(first, pairs) if x.requires_grad]
+    if not dependent:
+        return [None] * len(everything)
     second = torch.autograd.grad(
-        first, present, [c for _, c in pairs], allow_unused=True, create_graph=torch.is_grad_enabled()
+        [x for x, _ in dependent],
+        present,
+        [c for _, c in dependent],
+        allow_unused=True,
+        create_graph=torch.is_grad_enabled(),
     )
     derivatives = iter(second)
     return [None if t is None else next(derivatives) for t in sources]

@@ -85,7 +85,8 @@ def multiply(
         zeros += is_zero.to(tl.int32)
         f, x = _normalize(tl.where(is_zero, 1.0, f), x)
         m, x = _normalize(m * f, x)
-    p = tl.where(zeros > 0, 0.0, _join(m, x))
+    p = _join(m, x)
+    p = tl.where(zeros > 0, m * 0.0, p)  # NaN stays NaN
     a = tl.abs(p)
     decay = tl.exp(-2.0 * tl.where(a > 350.0, 350.0, a))
     if grad is None:
@@ -103,7 +104,7 @@ def multiply(
             slope = tl.where(a > 350.0, 0.0, 4.0 * decay / ((1.0 + decay) * (1.0 + decay)))
             slope, x = _normalize(slope, x)
             m = m * slope
-        tl.store(out + v * rank + columns, tl.where(zeros > 1, 0.0, m), mask=mask)
+        tl.store(out + v * rank + columns, tl.where(zeros > 1, m * 0.0, m), mask=mask)
         x = tl.minimum(tl.maximum(x, -100000), 100000)
         tl.store(code + v * rank + columns, (2 * x + (zeros == 1).to(tl.int64)).to(tl.int32), mask=mask)
 
@@ -146,7 +147,7 @@ def distribute(
         c = tl.load(code + v * rank + columns, mask=mask, other=0).to(tl.int64)
         m = tl.load(mantissa + v * rank + columns, mask=mask, other=0.0)
         is_zero = f == 0.0
-        m = tl.where((c & 1) == is_zero.to(tl.int64), m, 0.0)
+        m = tl.where((c & 1) == is_zero.to(tl.int64), m, m * 0.0)
         f, x = _normalize(tl.where(is_zero, 1.0, f), tl.zeros([BLOCK], tl.int64))
         d = _finite(_join(m / f, (c >> 1) - x))
         if HAS_WEIGHT:

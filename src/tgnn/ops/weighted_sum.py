@@ -12,17 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tgnn.ops.backend_reference import clamp_to_finite
 from tgnn.ops.dispatch import (
     DEVICES,
     GRAPH_SCHEMA,
     backend_for,
     compute_dtype,
     forced_backend,
-    make_operands,
+    readable,
     restored_backend,
 )
 from tgnn.ops.graph import get_graph
+from tgnn.ops.scaled import clamp_to_finite
 from tgnn.ops.tracing import as_autograd_function, is_plain_eager
 
 torch.library.define("tgnn::neighbor_sum", f"(Tensor x, Tensor? weight, {GRAPH_SCHEMA}, bool transposed) -> Tensor")
@@ -38,9 +38,12 @@ _BLOCK = 2**23  # entries gathered at a time
 
 
 def _sum(x: Tensor, weight: Tensor | None, *rest: Any) -> Tensor:
-    *graph_args, transposed = rest
-    operands = make_operands(x, None, weight, graph_args, False)
-    return backend_for(operands).sum(operands, transposed).to(x.dtype)
+    index, columns, format, num_src, num_dst, transposed = rest
+    graph = get_graph(format, index, columns, num_src, num_dst)
+    dtype = compute_dtype(x.dtype) if weight is None else compute_dtype(x.dtype, weight.dtype)
+    rows = readable(x, dtype)
+    weight = None if weight is None else readable(weight, dtype)
+    return backend_for(rows, graph).sum(rows, weight, graph, transposed).to(x.dtype)
 
 
 def _sum_fake(x: Tensor, weight: Tensor | None, *rest: Any) -> Tensor:

@@ -29,7 +29,11 @@ EDGES = torch.tensor([[0, 1], [1, 2]])
         (lambda: neighbor_product(Z, EDGES.to("meta")), ValueError, "graph is on meta, but z is on cpu"),
         (lambda: neighbor_product(Z, EDGES, activation="relu"), ValueError, "activation must be None or 'tanh'.*relu"),
         (lambda: neighbor_product(Z, EDGES, edge_addend=torch.ones(2, 3)), ValueError, r"shape \[2, 2\], got \[2, 3\]"),
-        (lambda: neighbor_product(Z, EDGES, edge_weight=torch.ones(3)), ValueError, r"shape \[2\], got \[3\]"),
+        (
+            lambda: neighbor_product(Z, EDGES, edge_weight=torch.ones(3)),
+            ValueError,
+            r"shape \[2\] or \[2, 2\], got \[3\]",
+        ),
         (lambda: neighbor_product(Z, EDGES, edge_weight=torch.ones(2).int()), TypeError, "tensor of floats"),
         (lambda: neighbor_product(Z, EDGES, size=3), TypeError, "two integers, got 3"),
         (lambda: neighbor_product(Z, EDGES, size=(None, 3)), TypeError, "two integers"),

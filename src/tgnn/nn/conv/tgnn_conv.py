@@ -16,7 +16,7 @@ from tgnn.nn.init import SMALLEST_SCALE, check_smallest_start, log_spaced_normal
 from tgnn.nn.mixing import ScalarMix, make_mix
 from tgnn.nn.neighborhood import Neighborhood, as_edge_index, make_neighborhood, tempered_product
 from tgnn.ops import neighbor_product
-from tgnn.ops.dispatch import check_edge_weight
+from tgnn.ops.edge_operators import check_edge_weight
 
 _LOW_ORDER = ("sum", "mean", "gcn", None)
 _FACTORS = ("plain", "weighted", "tempered")
@@ -248,8 +248,9 @@ class TGNNConv(MessagePassing):
         addend = None
         if self.lin_edge is not None:
             addend = neighborhood.pad_self_loops(self.lin_edge(neighborhood.edge_attr))
-        if self.factors != "plain" and not torch.compiler.is_compiling():
-            check_edge_weight(neighborhood.weight)  # the operators below see other weights than the user has given
+        if self.factors != "plain" and neighborhood.weight is not None:
+            # The operators below see other weights than the user has given.
+            neighborhood = neighborhood._replace(weight=check_edge_weight(neighborhood.weight))
         if self.factors == "tempered":
             product = tempered_product(z, neighborhood, addend)
             return torch.tanh(product) if self.cp.fuses_tanh else product

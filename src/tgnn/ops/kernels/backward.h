@@ -36,7 +36,8 @@ template <class T>
 void form_q(const CompressedEdges& by_dst, Index rank, bool tanh, const T* grad, const T* state, const T* least, T* q,
             Node* slot) {
   constexpr double tiny = std::numeric_limits<T>::min();
-  constexpr T huge = std::numeric_limits<T>::max();
+  // Sums of values below this bound do not overflow: they are computed in double.
+  constexpr T huge = sizeof(T) == sizeof(double) ? T(0x1p900) : std::numeric_limits<T>::max();
   at::parallel_for(0, by_dst.groups, std::max<Index>(1, 32768 / rank), [&](Index begin, Index end) {
     for (Index v = begin; v < end; ++v) {
       const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * double(least[v]) * saved_scale<T>(tanh);
@@ -73,6 +74,20 @@ void form_q(const CompressedEdges& by_dst, Index rank, bool tanh, const T* grad,
   });
 }
 
+// Multiplies a product by the factors that are not zero, and counts those that are.
+inline void multiply_nonzero(const double* f, int width, double* mantissa, int64_t* exponent, int64_t* zeros) {
+  SIMD for (int j = 0; j < width; ++j) {
+    double m = f[j] == 0.0 ? 1.0 : f[j];
+    zeros[j] += f[j] == 0.0;
+    int64_t e = exponent[j];
+    scaled::normalize(m, e);
+    m *= mantissa[j];
+    scaled::normalize(m, e);
+    mantissa[j] = m;
+    exponent[j] = e;
+  }
+}
+
 template <class T>
 void form_wide_rows(const Inputs<T>& in, const CompressedEdges& by_dst, const T* grad, WideRows& wide) {
   for (Index v = 0; v < by_dst.groups; ++v)
@@ -90,26 +105,20 @@ void form_wide_rows(const Inputs<T>& in, const CompressedEdges& by_dst, const T*
       std::fill(exponent, exponent + width, 0);
       std::fill(zeros, zeros + width, 0);
       for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
-        edge_factors(in, by_dst.other[k], by_dst.edge_at(k), column, width, f);
-        SIMD for (int j = 0; j < width; ++j) {
-          double m = f[j] == 0.0 ? 1.0 : f[j];
-          zeros[j] += f[j] == 0.0;
-          int64_t e = exponent[j];
-          scaled::normalize(m, e);
-          m *= mantissa[j];
-          scaled::normalize(m, e);
-          mantissa[j] = m;
-          exponent[j] = e;
-        }
+        const T* const z = in.z + Index(by_dst.other[k]) * in.rank + column;
+        SIMD for (int j = 0; j < width; ++j) f[j] = double(z[j]);
+        multiply_nonzero(f, width, mantissa, exponent, zeros);
       }
       const Index at = wide.slot[v] * in.rank + column;
       for (int j = 0; j < width; ++j) {
-        double value, slope = 1.0, g = grad[v * in.rank + column + j];
-        if (in.tanh) scaled::tanh_and_slope(zeros[j] ? 0.0 : scaled::join(mantissa[j], exponent[j]), value, slope);
+        double slope = 1.0, g = grad[v * in.rank + column + j];
         int64_t e = exponent[j];
+        if (in.tanh) {
+          const double p = scaled::join(mantissa[j], exponent[j]);
+          scaled::slope_of_tanh(zeros[j] ? mantissa[j] * 0.0 : p, slope, e);  // times 0: NaN stays NaN
+        }
         scaled::normalize(g, e);
-        scaled::normalize(slope, e);
-        wide.mantissa[at + j] = zeros[j] > 1 ? 0.0 : mantissa[j] * g * slope;
+        wide.mantissa[at + j] = mantissa[j] * g * slope * (zeros[j] > 1 ? 0.0 : 1.0);
         wide.code[at + j] = WideRows::encode(e, zeros[j] == 1);
       }
     }
@@ -138,30 +147,52 @@ struct Divisors {
   }
 };
 
-// Adds d loss / d f of one edge into a wide row. The caller must still divide by the mantissas of the factors.
-inline void add_wide_slopes(const WideRows& wide, Index at, const Divisors& by, int width, double* sum) {
-  const double* const mantissa = wide.mantissa.get() + at;
-  const int32_t* const code = wide.code.get() + at;
+// d loss / d f of one edge into a row, from the values of the row (see WideRows), finite.
+inline void exact_slopes(const double* mantissa, const int32_t* code, const Divisors& by, int width, double* d) {
   SIMD for (int j = 0; j < width; ++j) {
     const int64_t c = code[j];
-    const double m = (c & 1) == by.is_zero[j] ? mantissa[j] : 0.0;
-    sum[j] += scaled::saturate<double>(scaled::join(m, ((c - (c & 1)) / 2) - by.exponent[j]));
+    const double m = (c & 1) == by.is_zero[j] ? mantissa[j] : mantissa[j] * 0.0;  // times 0: NaN stays NaN
+    d[j] = scaled::saturate<double>(scaled::join(m / by.mantissa[j], ((c - (c & 1)) / 2) - by.exponent[j]));
   }
 }
+
+// A sum of finite numbers in which large ones of both signs do not give inf - inf.
+struct FiniteSum {
+  alignas(64) double plain[kBlock], scaled_down[kBlock];
+
+  explicit FiniteSum(int width) {
+    std::fill(plain, plain + width, 0.0);
+    std::fill(scaled_down, scaled_down + width, 0.0);
+  }
+  void add(const double* x, int width) {
+    SIMD for (int j = 0; j < width; ++j) plain[j] += x[j];
+    SIMD for (int j = 0; j < width; ++j) scaled_down[j] += x[j] * 0x1p-64;
+  }
+  void finish(int width, double* sum) const {
+    SIMD for (int j = 0; j < width; ++j)
+      sum[j] += std::fabs(plain[j]) <= std::numeric_limits<double>::max()
+                    ? plain[j]
+                    : scaled::saturate<double>(scaled_down[j] * 0x1p64);
+  }
+};
 
 // Adds the gradient of z_u through the wide rows that contain it as a factor.
 template <class T>
 void add_wide_sources(const Inputs<T>& in, const CompressedEdges& by_src, const WideRows& wide, Index u, Index column,
                       int width, double* sum) {
-  alignas(64) double f[kBlock], extra[kBlock];
+  alignas(64) double f[kBlock], d[kBlock];
+  const T* const z = in.z + u * in.rank + column;
+  SIMD for (int j = 0; j < width; ++j) f[j] = double(z[j]);
   Divisors by;
-  by.set(edge_factors(in, u, 0, column, width, f), width);
-  std::fill(extra, extra + width, 0.0);
+  by.set(f, width);
+  FiniteSum extra(width);
   for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
     const Index slot = wide.slot[by_src.other[k]];
-    if (slot >= 0) add_wide_slopes(wide, slot * in.rank + column, by, width, extra);
+    if (slot < 0) continue;
+    exact_slopes(wide.mantissa.get() + slot * in.rank + column, wide.code.get() + slot * in.rank + column, by, width, d);
+    extra.add(d, width);
   }
-  SIMD for (int j = 0; j < width; ++j) sum[j] += extra[j] / by.mantissa[j];
+  extra.finish(width, sum);
 }
 
 // Computes the gradient of a factor of at most six products in T. Returns false if the range of T is too small.
@@ -185,7 +216,7 @@ inline bool few_gradients(const SixRows<float>& rows, const float* z, bool tanh,
   return true;
 }
 
-// Without edge terms: sum q over the edges out of u, then divide by z_u.
+// Sum q over the edges out of u, then divide by z_u.
 template <class T, int W>
 void source_gradient(const Inputs<T>& in, const CompressedEdges& by_src, const Backward<T>& back, Index u, Index column,
                      int width, T* grad_z) {
@@ -234,47 +265,9 @@ void source_gradient(const Inputs<T>& in, const CompressedEdges& by_src, const B
   store<T, W>(sum, width, grad_z + u * in.rank + column);
 }
 
-// With edge terms every edge has its own factor. The thread of its source computes it, so each output has one writer.
-template <class T>
-void source_and_edge_gradients(const Inputs<T>& in, const CompressedEdges& by_src, const Backward<T>& back, Index u,
-                               Index column, int width, T* grad_z, T* grad_addend, double* grad_weight) {
-  const double unscale = 1.0 / saved_scale<T>(in.tanh);
-  const T* const z = in.z + u * in.rank + column;
-  alignas(64) double sum[kBlock], f[kBlock], d[kBlock];
-  Divisors by;
-  std::fill(sum, sum + width, 0.0);
-  for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
-    const Index v = by_src.other[k], edge = by_src.edge_at(k), slot = back.wide.slot[v];
-    edge_factors(in, u, edge, column, width, f);
-    if (slot >= 0) {
-      by.set(f, width);
-      std::fill(d, d + width, 0.0);
-      add_wide_slopes(back.wide, slot * in.rank + column, by, width, d);
-      SIMD for (int j = 0; j < width; ++j) d[j] /= by.mantissa[j];
-    } else {
-      const T* const q = back.q_block(column) + v * width;
-      SIMD for (int j = 0; j < width; ++j)
-        d[j] = scaled::saturate<double>(double(q[j]) * unscale / (f[j] == 0.0 ? 1.0 : f[j]));  // f = 0: q = 0
-    }
-    const double w = in.weight ? double(in.weight[edge]) : 1.0;
-    const T* const y = in.addend ? in.addend + edge * in.rank + column : nullptr;
-    if (grad_weight) {
-      double total = column ? grad_weight[edge] : 0.0;
-#pragma omp simd reduction(+ : total)
-      for (int j = 0; j < width; ++j)
-        total += scaled::saturate<double>(d[j] * (double(z[j]) + (y ? double(y[j]) : 0.0) - 1.0));
-      grad_weight[edge] = total;
-    }
-    SIMD for (int j = 0; j < width; ++j) d[j] *= w;
-    SIMD for (int j = 0; j < width; ++j) sum[j] += d[j];
-    if (grad_addend) store<T, 0>(d, width, grad_addend + edge * in.rank + column);
-  }
-  if (grad_z) store<T, 0>(sum, width, grad_z + u * in.rank + column);
-}
-
 template <class T>
 void backward(const Inputs<T>& in, const CompressedEdges& by_dst, const CompressedEdges& by_src, const T* grad,
-              const T* state, const T* least, T* q, T* grad_z, T* grad_addend, double* grad_weight) {
+              const T* state, const T* least, T* q, T* grad_z) {
   Backward<T> back;
   expect_to_fill(q, by_dst.groups * in.rank * Index(sizeof(T)));
   expect_to_fill(grad_z, by_src.groups * in.rank * Index(sizeof(T)));
@@ -286,11 +279,7 @@ void backward(const Inputs<T>& in, const CompressedEdges& by_dst, const Compress
   for_ranges(by_src, in.rank, [&](Index first, Index last) {
     for_each_block<T>(in.rank, [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;
-      for (Index u = first; u < last; ++u)
-        if (in.addend || in.weight)
-          source_and_edge_gradients(in, by_src, back, u, column, width, grad_z, grad_addend, grad_weight);
-        else
-          source_gradient<T, W>(in, by_src, back, u, column, width, grad_z);
+      for (Index u = first; u < last; ++u) source_gradient<T, W>(in, by_src, back, u, column, width, grad_z);
     });
   });
 }

@@ -1,14 +1,11 @@
 // The neighborhood product on the CPU: one thread per output row, no atomics, no E x R message matrix.
 //
-// The factor of edge e = (u, v) is
-//
-//     f = w_e * (z_u + y_e) + (1 - w_e)        with w_e = 1 and y_e = 0 by default,
-//
-// and row v of the result is act(P), P = prod f over the edges into v. The result is exact because (docs/numerics.md):
+// The factor of edge (u, v) is f = z_u in a plain product. edge_factors.h describes the factors that belong to edges.
+// Row v of the result is act(P), P = prod f over the edges into v. The result is exact because (docs/numerics.md):
 //  * P is stored as mantissa * 2^exponent in double. It neither overflows nor underflows, and the mantissa is zero only
 //    if a factor is zero.
-//  * The forward pass saves S = act'(P) * P, so that d loss / d f = g * S / f. Without edge terms the backward pass
-//    is one sum of q = g * S over the transposed graph, then one division by z.
+//  * The forward pass saves S = act'(P) * P, so that d loss / d f = g * S / f. The backward pass of a
+//    plain product is one sum of q = g * S over the transposed graph, then one division by z.
 //  * With tanh, |S| is below 1, so a float is saved times 2^96 to avoid underflow. A row whose S still does not fit (a
 //    zero or tiny factor, or an overflowing product without tanh) is "wide": the backward pass computes its product
 //    again, with an exponent.
@@ -16,7 +13,9 @@
 //    all gradients of the row are 0. See WideRows in backward.h.
 
 #include "backward.h"
+#include "exclusive.h"
 #include "forward.h"
+#include "gated_sum.h"
 #include "group.h"
 #include "sample.h"
 #include "sum.h"
@@ -39,21 +38,68 @@ int guarded(const F& f) {
 }  // namespace
 
 #define TGNN_PRODUCT(T, NAME)                                                                                       \
-  extern "C" int tgnn_forward_##NAME(const T* z, const T* addend, const T* weight, Index rank, int tanh,            \
-                                     Index n_dst, const Index* ptr, const Node* other, const Index* edge,           \
-                                     Index n_src, T* out, T* state, T* least) {                                     \
+  extern "C" int tgnn_forward_##NAME(const T* z, Index rank, int tanh, Index n_dst, const Index* ptr,               \
+                                     const Node* other, const Index* edge, Index n_src, T* out, T* state,           \
+                                     T* least) {                                                                    \
     return guarded([&] {                                                                                            \
-      forward<T>({z, addend, weight, rank, tanh != 0}, {ptr, other, edge, n_dst}, n_src, out, state, least);        \
+      forward<T>({z, rank, tanh != 0}, {ptr, other, edge, n_dst}, n_src, out, state, least);                        \
     });                                                                                                             \
   }                                                                                                                 \
-  extern "C" int tgnn_backward_##NAME(                                                                              \
-      const T* z, const T* addend, const T* weight, Index rank, int tanh, Index n_dst, const Index* ptr,            \
-      const Node* other, const Index* edge, Index n_src, const Index* ptr_src, const Node* other_src,               \
-      const Index* edge_src, const T* grad, const T* state, const T* least, T* q, T* grad_z, T* grad_addend,        \
-      double* grad_weight) {                                                                                        \
+  extern "C" int tgnn_backward_##NAME(const T* z, Index rank, int tanh, Index n_dst, const Index* ptr,              \
+                                      const Node* other, const Index* edge, Index n_src, const Index* ptr_src,      \
+                                      const Node* other_src, const Index* edge_src, const T* grad, const T* state,  \
+                                      const T* least, T* q, T* grad_z) {                                            \
     return guarded([&] {                                                                                            \
-      backward<T>({z, addend, weight, rank, tanh != 0}, {ptr, other, edge, n_dst},                                  \
-                  {ptr_src, other_src, edge_src, n_src}, grad, state, least, q, grad_z, grad_addend, grad_weight);  \
+      backward<T>({z, rank, tanh != 0}, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src}, grad,     \
+                  state, least, q, grad_z);                                                                         \
+    });                                                                                                             \
+  }
+
+// Operators whose operands belong to edges. The edges into each destination and out of each source are passed as
+// n, ptr, other, edge.
+#define TGNN_EDGES Index n_dst, const Index *ptr, const Node *other, const Index *edge
+#define TGNN_OUT_EDGES Index n_src, const Index *ptr_src, const Node *other_src, const Index *edge_src
+#define TGNN_EDGE_OPERATORS(T, NAME)                                                                                \
+  extern "C" int tgnn_edge_product_##NAME(const EdgeProduct<T>* op, TGNN_EDGES, T* out) {                           \
+    return guarded([&] { edge_product<T>(*op, {ptr, other, edge, n_dst}, out); });                                  \
+  }                                                                                                                 \
+  extern "C" int tgnn_edge_product_backward_##NAME(const EdgeProduct<T>* op, TGNN_EDGES, TGNN_OUT_EDGES,            \
+                                                   const T* grad, const EdgeGradients<T>* out) {                    \
+    return guarded([&] {                                                                                            \
+      edge_product_backward<T>(*op, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src}, grad, *out);  \
+    });                                                                                                             \
+  }                                                                                                                 \
+  extern "C" int tgnn_exclusive_product_##NAME(const EdgeProduct<T>* op, TGNN_EDGES, T* out) {                      \
+    return guarded([&] { exclusive_product<T>(*op, {ptr, other, edge, n_dst}, out); });                             \
+  }                                                                                                                 \
+  extern "C" int tgnn_exclusive_product_backward_##NAME(const EdgeProduct<T>* op, TGNN_EDGES, TGNN_OUT_EDGES,       \
+                                                        const T* grad, const EdgeGradients<T>* out) {               \
+    return guarded([&] {                                                                                            \
+      exclusive_product_backward<T>(*op, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src}, grad,    \
+                                    *out);                                                                          \
+    });                                                                                                             \
+  }                                                                                                                 \
+  extern "C" int tgnn_exclusive_sum_##NAME(const T* x, Index rank, TGNN_EDGES, T* out) {                            \
+    return guarded([&] { exclusive_sum<T>(x, rank, {ptr, other, edge, n_dst}, out); });                             \
+  }                                                                                                                 \
+  extern "C" int tgnn_gated_sum_##NAME(const GatedSum<T>* op, TGNN_EDGES, T* out, T* total) {                       \
+    return guarded([&] { gated_sum<T>(*op, {ptr, other, edge, n_dst}, out, total); });                              \
+  }                                                                                                                 \
+  extern "C" int tgnn_gated_sum_backward_##NAME(const GatedSum<T>* op, TGNN_EDGES, TGNN_OUT_EDGES, const T* grad,   \
+                                                const T* result, const T* total, const GatedGradients<T>* out) {    \
+    return guarded([&] {                                                                                            \
+      gated_sum_backward<T>(*op, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src}, grad, result,    \
+                            total, *out);                                                                           \
+    });                                                                                                             \
+  }                                                                                                                 \
+  extern "C" int tgnn_edge_rows_##NAME(const EdgeTerms<T>* terms, TGNN_EDGES, T* out) {                             \
+    return guarded([&] { edge_rows<T>(*terms, {ptr, other, edge, n_dst}, out); });                                  \
+  }                                                                                                                 \
+  extern "C" int tgnn_edge_rows_backward_##NAME(const EdgeTerms<T>* terms, TGNN_EDGES, TGNN_OUT_EDGES,              \
+                                                const T* grad, T* src, T* dst, T* of_edge) {                        \
+    return guarded([&] {                                                                                            \
+      edge_rows_backward<T>(*terms, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src}, grad, src,    \
+                            dst, of_edge);                                                                          \
     });                                                                                                             \
   }
 
@@ -73,9 +119,13 @@ int guarded(const F& f) {
     });                                                                                                             \
   }
 
-// Compiled as two parts in parallel: TGNN_PART is 0 or 1.
+// Compiled as four parts in parallel: TGNN_PART is 0, 1, 2 or 3.
 #if TGNN_PART == 0
 TGNN_PRODUCT(float, f32)
+#elif TGNN_PART == 1
+TGNN_EDGE_OPERATORS(float, f32)
+#elif TGNN_PART == 2
+TGNN_EDGE_OPERATORS(double, f64)
 #else
 TGNN_PRODUCT(double, f64)
 TGNN_SUM(float, f32)

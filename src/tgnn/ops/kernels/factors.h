@@ -15,9 +15,7 @@ constexpr double kLargestGrad = 0x1p40;  // rows with a larger gradient are wide
 
 template <class T>
 struct Inputs {
-  const T* z;       // [N_src, rank]
-  const T* addend;  // [E, rank] or null
-  const T* weight;  // [E] or null
+  const T* z;  // [N_src, rank]
   Index rank;
   bool tanh;
 };
@@ -26,19 +24,6 @@ struct Inputs {
 template <class T>
 double saved_scale(bool tanh) {
   return tanh ? scaled::power_of_two(scaled::Float<T>::kSlopeShift) : 1.0;
-}
-
-// Computes the factors of an edge with source u into `buffer`, for `width` columns.
-template <class T>
-inline const double* edge_factors(const Inputs<T>& in, Index u, Index edge, Index column, int width, double* buffer) {
-  const T* const z = in.z + u * in.rank + column;
-  const T* const y = in.addend ? in.addend + edge * in.rank + column : nullptr;
-  const double w = in.weight ? double(in.weight[edge]) : 1.0;
-  if (y)
-    SIMD for (int j = 0; j < width; ++j) buffer[j] = w * (double(z[j]) + double(y[j])) + (1.0 - w);
-  else
-    SIMD for (int j = 0; j < width; ++j) buffer[j] = w * double(z[j]) + (1.0 - w);
-  return buffer;
 }
 
 // Writes gradients, clamped to finite values. Subnormal values are replaced by 0, because they would slow down later

@@ -112,21 +112,6 @@ struct Product {
   }
 };
 
-// Multiplies the factors of a row with edge terms. Returns the smallest |factor|.
-template <class T>
-double multiply_edges(const Inputs<T>& in, const CompressedEdges& by_dst, Index v, Index column, int width,
-                      Product& product) {
-  alignas(64) double f[kBlock];
-  double least = std::numeric_limits<T>::max();
-  for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
-    edge_factors(in, by_dst.other[k], by_dst.edge_at(k), column, width, f);
-    product.times_any<0>(width, f);
-#pragma omp simd reduction(min : least)
-    for (int j = 0; j < width; ++j) least = std::min(least, std::fabs(f[j]));
-  }
-  return least;
-}
-
 // Computes act(P) and S for the columns of one row; overwrites the product. Returns whether some S does not fit into T
 // although S / f may fit, so that the row is wide.
 template <class T, int W>
@@ -164,21 +149,19 @@ bool activate(Product& product, bool tanh, int width, double least, T* out, T* s
 
 template <class T>
 void forward(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, T* out, T* state, T* least) {
-  const bool edges = in.addend || in.weight;
   const Index bytes = by_dst.groups * in.rank * Index(sizeof(T));
   expect_to_fill(out, bytes);
   expect_to_fill(state, bytes);
-  std::unique_ptr<Extent<T>[]> of_source(edges ? nullptr : new Extent<T>[n_src]);
+  std::unique_ptr<Extent<T>[]> of_source(new Extent<T>[n_src]);
   std::unique_ptr<bool[]> few(new bool[by_dst.groups]);
-  if (!edges) extents_of_rows(in, n_src, of_source.get());
+  extents_of_rows(in, n_src, of_source.get());
   for_ranges(by_dst, in.rank, [&](Index first, Index last) {
     for (Index v = first; v < last; ++v) {
       Extent<T> extent;
       const Index begin = by_dst.ptr[v], end = by_dst.ptr[v + 1];
-      if (!edges)
-        for (Index k = begin; k < end; ++k) extent.include(of_source[by_dst.other[k]]);
+      for (Index k = begin; k < end; ++k) extent.include(of_source[by_dst.other[k]]);
       if (state) least[v] = extent.least;
-      few[v] = sizeof(T) == sizeof(float) && !edges && begin < end && end - begin <= kFew &&
+      few[v] = sizeof(T) == sizeof(float) && begin < end && end - begin <= kFew &&
                extent.least >= kSmallFactor && extent.most <= kLargeFactor;
     }
     for_each_block<T>(in.rank, [&](Index column, auto constant, int width) {
@@ -195,14 +178,11 @@ void forward(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, T*
             continue;
           }
         Product product;
-        double smallest = state ? double(least[v]) : 1.0;
-        if (edges)
-          smallest = std::min(smallest, multiply_edges(in, by_dst, v, column, width, product));
-        else
-          for_each_six_rows<W>(by_dst, v, in.z + column, in.rank, Filler<T>::rows().ones,
-                            [&](const SixRows<T>& rows, Index k) {
-                              product.template times<W>(width, rows, k + 6 >= by_dst.ptr[v + 1]);
-                            });
+        const double smallest = state ? double(least[v]) : 1.0;
+        for_each_six_rows<W>(by_dst, v, in.z + column, in.rank, Filler<T>::rows().ones,
+                             [&](const SixRows<T>& rows, Index k) {
+                               product.template times<W>(width, rows, k + 6 >= by_dst.ptr[v + 1]);
+                             });
         product.finish(width);
         const bool lost = activate<T, W>(product, in.tanh, width, smallest, out + at, state_at);
         if (state) least[v] = lost ? T(0) : T(smallest);  // 0: the row is wide

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <vector>
 
 // The iterations of loops over columns are independent and the arrays do not overlap, so they can be vectorized.
 #define SIMD _Pragma("omp simd")

@@ -104,4 +104,38 @@ inline void tanh_and_slope(T x, T& value, T& slope) {
   slope = a > F::kSaturated ? T(0) : T(4) * exp_shifted * (inverse * inverse);
 }
 
+// exp(r) - 1 by its Taylor series to r^13, |r| <= ln(2) / 2.
+inline double expm1_series(double r) {
+  double p = (1.0 / 6227020800 * r + 1.0 / 479001600) * r + 1.0 / 39916800;
+  p = ((p * r + 1.0 / 3628800) * r + 1.0 / 362880) * r;
+  p = (((p + 1.0 / 40320) * r + 1.0 / 5040) * r + 1.0 / 720) * r + 1.0 / 120;
+  p = ((p * r + 1.0 / 24) * r + 1.0 / 6) * r + 1.0 / 2;
+  return p * r * r + r;
+}
+
+// Splits exp(y) into (1 + p) * 2^k for -2200 <= y <= 0. NaN gives p = NaN.
+inline void split_exp(double y, double& p, int64_t& k) {
+  using F = Float<double>;
+  const double shifted = y * 1.4426950408889634 + F::kShifter;
+  const double whole = shifted - F::kShifter;
+  p = expm1_series((y - whole * F::kLn2High) - whole * F::kLn2Low);
+  uint64_t bits, origin;
+  const double shifter = F::kShifter;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  std::memcpy(&origin, &shifter, sizeof origin);
+  k = int64_t(bits - origin);
+  k = k < -4000 ? -4000 : (k > 0 ? 0 : k);  // NaN has an arbitrary k
+}
+
+// The slope 1 - tanh(x)^2 as slope * 2^exponent, added to `exponent`: it does not underflow. NaN stays NaN.
+inline void slope_of_tanh(double x, double& slope, int64_t& exponent) {
+  const double a = std::fabs(x);
+  double p;
+  int64_t k;
+  split_exp(a > 1100.0 ? -2200.0 : -2.0 * a, p, k);  // further out, the slope times any double is 0
+  const double decay = join(1.0 + p, k);
+  slope = 4.0 * (1.0 + p) / ((1.0 + decay) * (1.0 + decay));
+  exponent += k;
+}
+
 }  // namespace scaled

@@ -1,0 +1,190 @@
+// Gradients of the operands of edge factors, shared by products over all edges and over the other edges.
+#pragma once
+
+#include "backward.h"
+#include "edge_factors.h"
+
+namespace {
+
+// Null pointers mark gradients that are not needed.
+template <class T>
+struct EdgeGradients {
+  T *src, *dst, *edge;
+  T *scale, *shift, *gate;
+};
+
+// Sums over all edges of a part. Their number depends on the problem only, not on the number of threads, and they are
+// added in order, so the result does not depend on the number of threads either.
+struct Parts {
+  Index count;
+
+  static Index number_of(Index work, Index entries_of_sum) {
+    constexpr Index kWork = 65536, kMemory = Index(1) << 23;
+    const Index wanted = std::min<Index>(64, work / kWork);
+    return std::max<Index>(1, std::min(wanted, kMemory / std::max<Index>(1, entries_of_sum)));
+  }
+};
+
+// Calls f(part, first, last) for ranges of groups with about the same number of edges each.
+template <class F>
+void for_parts(const CompressedEdges& by, Index parts, bool parallel, const F& f) {
+  const Index work = by.ptr[by.groups] + by.groups;
+  const auto first_of = [&](Index part) {
+    Index low = 0, high = by.groups;
+    while (low < high) {
+      const Index middle = (low + high) / 2;
+      if (by.ptr[middle] + middle < work / parts * part)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  };
+  at::parallel_for(0, parts, parallel ? 1 : parts, [&](Index begin, Index end) {
+    for (Index part = begin; part < end; ++part)
+      f(part, first_of(part), part + 1 == parts ? by.groups : first_of(part + 1));
+  });
+}
+
+inline Index threads_for(const CompressedEdges& by, Index rank) {
+  return (by.ptr[by.groups] + by.groups) * rank < 32768 ? 1 : Index(at::get_num_threads());
+}
+
+// Sums of the gradient of a table over the edges of each type, one for each part.
+class TableSums {
+ public:
+  TableSums(Index parts, Index types, Index width) : size_(types * width), width_(width), sums_(parts * size_, 0.0) {}
+
+  void add(Index part, Index type, const double* x, int width) {
+    double* const row = sums_.data() + part * size_ + type * width_;
+    SIMD for (int j = 0; j < width; ++j) row[j] += x[j] * 0x1p-64;  // scaled down, so that it does not overflow
+  }
+
+  template <class T>
+  void store(Index parts, Index types, Index rank, Index column, int width, T* out) const {
+    alignas(64) double total[kBlock];
+    for (Index type = 0; type < types; ++type) {
+      std::fill(total, total + width, 0.0);
+      for (Index part = 0; part < parts; ++part) {
+        const double* const row = sums_.data() + part * size_ + type * width_;
+        SIMD for (int j = 0; j < width; ++j) total[j] += row[j];
+      }
+      SIMD for (int j = 0; j < width; ++j) total[j] *= 0x1p64;
+      ::store<T, 0>(total, width, out + type * rank + column);
+    }
+  }
+
+ private:
+  Index size_, width_;
+  std::vector<double> sums_;
+};
+
+// The gradient of a coefficient [E]: sums over the columns, which may be in several blocks.
+template <class T>
+class ColumnSums {
+ public:
+  ColumnSums(const Coefficient<T>& coefficient, const T* out, Index edges)
+      : plain_(coefficient && out && !coefficient.by_column ? edges : 0, 0.0), scaled_(plain_.size(), 0.0) {}
+
+  void add(Index e, const double* x, int width) {
+    double plain = 0.0, down = 0.0;
+#pragma omp simd reduction(+ : plain, down)
+    for (int j = 0; j < width; ++j) {
+      plain += x[j];
+      down += x[j] * 0x1p-64;
+    }
+    plain_[e] += plain;
+    scaled_[e] += down;
+  }
+
+  void store(T* out) const {
+    for (size_t e = 0; e < plain_.size(); ++e) {
+      const bool finite = std::fabs(plain_[e]) <= std::numeric_limits<double>::max();
+      out[e] = T(scaled::saturate<T>(finite ? plain_[e] : scaled_[e] * 0x1p64));
+    }
+  }
+
+ private:
+  std::vector<double> plain_, scaled_;
+};
+
+// Writes the gradients of the coefficients of one edge.
+template <class T>
+struct CoefficientGradients {
+  const EdgeProduct<T>& op;
+  const EdgeGradients<T>& out;
+  ColumnSums<T> scale, shift, gate;
+
+  CoefficientGradients(const EdgeProduct<T>& op, const EdgeGradients<T>& out, Index edges)
+      : op(op),
+        out(out),
+        scale(op.scale, out.scale, edges),
+        shift(op.shift, out.shift, edges),
+        gate(op.gate, out.gate, edges) {}
+
+  void add(Index e, Index column, int width, GradientRow& row) {
+    write(op.scale, out.scale, scale, row.scale, e, column, width);
+    write(op.shift, out.shift, shift, row.shift, e, column, width);
+    write(op.gate, out.gate, gate, row.gate, e, column, width);
+  }
+
+  void store() const {
+    scale.store(out.scale);
+    shift.store(out.shift);
+    gate.store(out.gate);
+  }
+
+ private:
+  void write(const Coefficient<T>& coefficient, T* target, ColumnSums<T>& sums, double* x, Index e, Index column,
+             int width) {
+    if (!coefficient || !target) return;
+    if (coefficient.by_column)
+      ::store<T, 0>(x, width, target + e * op.terms.rank + column);
+    else
+      sums.add(e, x, width);
+  }
+};
+
+// out[i] = sum of the rows of x [E, rank] over the edges of group i.
+template <class T>
+void sum_edge_rows(const T* x, Index rank, const CompressedEdges& by, T* out) {
+  for_ranges(by, rank, [&](Index first, Index last) {
+    alignas(64) double d[kBlock], sum[kBlock];
+    for (Index column = 0; column < rank; column += kBlock) {
+      const int width = int(std::min<Index>(kBlock, rank - column));
+      for (Index i = first; i < last; ++i) {
+        FiniteSum total(width);
+        for (Index k = by.ptr[i]; k < by.ptr[i + 1]; ++k) {
+          const T* const row = x + by.edge_at(k) * rank + column;
+          SIMD for (int j = 0; j < width; ++j) d[j] = double(row[j]);
+          total.add(d, width);
+        }
+        std::fill(sum, sum + width, 0.0);
+        total.finish(width, sum);
+        store<T, 0>(sum, width, out + i * rank + column);
+      }
+    }
+  });
+}
+
+// out[t] = sum of the rows of x [E, rank] over the edges of type t.
+template <class T>
+void sum_by_type(const T* x, const EdgeTerms<T>& terms, const CompressedEdges& by_dst, T* out) {
+  const Index rank = terms.rank, edges = by_dst.ptr[by_dst.groups];
+  for (Index column = 0; column < rank; column += kBlock) {
+    const int width = int(std::min<Index>(kBlock, rank - column));
+    const Index parts = Parts::number_of(edges * width, terms.types * width);
+    TableSums table(parts, terms.types, width);
+    for_parts(by_dst, parts, threads_for(by_dst, rank) > 1, [&](Index part, Index first, Index last) {
+      alignas(64) double d[kBlock];
+      for (Index k = by_dst.ptr[first]; k < by_dst.ptr[last]; ++k) {
+        const Index e = by_dst.edge_at(k);
+        SIMD for (int j = 0; j < width; ++j) d[j] = double(x[e * rank + column + j]);
+        table.add(part, terms.type[e], d, width);
+      }
+    });
+    table.store(parts, terms.types, rank, column, width, out);
+  }
+}
+
+}  // namespace
