@@ -91,7 +91,7 @@ class CellResult:
     column: str
     metric: str
     config: Mapping[str, Any] = field(default_factory=dict)
-    runs: Sequence[RunResult] = ()
+    runs: tuple[RunResult, ...] = ()
     paper: float | None = None
     paper_spread: float | None = None
     failed: str = ""
@@ -194,7 +194,7 @@ def _with_earlier_runs(cell: CellResult, earlier: CellResult | None) -> CellResu
     if len(runs) == len(cell.runs) or len({run.data_hash for run in runs}) > 1:
         return cell
     missing = {name: getattr(cell, name) or getattr(earlier, name) for name in ("metric", "note", "series")}
-    return replace(cell, runs=runs, **missing)
+    return replace(cell, runs=tuple(runs), **missing)
 
 
 def _has_same_splits(cell: CellResult, others: Sequence[CellResult]) -> bool:
