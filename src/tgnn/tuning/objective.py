@@ -128,9 +128,7 @@ def validation_score(config: Config, on_epoch: Callable[[int, float], None] = la
     return two_fold.score
 
 
-def evaluate_trial(
-    trial: optuna.Trial, plan: SearchPlan, splits: range, check: Callable[[], None] = lambda: None, prune: bool = True
-) -> float:
+def evaluate_trial(trial: optuna.Trial, plan: SearchPlan, splits: range, check: Callable[[], None]) -> float:
     """Train with the hyperparameters of a trial and return the mean validation score over the splits.
 
     A trial that cannot be trained is stored as pruned, with its error message. Optuna's sampler ignores failed trials,
@@ -141,7 +139,6 @@ def evaluate_trial(
         plan: The search.
         splits: Indices of the splits.
         check: Called after every epoch. An exception from it interrupts the trial.
-        prune: Whether to report intermediate scores, and to stop the trial if the pruner of the study says so.
     """
     scores: list[float] = []
     try:
@@ -152,14 +149,14 @@ def evaluate_trial(
 
             def on_epoch(epoch: int, score: float, every: int = every) -> None:
                 check()
-                if prune and not scores and (epoch + 1) % every == 0:  # later splits report at their end only
+                if not scores and (epoch + 1) % every == 0:  # later splits report at their end only
                     _report(trial, score, epoch + 1)
 
             score = validation_score(config, on_epoch)
             if not math.isfinite(score):
                 raise ValueError("the validation metric is not finite")
             scores.append(score)
-            if prune and split != splits[-1]:
+            if split != splits[-1]:
                 _report(trial, fmean(scores), config.train.epochs * (split + 2))
     except (KeyboardInterrupt, OSError):  # OSError: a problem of the machine, not of the hyperparameters
         _queue_again(trial)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.pruners import MedianPruner
+from optuna.pruners import MedianPruner, NopPruner
 from optuna.samplers import TPESampler
 from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.study import StudyDirection
@@ -63,7 +63,7 @@ class SharedStudy:
             with storage_errors(url, StudyError, "cannot be used"):
                 self.search = create_study(study_name=name, pruner=MedianPruner())
                 self.check()
-                self.finals = create_study(study_name=f"{name} (final evaluation)")
+                self.finals = create_study(study_name=f"{name} (final evaluation)", pruner=NopPruner())
         except StudyError:
             self.close()
             raise
@@ -166,15 +166,14 @@ class Worker:
 
     def run(self) -> None:
         """Run until all trials are finished, including trials of workers that died."""
-        self._run_study(self._shared.search, self._shared.next_trial, range(self._plan.splits), prune=True)
-        self._run_study(self._shared.finals, self._shared.next_final, self._plan.final_splits, prune=False)
+        self._run_study(self._shared.search, self._shared.next_trial, range(self._plan.splits))
+        self._run_study(self._shared.finals, self._shared.next_final, self._plan.final_splits)
 
     def _run_study(
         self,
         study: optuna.Study,
         next_trial: Callable[[SearchPlan], tuple[int, Mapping[str, Any]] | None],
         splits: range,
-        prune: bool,
     ) -> None:
         def objective(trial: optuna.Trial) -> float:
             numbers = {attempt.number: number for number, attempt in last_attempts(study).items()}
@@ -183,7 +182,7 @@ class Worker:
             # The seed depends on the number of the trial, so that a search that is resumed samples the same trials.
             seed = np.random.SeedSequence([self._plan.seed, numbers[trial.number]]).generate_state(1)[0]
             study.sampler = TPESampler(seed=int(seed))
-            return evaluate_trial(trial, self._plan, splits, self._raise_if_stopped, prune)
+            return evaluate_trial(trial, self._plan, splits, self._raise_if_stopped)
 
         waited_for: set[int] = set()
         while True:

@@ -89,6 +89,8 @@ def test_cells_without_a_value_of_the_paper():
     assert "| b |  | 0.2500 (1); paper 0.5000, -0.2500 |" in to_markdown(found)
     assert "b &  &  & 0.2500 & 0.5000 \\\\" in to_latex(found)
     assert len(to_csv(found).splitlines()) == 4
+    unreported = Result("t", [cell("a", "x", [0.5]), cell("a", "y", [0.5]), cell("b", "y", [0.25])])
+    assert "| b |  | 0.250 |" in to_markdown(unreported)
 
 
 def test_names_are_escaped():
@@ -111,6 +113,8 @@ def test_efficiency_and_theorem_tables():
     costly = Result("table-efficiency", [cell("tgnn 8", "3", [0.8, 0.9, 0.85])])
     assert "| tgnn 8 | 3 | 100 [58,128] | 2.0 [" in to_markdown(costly)
     assert "tgnn 8 & 3 & 100 & 2.0 & 10 & 0.8500" in to_latex(costly)
+    failed = Result("table-efficiency", [cell("tgnn 8", "full", [], failed="no memory")])
+    assert "tgnn 8 & full &  &  &  & failed &" in to_latex(failed)
     holds = CellResult("Theorem 1", "k=3", "holds", note="error 0")
     both = Result("theorems", [holds, replace(holds, failed="it does not")])
     assert "| Theorem 1 | k=3 | no | it does not; error 0 |" in to_markdown(both)
