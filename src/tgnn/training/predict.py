@@ -29,7 +29,7 @@ from tgnn.training.loaders import make_inference_batches
 from tgnn.training.loop import infer
 from tgnn.training.metrics import Task
 from tgnn.training.prepare import add_model_inputs, find_device, infer_shape, prepare, transform_features
-from tgnn.training.run_folder import RunError, RunFolder
+from tgnn.training.run_folder import RunFolder
 from tgnn.utils.io import atomic_path
 
 ROWS_PER_CHUNK = 2**17
@@ -178,20 +178,10 @@ def evaluate(
         ``metric``, its value ``test``, the value ``recorded`` after training, and the split.
     """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
-    config, recorded, info, task = run.config, run.metrics, run.data_info, run.task
+    config, recorded, task = run.config_with_data(data), run.metrics, run.task
     model, torch_device = run.load_model(), find_device(device)
-    config = run.config_with_data(data)
     prepared = prepare(config)
-    if prepared.data_hash != info["data_hash"]:
-        raise RunError(
-            f"{config.data.name} is not the data that {run.path} was trained on: its hash is {prepared.data_hash}, "
-            f"and the hash of the run's data is {info['data_hash']}. Restore the files and schema.yaml, or train again."
-        )
-    if prepared.split.hash != info["split"]["hash"]:
-        raise RunError(
-            f"The split is not the split of {run.path}: its hash is {prepared.split.hash}, "
-            f"and the hash of the run's split is {info['split']['hash']}."
-        )
+    run.check_unchanged({"data": prepared.data_hash, "split": prepared.split.hash})
     batches = make_inference_batches(prepared.data, prepared.split.test, config.train.batch_size, torch_device)
     outputs = infer(model.to(torch_device), batches, config.train.precision, torch_device)
     return {

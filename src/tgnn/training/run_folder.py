@@ -235,6 +235,17 @@ class RunFolder:
                 f"Continue with `tgnn train --resume {self.path}`."
             )
 
+    def check_unchanged(self, hashes: Mapping[str, str]) -> None:
+        """Refuse another configuration, data or split than those of the run: test examples must stay unseen."""
+        info = self.data_info
+        before = {"configuration": self.config.hash, "data": info["data_hash"], "split": info["split"]["hash"]}
+        for name, now in hashes.items():
+            if now != before[name]:
+                raise RunError(
+                    f"{self.path} cannot be resumed or evaluated, because the {name} changed: its hash was "
+                    f"{before[name]} and is now {now}. Restore the {name}, or train again."
+                )
+
     def _read_json(self, name: str) -> dict[str, Any]:
         path = self.path / name
         try:

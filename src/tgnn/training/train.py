@@ -199,7 +199,7 @@ def train_run(
     run.path.mkdir(parents=True, exist_ok=True)
     with run.lock(), catch_interrupts() as stop:
         if resume and run.has_started:
-            _check_unchanged(run, hashes)
+            run.check_unchanged(hashes)
             if run.is_finished:
                 raise RunError(f"Another process has just finished the run in {run.path}.")
         elif run.has_started:
@@ -284,15 +284,3 @@ def _was_restarted(run: RunFolder, config: Config, world: World) -> bool:
         return False
     logger.warning("The processes were restarted; continuing from the last checkpoint.")
     return True
-
-
-def _check_unchanged(run: RunFolder, hashes: Mapping[str, str]) -> None:
-    """Refuse to resume with another configuration, other data or another split: test examples must stay unseen."""
-    info = run.data_info
-    before = {"configuration": run.config.hash, "data": info["data_hash"], "split": info["split"]["hash"]}
-    for name, now in hashes.items():
-        if now != before[name]:
-            raise RunError(
-                f"{run.path} cannot be resumed, because the {name} changed: its hash was {before[name]} and is now "
-                f"{now}."
-            )

@@ -238,7 +238,7 @@ def test_a_run_is_not_resumed_on_other_data(succeed, run, tmp_path):
     write_friends(tmp_path / "friends", seed=5)
     code, _, err = run("train", "--resume", "run")
     assert code == 2
-    assert "cannot be resumed, because the data changed" in err
+    assert "cannot be resumed or evaluated, because the data changed" in err
 
 
 def test_quiet_prints_nothing_and_the_log_file_holds_everything(run, tmp_path):

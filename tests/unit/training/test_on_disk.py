@@ -100,8 +100,9 @@ def test_graph_json_beside_tables_changes_nothing(tmp_path, monkeypatch):
     plain = resolve(str(tmp_path), "tgnn", "node")
     (tmp_path / "graph.json").write_text("{}")
     assert resolve(str(tmp_path), "tgnn", "node") == plain
-    (tmp_path / "edges.tsv").write_text("source\ttarget\n1\t2\n")  # two tables of edges: the reader refuses them
-    assert resolve(str(tmp_path), "tgnn", "node") == plain
+    (tmp_path / "edges.tsv").write_text("source\ttarget\n1\t2\n")
+    with pytest.raises(ValueError, match=r"has both edges.csv and edges.tsv. Remove one of them"):
+        resolve(str(tmp_path), "tgnn", "node")
     write_disk(load("karate"), tmp_path / "karate")
     monkeypatch.chdir(tmp_path)
     assert resolve("karate", "tgnn", "node").train.num_neighbors is None  # the name is that of the catalog
