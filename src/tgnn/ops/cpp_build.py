@@ -75,6 +75,7 @@ class Library:
             self._declare(f"tgnn_group_{suffix}", [pointer, pointer, integer, integer, *[pointer] * 3])
             sampling = [pointer, integer, pointer, integer, integer, *[ctypes.c_int] * 3]
             self._declare(f"tgnn_sample_{suffix}", [*[pointer] * 3, integer, integer, *sampling, pointer])
+        self._declare("tgnn_group_both_i64", [pointer, integer, integer, integer, *[pointer] * 7])
         self._declare("tgnn_sample_take", [pointer] * 4)
 
     def _declare(self, name: str, arguments: list[type]) -> None:
@@ -101,6 +102,25 @@ class Library:
         suffix = "i32" if key.dtype == torch.int32 else "i64"
         self.call(f"tgnn_group_{suffix}", key, other, key.numel(), num_groups, ptr, index, perm)
         return ptr, index, perm
+
+    def group_both(self, edge_index: Tensor, num_src: int, num_dst: int) -> tuple[list[Tensor | None], list[int]]:
+        """Check an ``edge_index`` (int64, contiguous) and group it by destination and by source, in one call.
+
+        Returns ``ptr``, ``index`` and ``perm`` of both forms, and the smallest and largest source and destination. If
+        these are out of range, the forms are undefined. ``perm`` is ``None`` if the edges are sorted.
+        """
+        edges = edge_index.size(1)
+        forms: list[Tensor | None] = []
+        for groups in (num_dst, num_src):
+            forms.append(torch.empty(groups + 1, dtype=torch.int64, device="cpu"))
+            forms.append(torch.empty(edges, dtype=torch.int32, device="cpu"))
+            forms.append(torch.empty(edges, dtype=torch.int64, device="cpu"))
+        found = (ctypes.c_int64 * 6)()
+        self.call("tgnn_group_both_i64", edge_index, edges, num_src, num_dst, *forms, ctypes.addressof(found))
+        for place, is_sorted in ((2, found[5]), (5, found[4])):
+            if is_sorted:
+                forms[place] = None
+        return forms, list(found[:4])
 
 
 # ---- loading ---------------------------------------------------------------------------------------------------

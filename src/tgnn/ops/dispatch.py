@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tgnn.ops import backend_cpp, backend_reference, backend_torch, backend_triton
 from tgnn.ops.backend_reference import plain
-from tgnn.ops.graph import Graph, get_graph
+from tgnn.ops.graph import Graph, get_graph, materialized
 from tgnn.ops.operands import EdgeProduct, EdgeTerms, GatedSum, Operands, Saved
 from tgnn.ops.scaled import clamp_to_finite
 from tgnn.ops.second_order import second_derivatives, tree_product
@@ -169,8 +169,7 @@ def compute_dtype(*dtypes: torch.dtype) -> torch.dtype:
 
 def readable(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Return a contiguous tensor of this type whose memory holds its values."""
-    x = x.to(dtype).contiguous()
-    return x.clone() if x.is_neg() or x._is_zerotensor() else x
+    return materialized(x.to(dtype).contiguous())
 
 
 def _forward(z: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:

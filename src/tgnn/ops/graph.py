@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -112,7 +114,13 @@ def group(key: Tensor, other: Tensor | None, num_groups: int, node_dtype: torch.
 WITH_SELF_LOOPS, VOLATILE = "+self", "!"
 
 
+def materialized(x: Tensor) -> Tensor:
+    """Return a tensor whose memory holds its values: not a negative view, and not a tensor of implicit zeros."""
+    return x.clone() if x.is_neg() or x._is_zerotensor() else x
+
+
 def _build(format: str, index: Tensor, columns: Tensor | None, num_src: int, num_dst: int) -> Graph:
+    index = materialized(index)
     if format.endswith(WITH_SELF_LOOPS):
         if columns is not None:  # the entries of a matrix are grouped already, so nothing is sorted below
             in_edges = _build("csr", index, columns, num_src, num_dst).by_dst()
@@ -120,6 +128,8 @@ def _build(format: str, index: Tensor, columns: Tensor | None, num_src: int, num
         _check_edges(index, num_src, num_dst)
         return _build("edges", _add_self_loops(index, num_dst), None, num_src, num_dst)
     if format == "edges":
+        if graph := _build_small(index, num_src, num_dst):
+            return graph
         _check_edges(index, num_src, num_dst)
         node_dtype = _node_dtype(num_src, num_dst, index.size(1))
         return Graph(num_src, num_dst, index.size(1), _by_dst=group(index[1], index[0], num_dst, node_dtype))
@@ -136,6 +146,21 @@ def _build(format: str, index: Tensor, columns: Tensor | None, num_src: int, num
     items = torch.arange(num_src, device=index.device)
     by_dst = _compressed(index.clone(), items, None, num_dst, node_dtype, "ptr")
     return Graph(num_src, num_dst, num_src, _by_dst=by_dst)
+
+
+_SMALL = 2**18  # below this number of edges, the CSR form is computed together with the CSC form, in one call
+
+
+def _build_small(edge_index: Tensor, num_src: int, num_dst: int) -> Graph | None:
+    """Build both forms of a small graph in one call of the C++ library, or return ``None`` if it cannot be used."""
+    small = edge_index.size(1) < _SMALL and max(num_src, num_dst) < _SMALL
+    if not small or edge_index.device.type != "cpu" or edge_index.dtype != torch.int64 or not (lib := cpp_build.load()):
+        return None
+    forms, (low_src, high_src, low_dst, high_dst) = lib.group_both(edge_index.contiguous(), num_src, num_dst)
+    if min(low_src, low_dst) < 0 or high_src >= num_src or high_dst >= num_dst:
+        _check_edges(edge_index, num_src, num_dst)  # raises an error that names the wrong index
+    by_dst, by_src = (CompressedEdges(*forms[i : i + 3]) for i in (0, 3))  # type: ignore[arg-type]
+    return Graph(num_src, num_dst, edge_index.size(1), _by_dst=by_dst, _by_src=by_src)
 
 
 def _add_self_loops(edge_index: Tensor, num_nodes: int) -> Tensor:
@@ -195,6 +220,30 @@ def _compressed(
     return CompressedEdges(ptr.to(torch.int64), index.to(node_dtype, copy=True).contiguous(), perm)
 
 
+class _Recent(NamedTuple):
+    """The most recent graph: the backward pass, and the next layer, find it without a search in the cache."""
+
+    format: str
+    tensor: weakref.ref[Tensor]
+    version: int
+    address: int
+    graph: Graph
+
+    def matches(self, format: str, index: Tensor, columns: Tensor | None, num_src: int, num_dst: int) -> bool:
+        return (
+            self.tensor() is index
+            and columns is None
+            and format == self.format
+            and num_src == self.graph.num_src
+            and num_dst == self.graph.num_dst
+            and index._version == self.version
+            and index.data_ptr() == self.address
+        )
+
+
+_most_recent: _Recent | None = None
+
+
 def get_graph(
     format: str,
     index: Tensor,
@@ -213,10 +262,17 @@ def get_graph(
         num_dst: Number of destinations.
         build: Builds the graph if the caller has a faster way; called only if the graph is not cached.
     """
+    global _most_recent
+    recent = _most_recent
+    if recent is not None and recent.matches(format, index, columns, num_src, num_dst):
+        return recent.graph
     tensors = (index,) if columns is None else (index, columns)
     if format.endswith(VOLATILE):
         format = format.removesuffix(VOLATILE)
         rebuild = partial(_build, format, index, columns, num_src, num_dst)
         return cached_by_content((format, num_src, num_dst), tensors, rebuild)
     make = build or partial(_build, format, index, columns, num_src, num_dst)
-    return cached_on((format, num_src, num_dst), tensors, make)
+    graph = cached_on((format, num_src, num_dst), tensors, make)
+    if columns is None and not index.is_inference():
+        _most_recent = _Recent(format, weakref.ref(index), index._version, index.data_ptr(), graph)
+    return graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections import OrderedDict
@@ -16,12 +17,12 @@ T = TypeVar("T")
 
 _MAX_ENTRIES = 64
 _entries: OrderedDict[Hashable, tuple[tuple[StorageWeakRef, ...], Any]] = OrderedDict()
-_lock = threading.RLock()
+_lock = threading.Lock()
 
 
 def _new_lock_after_fork() -> None:
     global _lock
-    _lock = threading.RLock()
+    _lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -32,8 +33,9 @@ def cached_on(name: Hashable, tensors: Sequence[Tensor], make: Callable[[], T]) 
     """Return ``make()``, or its cached result for the same ``name`` and the same unchanged tensors.
 
     The cache notices in-place changes through torch by the version counter of a tensor. It does not notice changes
-    through ``.numpy()``, ``.data`` or a collective of ``torch.distributed``. Tensors created under
-    ``torch.inference_mode`` have no version counter, so nothing is cached for them.
+    that raise no version counter: through ``.numpy()``, ``.data``, DLPack, ``untyped_storage()``, shared memory or a
+    collective of ``torch.distributed``. Tensors created under ``torch.inference_mode`` have no version counter, so
+    nothing is cached for them.
 
     Args:
         name: Name of the value, to tell apart several values computed from the same tensors.
@@ -55,8 +57,7 @@ def cached_on(name: Hashable, tensors: Sequence[Tensor], make: Callable[[], T]) 
     with torch.inference_mode(False):  # the cached value may be needed for training later
         value = make()
     with _lock:
-        for expired in [k for k, (references, _) in _entries.items() if _expired(references)]:
-            del _entries[expired]
+        _drop_freed()
         _entries[key] = (tuple(StorageWeakRef(s) for s in storages), value)  # type: ignore[no-untyped-call]
         while len(_entries) > _MAX_ENTRIES:
             _entries.popitem(last=False)
@@ -88,6 +89,24 @@ def cached_by_content(name: Hashable, tensors: Sequence[Tensor], make: Callable[
         while len(_entries_by_content) > _MAX_ENTRIES_BY_CONTENT:
             _entries_by_content.popitem(last=False)
     return made
+
+
+def _drop_freed() -> None:
+    """Drop the values of tensors that no longer exist. The caller holds the lock."""
+    for key in [key for key, (references, _) in _entries.items() if _expired(references)]:
+        del _entries[key]
+
+
+def _drop_freed_at_collection(phase: str, info: dict[str, Any]) -> None:
+    """Let the garbage collector of Python free the values of freed tensors, if no thread is using the cache."""
+    if phase == "stop" and info["generation"] > 0 and _entries and _lock.acquire(blocking=False):
+        try:
+            _drop_freed()
+        finally:
+            _lock.release()
+
+
+gc.callbacks.append(_drop_freed_at_collection)
 
 
 def _expired(references: tuple[StorageWeakRef, ...]) -> bool:

@@ -15,7 +15,8 @@ _NO_EXPONENT = -(2**40)  # exponent of 0 in a comparison
 
 def clamp_to_finite(x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
     """Replace values that overflow ``dtype`` by its largest finite number; NaN stays NaN."""
-    return x.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max)
+    largest = min(torch.finfo(dtype).max, torch.finfo(x.dtype).max)
+    return x.clamp(-largest, largest)
 
 
 @dataclass(frozen=True)

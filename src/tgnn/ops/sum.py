@@ -232,7 +232,9 @@ def edges_with_self_loops(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, T
     """
     src, dst = edge_index
     loops = torch.arange(num_nodes, dtype=edge_index.dtype, device=edge_index.device)
-    has_loop = torch.zeros(num_nodes, device=edge_index.device).index_add(0, dst, (src == dst).float())
+    has_loop = torch.zeros(num_nodes, dtype=torch.float32, device=edge_index.device).index_add(
+        0, dst, (src == dst).float()
+    )
     return torch.cat([edge_index, loops.expand(2, -1)], dim=1), (has_loop == 0).float()
 
 
@@ -252,7 +254,8 @@ def sparse_matmul(x: Tensor, weight: Tensor) -> Tensor:
     if not isinstance(x, Tensor) or x.layout != torch.sparse_csr or x.dim() != 2:
         raise TypeError(f"x must be a sparse CSR matrix, got {describe(x)}; convert it with .to_sparse_csr().")
     check_rows(weight, "weight")
-    check_mode(x, weight)
+    check_mode(weight)  # first: under torch.func, the values of a sparse matrix cannot be read
+    check_mode(x.values())
     if x.size(1) != weight.size(0):
         raise ValueError(f"x has {x.size(1)} columns, but weight has {weight.size(0)} rows.")
     format = "csr" + (VOLATILE if torch.compiler.is_compiling() else "")

@@ -76,17 +76,17 @@ def test_an_edge_index_of_unknown_size():
 
 
 class Count:
-    """Counts how often edges are grouped."""
+    """Counts how often a graph is built."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
-        original = graphs.group
+        original = graphs._build
 
         def counted(*arguments):
             self.calls += 1
             return original(*arguments)
 
-        monkeypatch.setattr(graphs, "group", counted)
+        monkeypatch.setattr(graphs, "_build", counted)
 
 
 def train_step(z: torch.Tensor, graph: object) -> None:
@@ -98,7 +98,7 @@ def test_a_graph_is_grouped_once(monkeypatch):
     z.requires_grad_()
     for _ in range(5):
         train_step(z, edges)
-    assert count.calls == 2  # by destination, by source
+    assert count.calls == 1
 
 
 def test_the_caches_of_an_edge_index_are_used(monkeypatch):

@@ -172,13 +172,13 @@ class CPAggregation(Aggregation):
 
 def _inv_sqrt_set_size(z: Tensor, index: Tensor | None, ptr: Tensor | None, groups: int | None) -> Tensor:
     """Return ``1 / sqrt(k)`` for each row, where ``k`` is the size of its set."""
+    wide = torch.promote_types(z.dtype, torch.float32)  # half precision cannot count beyond 256
     if ptr is not None:
         sizes = ptr.diff()
-        return sizes.repeat_interleave(sizes, output_size=z.size(0)).to(z.dtype).rsqrt()
+        return sizes.repeat_interleave(sizes, output_size=z.size(0)).to(wide).rsqrt().to(z.dtype)
     assert index is not None
     if groups is None:
         groups = int(index.max()) + 1 if index.numel() else 0
-    wide = torch.promote_types(z.dtype, torch.float32)  # half precision cannot count beyond 256
     sizes = degree(index, groups, wide)
     assert isinstance(sizes, Tensor)
     return sizes[index].rsqrt().to(z.dtype)

@@ -136,6 +136,15 @@ extern "C" int tgnn_group_i64(const int64_t* key, const int64_t* other, Index ed
   return guarded([&] { group<int64_t>(key, other, edges, groups, ptr, sorted, edge); });
 }
 
+extern "C" int tgnn_group_both_i64(const int64_t* edge_index, Index edges, Index n_src, Index n_dst, Index* ptr_dst,
+                                   Node* other_dst, Index* edge_dst, Index* ptr_src, Node* other_src, Index* edge_src,
+                                   Index* found) {
+  return guarded([&] {
+    group_both<int64_t>(edge_index, edges, n_src, n_dst, ptr_dst, other_dst, edge_dst, ptr_src, other_src, edge_src,
+                        found);
+  });
+}
+
 extern "C" int tgnn_group_i32(const int32_t* key, const int32_t* other, Index edges, Index groups, Index* ptr,
                               Node* sorted, Index* edge) {
   return guarded([&] { group<int32_t>(key, other, edges, groups, ptr, sorted, edge); });
