@@ -13,7 +13,7 @@ from torch import Tensor
 from tgnn.ops import available_backends
 
 ALL = ["reference", "torch", "cpp"]
-if available_backends()["triton"] == "available":  # a GPU, or the interpreter in which test_triton.py runs these tests
+if available_backends()["triton"] == "available":  # on a GPU, or in Triton's interpreter, see test_triton.py
     ALL.append("triton")
 
 
@@ -38,7 +38,7 @@ def logger_as_it_was() -> Iterator[None]:
     """Restore the logger after each test: the command line configures it, and searches disable it."""
     yield
     logger = logging.getLogger("tgnn")
-    for handler in list(logger.handlers):  # they write to what pytest has captured, and closes now
+    for handler in list(logger.handlers):  # their stream is closed by pytest after the test
         logger.removeHandler(handler)
         handler.close()
     logger.filters.clear()
@@ -46,15 +46,21 @@ def logger_as_it_was() -> Iterator[None]:
     logger.propagate, logger.disabled = True, False
 
 
-@pytest.fixture(params=ALL)
+def _parameters(names: list[str]) -> list[object]:
+    """Mark the kernels for GPUs with ``gpu``, unless Triton interprets them on the CPU."""
+    on_gpu = torch.cuda.is_available()
+    return [pytest.param(name, marks=pytest.mark.gpu) if on_gpu and name == "triton" else name for name in names]
+
+
+@pytest.fixture(params=_parameters(ALL))
 def backend(request: pytest.FixtureRequest) -> str:
-    """Every backend in turn; one that this machine cannot run is skipped with its reason."""
+    """Every backend. A backend that this machine cannot run is skipped with its reason."""
     return _available(request.param)
 
 
-@pytest.fixture(params=[name for name in ALL if name != "reference"])
+@pytest.fixture(params=_parameters(ALL[1:]))
 def accelerated(request: pytest.FixtureRequest) -> str:
-    """Every backend but the one that the others are measured by."""
+    """Every backend except the reference."""
     return _available(request.param)
 
 
@@ -65,7 +71,7 @@ def random_edges(num_src: int, num_dst: int, num_edges: int, seed: int = 0) -> T
 
 
 def random_factors(rows: int, rank: int, dtype: torch.dtype, zeros: float = 0.0, seed: int = 1) -> Tensor:
-    """Normal numbers, a share of them exactly zero."""
+    """Draw normal numbers and set a fraction of them to zero."""
     generator = torch.Generator().manual_seed(seed)
     z = torch.randn(rows, rank, generator=generator, dtype=torch.float64)
     z[torch.rand(rows, rank, generator=generator) < zeros] = 0
@@ -73,7 +79,7 @@ def random_factors(rows: int, rank: int, dtype: torch.dtype, zeros: float = 0.0,
 
 
 def to_csr(edges: Tensor, num_dst: int, num_src: int) -> Tensor:
-    """``adj_t`` of some edges: destinations as rows."""
+    """Return the transposed adjacency matrix (``adj_t``), whose rows are the destinations."""
     order = edges[1].argsort(stable=True)
     ptr = torch.searchsorted(edges[1][order], torch.arange(num_dst + 1))
     ones = torch.ones(edges.size(1))

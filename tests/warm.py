@@ -1,7 +1,7 @@
-"""Processes that start at once.
+"""Start Python processes quickly by forking a server that has imported torch.
 
-A process that imports torch does nothing else for seconds. These are forked from one that has imported what they need
-and done nothing with it: exit code, output, signals and files are those of a process of its own.
+Importing torch takes seconds. A forked process needs no import, and otherwise behaves like a new process: it has its
+own exit code, output, signals and session.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _forks.set_forkserver_preload(["tgnn.cli.app", "tgnn.training.repeated_runs", "t
 
 
 class Process:
-    """A Python script that runs in a session of its own. After ``with``, it and all that it started have ended."""
+    """A Python script that runs in its own session. Leaving the ``with`` block kills it and its child processes."""
 
     def __init__(
         self, script: str, *words: str, folder: Path | None = None, environment: dict[str, str] | None = None
@@ -43,7 +43,7 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):  # none is left
+        with contextlib.suppress(OSError):  # all have ended
             self.send_signal(signal.SIGKILL, to_all=True)
         self._process.kill()
         self._process.join()
@@ -54,19 +54,19 @@ class Process:
         return self._process.exitcode
 
     def send_signal(self, number: int, to_all: bool = False) -> None:
-        """To the process, or as a terminal does, to those that it started too."""
+        """Send a signal to the process, or like a terminal to its child processes, too."""
         (os.killpg if to_all else os.kill)(self.pid, number)
 
     def read(self, name: str) -> str:
-        """What it has written so far: ``out`` or ``err``."""
+        """Return the standard output (``out``) or standard error (``err``) of the process."""
         return (Path(self._output.name) / name).read_text()
 
     def until(self, holds: Callable[[], bool], seconds: float = 120) -> None:
-        """Waits for something that must happen before the process ends."""
+        """Wait until a condition holds, which must happen before the process ends."""
         end = time.monotonic() + seconds
         while not holds():
             assert self.returncode is None, self.read("err")
-            assert time.monotonic() < end, f"it never happened; {self.read('err')}"
+            assert time.monotonic() < end, f"the condition did not hold after {seconds} seconds: {self.read('err')}"
             time.sleep(0.005)
 
     def wait(self, seconds: float = 300) -> int:
@@ -78,7 +78,7 @@ class Process:
         return self.returncode
 
     def _somebody_writes(self) -> bool:
-        """Whether a process still holds the file, and with it the lock, that all inherit."""
+        """Return whether a process still holds the lock of the error output, which child processes inherit."""
         with open(Path(self._output.name) / "err") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -90,13 +90,13 @@ class Process:
 def run(
     script: str, *words: str, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a script to its end."""
+    """Run a script and wait until it ends."""
     with Process(script, *words, folder=folder, environment=environment) as process:
         return subprocess.CompletedProcess(words, process.wait(), process.read("out"), process.read("err"))
 
 
 def _become(script: str, words: tuple[str, ...], folder: str, environment: dict[str, str], output: str) -> None:
-    """Makes of this process what a new one would be."""
+    """Give the forked process the session, output, folder and environment of a new process, and run the script."""
     os.setsid()
     for number, name in ((1, "out"), (2, "err")):
         file = os.open(Path(output) / name, os.O_WRONLY | os.O_APPEND)
@@ -106,7 +106,7 @@ def _become(script: str, words: tuple[str, ...], folder: str, environment: dict[
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    if threads := environment.get("OMP_NUM_THREADS"):  # read when torch is imported, which has been done
+    if threads := environment.get("OMP_NUM_THREADS"):  # torch reads it on import only
         import torch
 
         torch.set_num_threads(int(threads))

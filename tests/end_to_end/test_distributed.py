@@ -23,6 +23,7 @@ from tgnn.data.readers.graph_npz import write_graphs
 from tgnn.training.checkpoint import read_tensors
 from tgnn.training.run_folder import RunFolder
 
+pytestmark = pytest.mark.slow
 GRAPHS = (
     *("--data", "graphs.npz", "--batch-size", "10", "--hidden", "8", "--lr", "0.001", "--dropout", "0"),
     *("--set", "model.norm=batch_norm"),  # which all processes must see as one batch

@@ -25,6 +25,7 @@ PROGRAM = next(
 if PROGRAM is None:
     pytest.skip("there is no chromium and no chrome", allow_module_level=True)
 
+pytestmark = pytest.mark.browser
 LOCAL = ("file:", "data:", "blob:", "http://127.0.0.1")
 
 

@@ -17,6 +17,7 @@ from tgnn.training.checkpoint import read_tensors
 from tgnn.training.interrupts import catch_interrupts
 from tgnn.training.run_folder import RunFolder
 
+pytestmark = pytest.mark.slow
 FOREVER = ("--set", "train.epochs=1000000", "--set", "train.patience=1000000")
 WAYS = {
     "reproduce": ("reproduce", "table-1-citation", "--datasets", "karate", "--models", "gcn,tgnn", "--runs", "2"),

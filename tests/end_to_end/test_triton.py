@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("triton", reason="triton is not installed")
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 

@@ -1,4 +1,4 @@
-"""The command, in this process where that is enough, and for real where it is not."""
+"""Run the command ``tgnn`` in this process or in another one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys, monkeypatch, tmp_path) -> Run:
-    """The command in this process, in ``tmp_path``: exit code, standard output, standard error."""
+    """Run the command in this process and in ``tmp_path``. Return its exit code, output and error output."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TGNN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("TGNN_DATA", raising=False)
-    monkeypatch.setattr(logging.getLogger("tgnn"), "propagate", True)  # the command turns it off, for good
+    monkeypatch.setattr(logging.getLogger("tgnn"), "propagate", True)  # the command disables it
 
     def command(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["tgnn", *words])
@@ -39,7 +39,7 @@ def run(capsys, monkeypatch, tmp_path) -> Run:
 
 @pytest.fixture
 def succeed(run) -> Callable[..., str]:
-    """A command in this process that must succeed: standard output."""
+    """Run a command that must succeed in this process and return its output."""
 
     def command(*words: str) -> str:
         code, out, err = run(*words)
@@ -51,7 +51,7 @@ def succeed(run) -> Callable[..., str]:
 
 @pytest.fixture
 def tgnn(tmp_path) -> Run:
-    """The command in a process and a folder of its own; ``installed``: the program that a user calls."""
+    """Run the command in another process. ``installed`` starts the installed program."""
 
     def command(*words: str, folder: Path = tmp_path, installed: bool = False) -> tuple[int, str, str]:
         if installed:

@@ -138,6 +138,7 @@ def test_one_model(run):
     assert found["hyperparameters"]["node"]["model.hidden_channels"] == 64  # of the default recipe
 
 
+@pytest.mark.slow
 def test_interrupt_and_continue(tmp_path):
     """Ctrl-C to all processes. The same command then continues the runs."""
     epochs = ("--set", "train.epochs=800", "--set", "train.patience=800")

@@ -42,6 +42,7 @@ def write_friends(folder: Path, people: int = 60, seed: int = 0, labels: bool = 
 # ---- the main job ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_train_evaluate_and_predict(tgnn, tmp_path):
     code, out, err = tgnn("train", "digits", "--epochs", "30", "--out", "run", installed=True)
     assert code == 0, err

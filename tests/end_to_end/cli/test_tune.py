@@ -28,6 +28,7 @@ def trials(folder: Path) -> list[dict[str, object]]:
     return [{key: value for key, value in trial.items() if key != "seconds"} for trial in found]
 
 
+@pytest.mark.slow
 def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=4,8")
@@ -72,6 +73,7 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     assert "[final evaluation" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Python on Windows has no modules pty, fcntl and termios")
 def test_on_a_terminal_of_80_columns(tmp_path):
     """The live table fits into the terminal: columns that exceed its width are left out."""
@@ -306,6 +308,7 @@ def test_errors_of_trials_and_final_evaluations_are_reported(run, tmp_path, monk
     assert f"1 final evaluation failed, first error (trial {number}): hidden [b]eight[/b]" in err
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_all_and_nothing_is_lost(run, tmp_path):
     arguments = ["tune", "digits", *QUICK, "--finals", "0", "--set", "train.epochs=80", "--set", "train.patience=80"]
     with warm.Process(warm.TGNN, *arguments, "--jobs", "2", "--out", str(tmp_path / "stopped")) as process:
@@ -328,6 +331,7 @@ def test_ctrl_c_stops_all_and_nothing_is_lost(run, tmp_path):
     assert all(trial in after for trial in before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the children of a process are read from /proc")
 def test_the_trial_of_a_killed_job_is_retried(tmp_path):
     """One of two worker processes is killed. The other waits until its heartbeat is overdue and retries its trial."""

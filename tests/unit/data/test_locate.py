@@ -207,6 +207,7 @@ def test_files_of_a_package(tmp_path, cache, build):
     assert cached(cache).read_bytes() == CONTENT
 
 
+@pytest.mark.slow
 def test_two_processes_download_once(cache, server):
     script = f"from {__name__} import *; s = Server(CONTENT); s.url = {server.url!r}; print(read_toy(from_server(s)))"
     with warm.Process(script) as one, warm.Process(script) as other:

@@ -122,6 +122,7 @@ def test_wrong_tables_are_named(tmp_path, text, message):
         build_molhiv(tmp_path / "hiv.csv")
 
 
+@pytest.mark.slow
 def test_the_real_molhiv(real_data):
     """All labels. Graphs of one in 29 molecules and of the seven that RDKit rejects, and scaffolds of one in 41."""
     smiles, y = read_hiv(real_data("molhiv/hiv/raw/HIV.csv"))

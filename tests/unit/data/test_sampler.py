@@ -483,6 +483,7 @@ def test_set_epoch_changes_the_samples(workers):
     assert edges[0] != edges[1]
 
 
+@pytest.mark.slow
 def test_trimming():
     whole = data()
     model = GraphSAGE(6, 8, 3, 4).eval()

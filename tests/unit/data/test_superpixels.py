@@ -126,6 +126,7 @@ def _grid(segments: int) -> str:
     return str(regular_grid((1, 32, 32), segments))
 
 
+@pytest.mark.slow
 def test_two_processes_give_what_one_gives(monkeypatch):
     monkeypatch.setattr(superpixels_module, "_CHUNK", 5)
     digits = np.random.default_rng(0).integers(0, 256, (12, 12, 12)).astype(np.uint8)

@@ -17,6 +17,7 @@ from tgnn.data.graph_dataset import pack
 QUICK = {"epochs": 4, "hidden": 8, "layers": 2, "rank": 4, "random_state": 0}
 
 
+@pytest.mark.slow
 def test_classification():
     graphs = rings(60)
     model = GraphClassifier(**{**QUICK, "epochs": 60, "batch_size": 16}).fit(graphs)
@@ -25,6 +26,7 @@ def test_classification():
     assert model.predict_proba(graphs[:3]).shape == (3, 2)
 
 
+@pytest.mark.slow
 def test_regression():
     graphs = rings(80)
     sizes = [100.0 + 3 * graph.num_nodes for graph in graphs]

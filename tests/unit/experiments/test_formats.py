@@ -152,6 +152,7 @@ def test_the_best_other_model_has_the_lowest_error():
     assert "| zinc, atoms | MAE" in readme_table([Result("table-zinc", named)])
 
 
+@pytest.mark.slow
 def test_result_pages_of_the_repository_are_up_to_date():
     """Change nothing there by hand: `make results`."""
     results = read_results(ROOT / "results")

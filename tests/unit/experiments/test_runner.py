@@ -25,6 +25,7 @@ def positions(result: Result) -> list[tuple[str, str, list[float]]]:
     return [(one.row, one.column, one.tests) for one in result.cells]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("same_rows", [False, True], ids=["different rows", "rows with the same configuration"])
 def test_finished_runs_are_reused(tmp_path, same_rows):
     table = replace(KARATE, rows=[("one", "gcn", {}), ("other", "gcn", {})]) if same_rows else KARATE
@@ -171,6 +172,7 @@ def test_a_failed_measurement_does_not_stop_the_others(tmp_path, caplog):
     assert "cells that are not selected: c on x" in caplog.text
 
 
+@pytest.mark.slow
 def test_interactions_and_theorems(tmp_path, monkeypatch):
     for name, value in (("_TRAIN", 50), ("_VAL", 20), ("_TEST", 20), ("_EPOCHS", 1)):
         monkeypatch.setattr(interactions, name, value)

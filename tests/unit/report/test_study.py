@@ -118,6 +118,7 @@ def test_a_study_is_found_once_and_read_again_when_it_changes(tmp_path):
     assert "another: recipe" in render(reader.read())
 
 
+@pytest.mark.slow
 def test_optuna_is_not_imported():
     code = "import sys, tgnn.report.collect; sys.exit(bool({'optuna', 'sqlalchemy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -51,6 +51,7 @@ def test_an_error_that_cannot_be_pickled_keeps_its_message():
     assert parallel_runs._portable(same) is same
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path("/proc/self/task").exists(), reason="finds the process to kill in /proc, which only Linux has"
 )

@@ -1,4 +1,4 @@
-"""A database for the tests that want one."""
+"""Databases for the tests of hyperparameter searches."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def server() -> Iterator[Server]:
         yield started
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path) -> str:
-    """Of each kind of database in turn."""
+    """The address of a SQLite and of a PostgreSQL database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'study.db'}"
     return str(request.getfixturevalue("server").url)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL, for the time of some tests."""
+"""Start a PostgreSQL server for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PASSWORD = "open-sesame"
 
 
 class Server:
-    """Listens on a socket in its folder only."""
+    """A PostgreSQL server that listens on a socket in its folder."""
 
     def __init__(self, folder: Path, before: list[str]) -> None:
         self._folder, self._before = folder, before
@@ -38,12 +38,12 @@ class Server:
 
 @contextmanager
 def postgres() -> Iterator[Server]:
-    """Skips, with the reason, where there can be none."""
+    """Start a server, or skip the test with the reason why there is none."""
     pytest.importorskip("psycopg2")
     missing = [name for name in ("initdb", "pg_ctl") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"{' and '.join(missing)} of PostgreSQL is not in PATH")
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))  # not pytest's: others may not look into that, and its name is long
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))  # pytest's folder is private, and its path is too long for a socket
     try:
         server = Server(folder, _unprivileged_command(folder))
         (folder / "password").write_text(PASSWORD)

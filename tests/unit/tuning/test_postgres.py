@@ -6,6 +6,7 @@ import os
 import signal
 
 import optuna
+import pytest
 from sqlalchemy import create_engine, text
 
 from tests import warm
@@ -35,6 +36,8 @@ def start(url: str, folder: str, where) -> warm.Process:
     return warm.Process(WORKER, *arguments, folder=where, environment=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
+@pytest.mark.slow
+@pytest.mark.postgres
 def test_the_trial_of_a_killed_worker_is_retried(server, tmp_path):
     url = server.url.replace("postgresql:", "postgresql+psycopg2:")
     engine = create_engine(url)

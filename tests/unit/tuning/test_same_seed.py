@@ -32,6 +32,7 @@ def test_again(at_once, tmp_path):
     assert len({str(trial.params) for trial in again.trials}) > 5
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_trials(at_once, tmp_path):
     """The trials may differ from those of one process, but all are run, and trial 0 is the same."""
     shared = tune(small_plan(trials=TRIALS), tmp_path, jobs=2)

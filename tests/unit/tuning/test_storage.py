@@ -36,6 +36,7 @@ def test_no_server(more):
     assert "secret" not in str(found.value)
 
 
+@pytest.mark.postgres
 def test_a_wrong_password(server):
     with pytest.raises(StudyError, match="password authentication failed") as found:
         open_storage(server.url.replace(PASSWORD, "wrong-{one}"))
@@ -77,6 +78,7 @@ def test_a_file_that_another_program_keeps_locked(tmp_path, monkeypatch):
     assert len(tune(small_plan(trials=2), tmp_path).trials) == 2
 
 
+@pytest.mark.postgres
 def test_a_database_that_goes_away(server, tmp_path):
     """Finished trials are kept, and the search is resumed when the database is back."""
 
@@ -95,6 +97,7 @@ def test_a_database_that_goes_away(server, tmp_path):
     assert [trial.number for trial in after.trials] == list(range(6))
 
 
+@pytest.mark.postgres
 def test_a_database_that_goes_away_during_a_trial(server, tmp_path, monkeypatch):
     """The error is one line, without a traceback of the heartbeat thread."""
     monkeypatch.setattr(storage, "HEARTBEAT_SECONDS", 1)

@@ -169,6 +169,7 @@ def test_a_final_evaluation_that_fails(monkeypatch, tmp_path):
     assert [(trial.params["optimizer.lr"], trial.reason) for trial in failed] == [(0.2, "the loss became nan")]
 
 
+@pytest.mark.slow
 def test_more_finals_than_before_evaluate_no_trial_twice(monkeypatch, tmp_path):
     evaluated = []
 
@@ -186,6 +187,7 @@ def test_more_finals_than_before_evaluate_no_trial_twice(monkeypatch, tmp_path):
     assert sorted(evaluated) == sorted(5 * [trial.params["optimizer.lr"] for trial in result.finals])  # each once
 
 
+@pytest.mark.slow
 def test_a_resumed_study_selects_its_finals_anew(monkeypatch, tmp_path):
     scored(monkeypatch, lucky)
     first = tune(small_plan(space=RATES, trials=4, splits=2, finals=2), tmp_path)
