@@ -1,40 +1,40 @@
-# Everything sets itself up in .venv; the second time that takes a moment.
+# Every target first creates .venv with the locked dependencies, if it does not exist.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
 .PHONY: demo test lint bench results docs clean
 
-demo: $(READY)          ## train tGNN on Cora and print the result beside the paper's
+demo: $(READY)          ## train tGNN on Cora and compare its accuracy with the paper's
 	$(BIN)/python examples/demo.py
 
-test: $(READY) lint     ## the linters, then the whole test suite
+test: $(READY) lint     ## run the linters and the whole test suite
 	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then echo $(BIN)/mypy; $(BIN)/mypy; \
-	else echo 'types are not checked: NumPy for Python 3.10 declares its own otherwise'; fi
+	else echo 'mypy is skipped, because the NumPy version for Python 3.10 has other type stubs'; fi
 	$(BIN)/lint-imports
 
-bench: $(READY)         ## every speed and memory figure of docs/benchmarks.md, measured on this machine
+bench: $(READY)         ## measure every time and memory figure of docs/benchmarks.md on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
 
-results: $(READY)       ## docs/results.md and the table of the README, out of results/
+results: $(READY)       ## generate docs/results.md and the results table of the README from results/
 	$(BIN)/python tools/result_pages.py
 
-# torch goes in first and alone: with it in place nothing else asks for another build of it.
+# torch is installed first, so that no other package selects another build of it.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tgnn needs Python 3.10 or later")'
-	@echo "Setting up .venv with the locked dependencies: once, a minute or two."
+	@echo "Creating .venv with the locked dependencies. This takes a minute or two."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
 
-docs: $(READY)          ## the pages of docs/ as a site, in build/site
+docs: $(READY)          ## build the documentation site in build/site
 	$(BIN)/mkdocs build --strict --quiet
 
 clean:

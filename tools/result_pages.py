@@ -60,7 +60,8 @@ def readme_table(results: Sequence[Result]) -> str:
         head += ["GCN (or GIN)", "best baseline other than GCN/GIN"]
         parts += ["\n".join([_line(head), _line(["---"] * len(head)), *rows])]
         parts += [
-            "Scores are mean ± standard deviation on the test set. The best epoch is selected on the validation set. "
+            "Scores are mean ± standard deviation on the test set. Intervals need at least five runs. An empty cell "
+            "was not run, or has no value in the paper. The best epoch is selected on the validation set. "
             "Hyperparameters are tuned on the validation set, taken from published configurations, or set by hand, as "
             "the notes in [docs/results.md](docs/results.md) say. The [research "
             "log](docs/research_log.md#selections-made-after-a-test-score-was-known) lists where a selection was "

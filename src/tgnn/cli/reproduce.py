@@ -35,7 +35,7 @@ def reproduce(
     ] = None,
     datasets: Annotated[
         str | None,
-        typer.Option(help="Run only these columns. A data set that the table does not have is added as a column."),
+        typer.Option(help="Run only these columns, e.g. cora,pubmed. Other data sets are added as columns."),
     ] = None,
     largest: Annotated[
         int | None, typer.Option(min=1, help="Run only rows up to this rank or number of hidden channels.")
@@ -48,7 +48,7 @@ def reproduce(
     offline: Offline = False,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override an option of the recipe in every cell."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a hyperparameter or option in every cell."),
     ] = None,
     folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/reproduce"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells without running them.")] = False,

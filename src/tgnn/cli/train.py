@@ -35,7 +35,7 @@ def train(
         ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Your own data instead of NAME: a folder of tables, a .npz file, ...")
+        Path | None, typer.Option(help="Path of your own data, instead of NAME: a folder of tables, a .npz file, ...")
     ] = None,
     root: Root = None,
     offline: Offline = False,
@@ -72,16 +72,18 @@ def train(
     ] = None,
     runs: Annotated[int, _RunOption(min=1, help="Number of runs with different seeds and splits.")] = 1,
     jobs: Annotated[
-        int | None, _RunOption(min=1, help="Number of runs in parallel. Default: the number of cores.")
+        int | None, _RunOption(min=1, help="Number of runs to train in parallel. Default: number of cores.")
     ] = None,
     processes: Annotated[
         int | None,
         _RunOption(min=1, help="Number of processes for data-parallel training. Each batch is split across them."),
     ] = None,
     folder: Annotated[
-        Path | None, _RunOption("--out", help="Folder of the run. Default: runs/<data>-<model>-<time>.")
+        Path | None, _RunOption("--out", help="Folder to write the run to. Default: runs/<data>-<model>-<time>.")
     ] = None,
-    resume: Annotated[Path | None, _RunOption(metavar="RUN", help="Continue an interrupted run.")] = None,
+    resume: Annotated[
+        Path | None, _RunOption(metavar="RUN", help="Continue the interrupted run in this folder.")
+    ] = None,
     dry_run: Annotated[bool, _RunOption("--dry-run", help="Print the resolved configuration and exit.")] = False,
     json: Annotated[bool, _RunOption("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:

@@ -35,7 +35,7 @@ def tune(
         ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Your own data: a folder of CSV or Parquet tables, a .npz file, ...")
+        Path | None, typer.Option(help="Path of your own data, instead of NAME: a folder of tables, a .npz file, ...")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Name of a model (see `tgnn models`). Default: tgnn.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 60,
@@ -56,7 +56,7 @@ def tune(
         ),
     ] = _DEFAULT_FINALS,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of trials to run in parallel. Default: one per CPU core.")
+        int | None, typer.Option(min=1, help="Number of trials to run in parallel. Default: number of cores.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Random seed of the sampler.")] = 0,
     search: Annotated[
@@ -71,7 +71,7 @@ def tune(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Fix KEY to VALUE in all trials.")
     ] = None,
     recipe: Annotated[
-        Path | None, typer.Option(help="YAML recipe with the hyperparameters of trial 0. Default: the packaged recipe.")
+        Path | None, typer.Option(help="YAML recipe with the hyperparameters of trial 0. Default: the built-in recipe.")
     ] = None,
     root: Root = None,
     offline: Offline = False,

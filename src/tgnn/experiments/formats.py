@@ -26,7 +26,7 @@ from tgnn.utils.io import without_nan, write_text
 
 _CELL_FORMAT = (
     "Each cell: our mean ± standard deviation on the test set (number of runs; 95% bootstrap confidence interval if "
-    "there are at least 5 runs); the paper's value, and our difference from it. An asterisk marks a statistically "
+    "there are at least 5 runs), then the paper's value and our difference from it. An asterisk marks a statistically "
     "significant difference (Welch's t-test, p < .05)."
 )
 _LATEX_NAMES = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
@@ -221,9 +221,10 @@ def _significance_lines(result: Result, layout: str) -> list[str]:
     ranks = average_ranks(result) if layout == "table" else None
     if ranks is not None:
         texts = ", ".join(f"{_escape(row)} {rank:.2f}" for row, rank in ranks.ranks.items())
+        columns = ", ".join(f"`{_escape(column)}`" for column in ranks.columns)
         lines.append(
-            f"- Average ranks: {texts}. Differences below {ranks.critical_difference:.2f} are not statistically "
-            f"significant (Nemenyi test, 5% level)."
+            f"- Average ranks over {columns} (1 is best): {texts}. Differences below "
+            f"{ranks.critical_difference:.2f} are not statistically significant (Nemenyi test, 5% level)."
         )
     return ["", *lines] if lines else []
 
