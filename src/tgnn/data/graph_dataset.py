@@ -77,6 +77,8 @@ class GraphDataset(InMemoryDataset):
     """Test indices of the published folds, if their file is stored with the data."""
     split_codes: Tensor | None
     """Set of each graph in the split that is stored with the graphs: 0 training, 1 validation, 2 test."""
+    split_name: str
+    """Name of the split that is stored with the graphs, if it is another than that of the catalog."""
     origin: str
     """How the graphs differ from the official files, as stored in the file."""
 
@@ -92,7 +94,7 @@ class GraphDataset(InMemoryDataset):
         super().__init__(transform=transform)
         self.graph_id, self.encoding = graph_id, encoding
         self.smiles = None if smiles is None else list(smiles)
-        self.test_folds, self.split_codes, self.origin = None, None, ""
+        self.test_folds, self.split_codes, self.split_name, self.origin = None, None, "", ""
         given = {name: np.asarray(array) for name, array in arrays.items()}
         has_edges = "edge_index" in given
         num_nodes = _counts(given, "num_nodes")

@@ -104,6 +104,8 @@ def _load_from_catalog(entry: CatalogEntry, root: str | os.PathLike[str] | None,
     def read(found: LocatedFiles) -> LoadedData:
         data = found.layout.read(found.folder)
         differs = found.differs or getattr(data, "origin", "")
+        if differs and folder is not None and entry.add_published is not None:
+            differs = entry.add_published(data, folder) or differs
         return _with_info(entry, data, found.source, differs, exact=found.layout.exact or not differs)
 
     given = root if root is not None else os.environ.get("TGNN_DATA") or None

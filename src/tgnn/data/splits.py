@@ -116,7 +116,7 @@ def protocols(data: LoadedData) -> dict[str, Callable[[int], Split]]:
     has_classes = data.info.target == "classes"
     available: dict[str, Callable[[int], Split]] = {}
     if (stored := _stored_split(data)) is not None:
-        available[stored.name] = lambda _: stored
+        available[data.info.stored_split] = lambda _: stored
     if "scaffold" not in available and smiles is not None:
         available["scaffold"] = lambda _: _scaffold(smiles)
     if has_classes:
@@ -135,7 +135,8 @@ def _stored_split(data: LoadedData) -> Split | None:
         split = data.stored_split()
     elif data.get("train_mask") is not None and data.get("test_mask") is not None:
         split = from_masks("public", data.train_mask, data.val_mask, data.test_mask)
-    return None if split is None else replace(split, name=data.info.stored_split)
+    name = getattr(data, "split_name", "") or data.info.stored_split
+    return None if split is None else replace(split, name=name)
 
 
 def _scaffold(smiles: Sequence[str]) -> Split:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 import shutil
 from importlib.resources import files
@@ -145,6 +146,68 @@ def test_superpixels_are_connected_on_loading(tmp_path):
     data = load("mnist", root=tmp_path)
     assert data.info.differs == "made here"
     assert data.edge_index is not None
+
+
+# ---- published targets and splits beside recomputed graphs ----------------------------------------------------
+
+
+def write_recomputed(root: Path, folder: str, **arrays: object) -> None:
+    """Write six graphs of one node each, the last four of them in the validation and test sets."""
+    graphs = GraphDataset({"num_nodes": [1] * 6, "split": [0, 0, 1, 1, 2, 2], **arrays})
+    (root / folder).mkdir(parents=True)
+    write_graphs(graphs, root / folder / "graphs.npz", "recomputed")
+
+
+def write_lines(path: Path, *values: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write = gzip.open if path.suffix == ".gz" else open
+    with write(path, "wt") as file:
+        file.writelines(f"{value}\n" for value in values)
+
+
+def test_official_targets_of_zinc(tmp_path):
+    y = torch.tensor([0.5, 1.5, 2.5, 3.5, 4.5, 5.5])
+    write_recomputed(tmp_path, "zinc", x=torch.zeros(6, 1, dtype=torch.int64), y=y)
+    assert load("zinc", root=tmp_path).info.differs == "recomputed"
+    write_lines(tmp_path / "zinc_official" / "val_y.csv", 2.501, 3.501)
+    assert torch.equal(load("zinc", root=tmp_path).y, y)  # one file is not enough
+    write_lines(tmp_path / "zinc_official" / "test_y.csv", 4.501, 9)
+    data = load("zinc", root=tmp_path)
+    torch.testing.assert_close(data.y, torch.tensor([0.5, 1.5, 2.501, 3.501, 4.501, 9]))
+    assert "targets of the validation and test sets are the official ones" in data.info.differs
+    write_lines(tmp_path / "zinc_official" / "test_y.csv", 4.501, 9, 1)
+    with pytest.raises(ValueError, match=r"test_y\.csv has 3 targets, but the set has 2 molecules"):
+        load("zinc", root=tmp_path)
+    write_lines(tmp_path / "zinc_official" / "test_y.csv", 5.5, 4.5)
+    with pytest.raises(ValueError, match=r"test_y\.csv does not belong to these molecules: line 1 is 5\.5000"):
+        load("zinc", root=tmp_path)
+
+
+@pytest.mark.parametrize(("folder", "suffix"), [("molhiv_official", ".csv"), ("ogbg_molhiv/split/scaffold", ".csv.gz")])
+def test_official_split_of_molhiv(tmp_path, folder, suffix):
+    write_recomputed(tmp_path, "molhiv", x=torch.zeros(6, 9, dtype=torch.int64), y=torch.tensor([[0.0], [1.0]] * 3))
+    assert load("ogbg-molhiv", root=tmp_path).split.name == "scaffold"
+    for part, rows in {"train": (0, 3), "valid": (1, 2), "test": (5, 4)}.items():
+        write_lines(tmp_path / folder / f"{part}{suffix}", *rows)
+    data = load("ogbg-molhiv", root=tmp_path, split="scaffold")
+    assert data.split.name == "ogb-scaffold"
+    assert [part.tolist() for part in (data.split.train, data.split.val, data.split.test)] == [[0, 3], [1, 2], [4, 5]]
+    assert f"the scaffold split ({folder.partition('/')[0]}) are the official ones" in data.info.differs
+    write_lines(tmp_path / folder / f"train{suffix}", 0, 6)
+    with pytest.raises(ValueError, match="does not belong to 6 examples: train contains an index outside of 0 to 5"):
+        load("ogbg-molhiv", root=tmp_path)
+
+
+def test_published_files_of_the_real_data(real_data):
+    targets = [float(line) for line in real_data("zinc_official/test_y.csv").read_text().split()]
+    zinc = load("zinc", root=real_data(""), offline=True)
+    torch.testing.assert_close(zinc.y[zinc.split.test], torch.tensor(targets))
+    rows = [int(line) for line in real_data("molhiv_official/valid.csv").read_text().split()]
+    molhiv = load("ogbg-molhiv", root=real_data(""), offline=True)
+    assert (molhiv.split.name, molhiv.split.val.tolist()) == ("ogb-scaffold", rows)
+    assert [int(molhiv.y[part].sum()) for part in (molhiv.split.train, molhiv.split.val, molhiv.split.test)] == [
+        *(1232, 81, 130)
+    ]
 
 
 # ---- downloaded files ------------------------------------------------------------------------------------------

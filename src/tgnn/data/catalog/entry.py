@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from tgnn.data.dataset_info import LoadedData, TaskType, task_name
@@ -80,6 +81,9 @@ class CatalogEntry:
         sources: Download sources in order of preference.
         embedded: Function that returns the data, for data sets that are installed with tgnn or a dependency. It is used
             unless the user's folder holds the files of a layout.
+        add_published: Function that replaces recomputed targets or a recomputed split by the published ones, in place,
+            if the user's folder (second argument) has them. It returns how the data then differs from the official
+            files, or ``None`` if the folder does not have them.
     """
 
     name: str
@@ -95,6 +99,7 @@ class CatalogEntry:
     layouts: tuple[FileLayout, ...] = ()
     sources: tuple[DownloadSource, ...] = ()
     embedded: Callable[[], LoadedData] | None = None
+    add_published: Callable[[Any, Path], str | None] | None = None
 
     @property
     def metric(self) -> str:
