@@ -94,19 +94,19 @@ def test_no_compiler(tmp_path):
     assert logs_once(use(tmp_path / "cache", PATH="", CXX=None), "no C++ compiler was found")
 
 
-def test_a_broken_compiler(tmp_path):
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo 'error: out of luck' >&2\nexit 1", "out of luck"),
+        ('for a; do case "$last" in -o) echo nonsense > "$a";; esac; last="$a"; done', "cannot be loaded"),
+    ],
+    ids=["fails", "writes no library"],
+)
+def test_a_broken_compiler(tmp_path, script, message):
     compiler = tmp_path / "c++"
-    compiler.write_text("#!/bin/sh\necho 'error: out of luck' >&2\nexit 1\n")
+    compiler.write_text(f"#!/bin/sh\n{script}\n")
     compiler.chmod(0o755)
-    assert logs_once(use(tmp_path / "cache", CXX=str(compiler)), "out of luck")
-    assert not list((tmp_path / "cache").glob("*.so"))
-
-
-def test_a_compiler_that_makes_nonsense(tmp_path):
-    compiler = tmp_path / "c++"
-    compiler.write_text('#!/bin/sh\nfor a; do case "$last" in -o) echo nonsense > "$a";; esac; last="$a"; done\n')
-    compiler.chmod(0o755)
-    assert logs_once(use(tmp_path / "cache", CXX=str(compiler)), "cannot be loaded")
+    assert logs_once(use(tmp_path / "cache", CXX=str(compiler)), message)
     assert not list((tmp_path / "cache").glob("*.so"))
 
 

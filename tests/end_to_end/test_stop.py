@@ -60,7 +60,7 @@ def find_workers(process: warm.Process) -> list[str]:
 
 @pytest.mark.parametrize(
     ("way", "number", "to_all"),
-    [("reproduce", signal.SIGINT, True), ("reproduce", signal.SIGTERM, True), ("train", signal.SIGTERM, False)],
+    [("reproduce", signal.SIGINT, True), ("train", signal.SIGTERM, False)],
 )
 def test_all_runs_save_a_checkpoint(way, number, to_all, tmp_path):
     with start(way, tmp_path) as process:

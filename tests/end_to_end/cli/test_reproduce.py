@@ -141,7 +141,7 @@ def test_one_model(run):
 @pytest.mark.slow
 def test_interrupt_and_continue(tmp_path):
     """Ctrl-C to all processes. The same command then continues the runs."""
-    epochs = ("--set", "train.epochs=800", "--set", "train.patience=800")
+    epochs = ("--set", "train.epochs=300", "--set", "train.patience=300")
     part = ("table-1-citation", "--datasets", "karate", "--set", "data.features=stored", *epochs)
     words = ["reproduce", *part, "--models", "gcn", "--runs", "2", "--out", str(tmp_path)]
     quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -157,4 +157,4 @@ def test_interrupt_and_continue(tmp_path):
     assert begun == {
         path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")
     }  # continued, not started again
-    assert [len(path.read_text().splitlines()) for path in cells.glob("*/history.jsonl")] == [800, 800]
+    assert [len(path.read_text().splitlines()) for path in cells.glob("*/history.jsonl")] == [300, 300]

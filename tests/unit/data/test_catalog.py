@@ -23,7 +23,7 @@ from tgnn.data.dataset_info import content_hash, infer_dataset_info, statistics
 from tgnn.data.download.locate import DatasetUnavailableError
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import list_datasets, load
-from tgnn.data.readers.graph_npz import read_graph, read_graphs, write_graphs
+from tgnn.data.readers.graph_npz import write_graphs
 from tgnn.data.splits import choose_split
 
 QUICK = ["cora", "citeseer", "pubmed", "zinc", "ogbg-molhiv", "mutag", "proteins", "imdb-binary", "imdb-multi"]
@@ -310,10 +310,3 @@ def test_the_content_hash_distinguishes_data():
     assert content_hash(one) == content_hash(other)
     other.edge_index[0, 0] = 5
     assert content_hash(one) != content_hash(other)
-
-
-@pytest.mark.parametrize(("name", "read"), [("digits", read_graph), ("digits-graphs", read_graphs)])
-def test_data_is_the_same_after_conversion(tmp_path, name, read):
-    data = load(name)
-    write(data, tmp_path / "data.npz")
-    assert content_hash(read(tmp_path / "data.npz")) == content_hash(data)

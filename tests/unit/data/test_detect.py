@@ -16,7 +16,6 @@ from tgnn.data.catalog.embedded import karate
 from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.readers.detect import CONVERT, detect_format, is_on_disk, read_path
 from tgnn.data.readers.graph_npz import write_graphs
-from tgnn.data.validation.validate import validate
 
 EDGES = "source,target\n1,2\n"
 PACKED = {"num_nodes": [2, 1], "num_edges": [1, 0], "edge_index": [[0], [1]], "y": [0.5, 1.5]}
@@ -77,12 +76,6 @@ def test_attributes_are_the_features_of_tu_files_without_labels(tmp_path):
     (path / "raw" / "OTHER_A.txt").write_text("")
     with pytest.raises(ValueError, match=r"has several data sets \(OTHER, TOY\)"):
         read_path(path)
-
-
-def test_a_report_of_unusable_data(tmp_path):
-    report = validate(write(tmp_path, edges__csv="source,target\n1\n"))
-    assert [f.code for f in report.findings] == ["wrong-field-count"]
-    assert validate(make_files(tmp_path)["packed"]).ok
 
 
 @pytest.mark.parametrize("name", ["graph.gpickle", "graph.pkl", "graph.pickle", "graph.pkl.gz"])

@@ -94,11 +94,6 @@ def test_inconsistent_arrays_are_named(change, message):
         GraphDataset({name: array for name, array in (ARRAYS | change).items() if array is not None})
 
 
-def test_graph_ids_of_another_number_of_graphs():
-    with pytest.raises(ValueError, match="graph_id must have 3 entries, got 2"):
-        GraphDataset(ARRAYS, graph_id=torch.tensor([1, 2]))
-
-
 # ---- access as in PyG ------------------------------------------------------------------------------------------
 
 

@@ -100,20 +100,6 @@ def test_a_damaged_file_is_named_or_read_correctly(tmp_path, data):
     assert rejected > len(whole) / 9
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    write_graphs(example(False), tmp_path / "g.npz")
-    before = (tmp_path / "g.npz").read_bytes()
-
-    def full(*arguments, **keywords):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(np, "savez_compressed", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_graphs(example(True), tmp_path / "g.npz")
-    assert (tmp_path / "g.npz").read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["g.npz"]
-
-
 GRAPH = {"num_nodes": 3, "edge_index": np.array([[0], [1]]), "y": np.zeros(3)}
 
 

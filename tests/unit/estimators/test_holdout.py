@@ -24,17 +24,6 @@ def test_shares_and_what_is_kept(fraction, seed):
         assert abs(taken - fraction * (size - 1) * 300 / (300 - len(classes))) < 1.01  # one of each is set aside
 
 
-def test_small_sets():
-    assert draw_holdout(np.zeros(2), 0.1, 0).sum() == 1  # at least one
-    assert draw_holdout(np.array([0, 1, 2, 2]), 0.5, 0).tolist()[:2] == [False, False]
-    assert not draw_holdout(np.array([0, 1]), 0.0, 0).any()
-    with pytest.raises(ValueError, match="2 labeled examples of 2 classes are too few"):
-        draw_holdout(np.array([0, 1]), 0.1, 0)
-    for wrong in (-0.1, 1.0, 3):
-        with pytest.raises(ValueError, match="validation_fraction"):
-            draw_holdout(np.zeros(9), wrong, 0)
-
-
 @pytest.mark.parametrize("strata", [np.array([0] * 30 + [1] * 20 + [2] * 9 + [3]), np.arange(70) % 10])
 def test_class_sizes_that_scikit_learn_rejects(strata):
     """This is why the hold-out is not scikit-learn's."""

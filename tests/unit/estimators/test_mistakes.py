@@ -10,12 +10,20 @@ import torch
 from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
-from tests.unit.estimators.conftest import as_networkx, rings
+from tests.unit.estimators.conftest import rings
 from tgnn import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
 from tgnn.data.graph_dataset import GraphDataset, pack
 
 QUICK = {"epochs": 2, "hidden": 4, "rank": 2, "random_state": 0}
 X, EDGES, Y = np.eye(6), np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]), [0, 1, 0, 1, 0, 1]
+GRAPH, NOBODY, EVERYBODY = (X, EDGES), np.zeros(6, dtype=bool), np.ones(6, dtype=bool)
+MASKS = {"x": torch.eye(6), "edge_index": torch.from_numpy(EDGES), "train_mask": torch.ones(6, 10, dtype=torch.bool)}
+
+
+def path_with_features(*rows: list[float]) -> networkx.Graph:
+    graph = networkx.path_graph(len(rows))
+    networkx.set_node_attributes(graph, dict(enumerate(rows)), "x")
+    return graph
 
 
 @pytest.mark.parametrize("kind", [NodeClassifier, NodeRegressor, GraphClassifier, GraphRegressor])
@@ -66,7 +74,12 @@ def test_not_fitted(kind, tmp_path):
             Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0], [1]]), edge_weight=torch.tensor([torch.nan])),
             "edge_weight contains NaN",
         ),
+        (
+            Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0], [1]]), edge_weight=torch.tensor([3.0])),
+            "an edge weight is 3, but must lie between 0",
+        ),
         (networkx.path_graph(3), r"node 0 has no attribute 'x' \(it has none\): set one, such as graph.nodes"),
+        (path_with_features([1.0], [1.0, 2.0], [1.0]), "must have the same shape"),
     ],
 )
 def test_invalid_graphs(graph, text):
@@ -76,57 +89,42 @@ def test_invalid_graphs(graph, text):
         NodeClassifier(graph=graph, **QUICK).fit([0, 1], [0, 1])
 
 
-def test_nodes_of_different_width():
-    graph = networkx.path_graph(3)
-    networkx.set_node_attributes(graph, {0: [1.0], 1: [1.0, 2.0], 2: [1.0]}, "x")
-    with pytest.raises(ValueError, match="must have the same shape"):
-        NodeClassifier(**QUICK).fit(graph, [0, 1, 0])
-
-
-def test_edge_weights_above_1(club):
-    club.edge_weight = torch.full((club.num_edges,), 3.0)
-    with pytest.raises(ValueError, match="an edge weight is 3, but must lie between 0"):
-        NodeClassifier(**QUICK).fit(club)
-
-
 @pytest.mark.parametrize(
-    ("y", "text"),
+    ("estimator", "arguments", "text"),
     [
-        ([0, 1, 0], r"inconsistent numbers of samples: \[6, 3\]"),
-        ([1] * 6, r"needs at least two classes, but y has one class, 1 \(-1 means unlabeled\)"),
-        ([-1, 1] * 3, r"y has one class, 1 \(-1 means unlabeled\)"),
-        ([None] * 6, "y has no labels"),
-        ([0.5, 1.5, 2.5, 0.1, 0.2, 0.3], "Unknown label type: continuous"),
-        ([0.0, np.inf, 0.0, 1.0, 1.0, 1.0], "infinity"),
-        (["a", 1, "b", 2, "a", 1], "only strings or only numbers, got int, str"),
-        (np.ones((6, 2), dtype=int), "1d array"),
+        (NodeClassifier, (GRAPH,), "the graph has no targets: pass y"),
+        (NodeClassifier, (GRAPH, [0, 1, 0]), r"inconsistent numbers of samples: \[6, 3\]"),
+        (NodeClassifier, (GRAPH, [1] * 6), r"at least two classes, but y has one class, 1 \(-1 means unlabeled\)"),
+        (NodeClassifier, (GRAPH, [-1, 1] * 3), r"y has one class, 1 \(-1 means unlabeled\)"),
+        (NodeClassifier, (GRAPH, [None] * 6), "y has no labels"),
+        (NodeClassifier, (GRAPH, [0.5, 1.5, 2.5, 0.1, 0.2, 0.3]), "Unknown label type: continuous"),
+        (NodeClassifier, (GRAPH, [0.0, np.inf, 0.0, 1.0, 1.0, 1.0]), "infinity"),
+        (NodeClassifier, (GRAPH, ["a", 1, "b", 2, "a", 1]), "only strings or only numbers, got int, str"),
+        (NodeClassifier, (GRAPH, np.ones((6, 2), dtype=int)), "1d array"),
+        (NodeClassifier, (GRAPH, [0, 1, 2, 3, -1, -1]), "4 labeled examples of 4 classes are too few"),
+        (NodeClassifier, (GRAPH, Y, [1, 2]), r"validation must be a boolean array of shape \[6\]"),
+        (NodeClassifier, (GRAPH, Y, NOBODY), "the validation mask selects no labeled node"),
+        (NodeClassifier, (GRAPH, Y, EVERYBODY), "all labeled examples are in the validation set"),
+        (NodeClassifier, (Data(**MASKS), Y), "train_mask has 10 columns, one for each split"),
+        (NodeClassifier, ([0, 1], [0, 1]), r"pass their graph as NodeClassifier\(graph=...\)"),
+        (NodeClassifier, (X, Y), "X must be a torch_geometric Data"),
+        (NodeRegressor, (GRAPH, [1.0, 2.0]), r"inconsistent numbers of samples: \[6, 2\]"),
+        (NodeRegressor, (GRAPH, ["a"] * 6), "y must contain numbers for a regression"),
+        (NodeRegressor, (GRAPH, [1.0, np.inf] * 3), "Input y contains infinity"),
+        (NodeRegressor, (GRAPH, [np.nan] * 6), "0 labeled examples are too few to hold out a validation set"),
+        (NodeRegressor, (GRAPH, np.ones((6, 2))), "1d array"),
+        (GraphClassifier, ([GRAPH],), "the graphs have no targets: pass y"),
+        (GraphClassifier, (rings(6), [0, 1]), r"inconsistent numbers of samples: \[6, 2\]"),
+        (GraphClassifier, (rings(6), [0, 1, None, 0, 1, 0]), "graph 2 has no target"),
+        (GraphClassifier, (rings(6), ["a"] * 6), "y has one class, 'a'$"),
+        (GraphClassifier, (rings(6), None, NOBODY), "the validation mask selects no graph"),
+        (GraphRegressor, (rings(6), [0, np.nan, 1, 0, 1, 0]), "graph 1 has no target"),
+        (GraphRegressor, (rings(2), [1.0, 2.0]), "only one graph is left for training"),
     ],
 )
-def test_invalid_labels(y, text):
+def test_invalid_targets_and_validation_sets(estimator, arguments, text):
     with pytest.raises(ValueError, match=text):
-        NodeClassifier(**QUICK).fit((X, EDGES), y)
-
-
-@pytest.mark.parametrize(
-    ("y", "text"),
-    [
-        ([1.0, 2.0], r"inconsistent numbers of samples: \[6, 2\]"),
-        (["a"] * 6, "y must contain numbers for a regression"),
-        ([1.0, np.inf] * 3, "Input y contains infinity"),
-        ([np.nan] * 6, "0 labeled examples are too few to hold out a validation set"),
-        (np.ones((6, 2)), "1d array"),
-    ],
-)
-def test_invalid_numbers(y, text):
-    with pytest.raises(ValueError, match=text):
-        NodeRegressor(**QUICK).fit((X, EDGES), y)
-
-
-def test_no_targets_at_all():
-    with pytest.raises(ValueError, match="the graph has no targets: pass y"):
-        NodeClassifier(**QUICK).fit((X, EDGES))
-    with pytest.raises(ValueError, match="the graphs have no targets: pass y"):
-        GraphClassifier(**QUICK).fit([(X, EDGES)])
+        estimator(**QUICK).fit(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -143,29 +141,49 @@ def test_no_targets_at_all():
 )
 def test_invalid_node_indices(nodes, text):
     with pytest.raises(ValueError, match=text):
-        NodeClassifier(graph=(X, EDGES), **QUICK).fit(nodes, [0, 1])
+        NodeClassifier(graph=GRAPH, **QUICK).fit(nodes, [0, 1])
 
 
-def test_node_indices_without_a_graph():
-    with pytest.raises(ValueError, match=r"pass their graph as NodeClassifier\(graph=...\)"):
-        NodeClassifier(**QUICK).fit([0, 1], [0, 1])
-    with pytest.raises(ValueError, match="X must be a torch_geometric Data"):
-        NodeClassifier(**QUICK).fit(X, Y)
+def test_a_graph_of_another_type():
     with pytest.raises(TypeError, match="a graph must be a torch_geometric Data, .* got str"):
         NodeClassifier(graph="cora", **QUICK).fit([0, 1], [0, 1])
 
 
-def test_another_width():
-    model = NodeClassifier(**QUICK).fit((X, EDGES), Y)
-    with pytest.raises(ValueError, match="X has 3 features, but NodeClassifier is expecting 6 features as input"):
-        model.predict((X[:, :3], EDGES))
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"lr": -1.0}, "optimizer.lr is -1.0, but it should be greater than 0"),
+        ({"epochs": 0}, "train.epochs is 0"),
+        ({"model": "tgn"}, "unknown model 'tgn'; did you mean tgnn"),
+        ({"device": "gpu"}, "train.device is 'gpu'"),
+        ({"random_state": "a"}, "cannot be used to seed"),
+        ({"random_state": -1}, "train.seed is -1"),
+        ({"validation_fraction": 1.0}, "validation_fraction is 1.0"),
+        ({"batch_size": 2}, "train.batch_size needs train.num_neighbors"),
+        ({"options": {"optimizer.lr": 0.1}}, "which is a parameter: use lr=..."),
+        ({"options": {"train.seed": 0}}, "which is a parameter: use random_state=..."),
+        ({"options": {"data.split": "public"}}, "has no effect on an estimator"),
+        ({"options": {"optimizer.grad_clp": 1.0}}, "did you mean optimizer.grad_clip"),
+        ({"options": {"model.mixx": "sum"}}, "did you mean model.mix"),
+        ({"options": {"clip": 1.0}}, "options are written as section.key"),
+    ],
+)
+def test_invalid_parameters(parameters, text):
+    with pytest.raises(ValueError, match=text):
+        NodeClassifier(**{**QUICK, **parameters}).fit(GRAPH, Y)
+
+
+def test_graphs_that_differ_from_the_training_data():
+    nodes, graphs = NodeClassifier(**QUICK).fit(GRAPH, Y), GraphClassifier(**QUICK).fit(pack(rings(6)))
     wide = Data(x=torch.eye(6), edge_index=torch.from_numpy(EDGES), edge_attr=torch.ones(5, 2))
-    with pytest.raises(ValueError, match="X has 2 edge features, but NodeClassifier is expecting 0"):
-        model.predict(wide)
-    with pytest.raises(
-        ValueError, match="The features of X are categorical .*, but NodeClassifier was trained with num"
+    for model, new, text in (
+        (nodes, (X[:, :3], EDGES), "X has 3 features, but NodeClassifier is expecting 6 features as input"),
+        (nodes, wide, "X has 2 edge features, but NodeClassifier is expecting 0"),
+        (nodes, (torch.eye(6).long(), EDGES), "The features of X are categorical .* was trained with num"),
+        (graphs, [GRAPH], "X has 6 features, but GraphClassifier is expecting 2"),
     ):
-        model.predict((torch.eye(6, dtype=torch.int64), EDGES))
+        with pytest.raises(ValueError, match=text):
+            model.predict(new)
 
 
 @pytest.mark.parametrize(
@@ -203,59 +221,3 @@ def test_another_width():
 def test_invalid_lists_of_graphs(graphs, kind, text):
     with pytest.raises(kind, match=text):
         GraphClassifier(**QUICK).fit(graphs)
-
-
-def test_targets_of_graphs():
-    graphs = rings(6)
-    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[6, 2\]"):
-        GraphClassifier(**QUICK).fit(graphs, [0, 1])
-    with pytest.raises(ValueError, match="graph 2 has no target"):
-        GraphClassifier(**QUICK).fit(graphs, [0, 1, None, 0, 1, 0])
-    with pytest.raises(ValueError, match="y has one class, 'a'$"):
-        GraphClassifier(**QUICK).fit(graphs, ["a"] * 6)
-    with pytest.raises(ValueError, match="graph 1 has no target"):
-        GraphRegressor(**QUICK).fit(graphs, [0, np.nan, 1, 0, 1, 0])
-    with pytest.raises(ValueError, match="only one graph is left for training"):
-        GraphRegressor(**QUICK).fit(graphs[:2], [1.0, 2.0])
-    with pytest.raises(ValueError, match="X has 6 features, but GraphClassifier is expecting 2"):
-        GraphClassifier(**QUICK).fit(pack(graphs)).predict([(X, EDGES)])
-
-
-@pytest.mark.parametrize(
-    ("parameters", "text"),
-    [
-        ({"lr": -1.0}, "optimizer.lr is -1.0, but it should be greater than 0"),
-        ({"epochs": 0}, "train.epochs is 0"),
-        ({"model": "tgn"}, "unknown model 'tgn'; did you mean tgnn"),
-        ({"device": "gpu"}, "train.device is 'gpu'"),
-        ({"random_state": "a"}, "cannot be used to seed"),
-        ({"random_state": -1}, "train.seed is -1"),
-        ({"validation_fraction": 1.0}, "validation_fraction is 1.0"),
-        ({"batch_size": 2}, "train.batch_size needs train.num_neighbors"),
-        ({"options": {"optimizer.lr": 0.1}}, "which is a parameter: use lr=..."),
-        ({"options": {"train.seed": 0}}, "which is a parameter: use random_state=..."),
-        ({"options": {"data.split": "public"}}, "has no effect on an estimator"),
-        ({"options": {"optimizer.grad_clp": 1.0}}, "did you mean optimizer.grad_clip"),
-        ({"options": {"model.mixx": "sum"}}, "did you mean model.mix"),
-        ({"options": {"clip": 1.0}}, "options are written as section.key"),
-    ],
-)
-def test_parameters(parameters, text):
-    with pytest.raises(ValueError, match=text):
-        NodeClassifier(**{**QUICK, **parameters}).fit((X, EDGES), Y)
-
-
-def test_validation(club):
-    with pytest.raises(ValueError, match=r"validation must be a boolean array of shape \[34\]"):
-        NodeClassifier(**QUICK).fit(club, validation=[1, 2])
-    with pytest.raises(ValueError, match="the validation mask selects no labeled node"):
-        NodeClassifier(**QUICK).fit(club, validation=np.zeros(34, dtype=bool))
-    with pytest.raises(ValueError, match="all labeled examples are in the validation set"):
-        NodeClassifier(**QUICK).fit(club, validation=np.ones(34, dtype=bool))
-    with pytest.raises(ValueError, match="the validation mask selects no graph"):
-        GraphClassifier(**QUICK).fit(rings(4), validation=np.zeros(4, dtype=bool))
-    with pytest.raises(ValueError, match="4 labeled examples of 4 classes are too few"):
-        NodeClassifier(**QUICK).fit(as_networkx(club, y=False), [0, 1, 2, 3, *[-1] * 30])
-    club.train_mask = torch.ones(34, 10, dtype=torch.bool)
-    with pytest.raises(ValueError, match="train_mask has 10 columns, one for each split"):
-        NodeClassifier(**QUICK).fit(club)

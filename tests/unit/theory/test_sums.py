@@ -66,13 +66,6 @@ def test_the_weights_solve_the_vandermonde_system_exactly(k):
         assert weights[j].item() * sin[j].item() ** k == pytest.approx(float(exact), rel=1e-12)
 
 
-def test_nodes_that_do_not_sum_to_zero_would_not_do():
-    # Why the nodes must be chosen: with the exact weights of others the power k is left over, times their sum.
-    nodes = [Fraction(n) for n in (0, 1, 3)]
-    weights = [1 / math.prod((a - b for b in nodes if b != a), start=Fraction(1)) for a in nodes]
-    assert [sum(c * s**n for c, s in zip(weights, nodes)) for n in range(4)] == [0, 0, 1, sum(nodes)]
-
-
 @pytest.mark.parametrize("k", [1, 2, 3, 6])
 def test_the_tensor_is_that_of_the_proof(k):
     F = 2

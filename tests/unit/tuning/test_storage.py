@@ -16,24 +16,28 @@ from tgnn.tuning.results import STUDY_FILE, StudyResult
 from tgnn.tuning.storage import StorageLostError, StudyError, open_storage
 from tgnn.tuning.study import tune
 
-WRONG = ("nonsense", "", "sqlite://", "sqlite:///:memory:", "nothing+at+all://me:secret@host")
-WRONG += ("postgres://me:secret@host/name", "mysql://me:secret@host/name")
-WRONG += ("postgresql://me:sec@secret@host/name", "postgresql://me:secret@host:port/name")
+USE = "use sqlite:///FILE or postgresql://"
+NO_SERVER = r"postgresql://127.0.0.1:9/name cannot be opened"
 
 
-@pytest.mark.parametrize("url", WRONG)
-def test_a_wrong_address(url):
-    with pytest.raises(StudyError, match="use sqlite:///FILE or postgresql://") as found:
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        *((url, USE) for url in ("nonsense", "", "sqlite://", "sqlite:///:memory:")),
+        *((f"{scheme}://me:secret@host/name", USE) for scheme in ("nothing+at+all", "postgres", "mysql")),
+        *((f"postgresql://me:{rest}/name", USE) for rest in ("sec@secret@host", "secret@host:port")),
+        *(
+            (f"postgresql://me:secret@127.0.0.1:9/name{options}", NO_SERVER)
+            for options in ("", "?connect_timeout=1", "?no_such_option=1", "?password=secret")
+        ),
+        ("sqlite:////no/such/folder/study.db", "unable to open database file"),
+    ],
+)
+def test_storages_that_cannot_be_opened(url, message):
+    with pytest.raises(StudyError, match=message) as found:
         open_storage(url)
     assert "sec" not in str(found.value)
-    assert found.value.__cause__ is None
-
-
-@pytest.mark.parametrize("more", ["", "?connect_timeout=1", "?no_such_option=1", "?password=secret"])
-def test_no_server(more):
-    with pytest.raises(StudyError, match=r"postgresql://127.0.0.1:9/name cannot be opened") as found:
-        open_storage(f"postgresql://me:secret@127.0.0.1:9/name{more}")
-    assert "secret" not in str(found.value)
+    assert message != USE or found.value.__cause__ is None
 
 
 @pytest.mark.postgres
@@ -54,11 +58,6 @@ def test_a_file_that_is_no_database(tmp_path):
     with pytest.raises(StudyError, match=r"study.db cannot be opened: file is not a database"):
         tune(small_plan(), tmp_path)
     assert not (tmp_path / STUDY_FILE).exists()
-
-
-def test_a_file_in_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(StudyError, match="unable to open database file"):
-        open_storage(f"sqlite:///{tmp_path}/none/study.db")
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
