@@ -18,7 +18,8 @@ SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _SELECTED_ON_VALIDATION = (
     "The research code of the paper kept the hyperparameters with the highest mean test accuracy, which biases its "
     "scores upward. Here the hyperparameters and the best epoch are selected on the validation set, and each "
-    "run reads the test labels once, at its end. docs/research_log.md lists the recipes that were changed afterward."
+    "run reads the test labels once, at its end. docs/research_log.md lists the recipes that were "
+    "changed after a test score was known."
 )
 _TUNED_BY_HAND = (
     "On ZINC, tGNN was tuned by hand on the validation set. The other data sets reuse its normalization, readout and "
@@ -28,8 +29,8 @@ _TUNED_BY_HAND = (
 )
 _SEARCH_BUDGET = (
     "Each model was tuned on splits other than those of the table: with 80 trials on Cora, 60 on Citeseer, and on one "
-    "split of Pubmed with 20 trials for tGNN and GAT and 40 for the other models. The trials on Cora used 3 splits and "
-    "the best of them were evaluated on 7 others; the last 20 trials of tGNN and GCN used 6 splits and 13 others. The "
+    "split of Pubmed with 20 trials for tGNN and GAT and 40 for the other models. The trials on Cora used 3 splits. "
+    "The best of them were evaluated on 7 others. The last 20 trials of tGNN and GCN used 6 and 13 splits instead. The "
     "search for tGNN on Pubmed started from hyperparameters found by hand. The search space of tGNN is larger. On "
     "Cora, the recipe of tGNN was put together by hand on the validation set: the hidden channels, dropout and weight "
     "decay of GCN's search, rank 8, a small cp_lr and learned branch weights."
@@ -184,8 +185,8 @@ _ALL = (
         layout="rank",
         notes=(
             "Rows are a model and its rank (tgnn) or number of hidden channels (other models).",
-            "All sizes use the hyperparameters that the recipe has for one size. The paper does not say whether it "
-            "tuned each size.",
+            "All sizes use the hyperparameters of the recipe, which were selected for one size. The paper does not "
+            "say whether each size was tuned.",
             _NOT_COMPARABLE,
         ),
     ),
@@ -212,9 +213,9 @@ _ALL = (
         },
         layout="efficiency",
         notes=(
-            "The column 'neighbors' is the number of neighbors sampled per layer; 'full' means all. We sample without "
-            "replacement. The paper samples with replacement, so that a node with few neighbors counts some of them "
-            "several times.",
+            "The column 'neighbors' is the number of neighbors sampled per layer, and 'full' means all neighbors. We "
+            "sample without replacement. The paper samples with replacement, so that a node with few neighbors counts "
+            "some of them several times.",
             "Training stops after 100 epochs without a better validation accuracy, or after 500 epochs. The runs of "
             "the paper have 900 to 2,400 epochs.",
             "Two tables of the paper disagree on the training time of ranks 32 and 64. The values shown are those of "

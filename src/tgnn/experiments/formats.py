@@ -126,7 +126,7 @@ def _markdown_table(result: Result, layout: str) -> list[str]:
         column = "neighbors" if len(result.columns) > 1 else "data"
         head = ["model", column, "parameters", "seconds", "epochs", "epochs/s", "accuracy"]
         rows = [[cell.row, cell.column, *_costs_and_paper(result, cell), _score_and_paper(cell)] for cell in cells]
-        brackets = "Other columns: the paper's value is in brackets; its times were measured on the authors' machine."
+        brackets = "Other columns: the paper's value is in brackets. Its times were measured on the authors' machine."
         return [*_grid(head, rows), "", f"{_CELL_FORMAT.replace('Each cell:', 'Accuracy:')} {brackets}"]
     if any(cell.paper is not None for cell in cells):
         rows = [
