@@ -84,14 +84,23 @@ def parse_recipe_file(content: Any, name: str) -> RecipeFile:
     Example:
         >>> parse_recipe_file({"models": {"gcn": {"epochs": 100}}}, "cora.yaml")
         Traceback (most recent call last):
-        tgnn.training.config.ConfigError: cora.yaml: models.gcn.epochs is 100: Extra inputs are not permitted
+        tgnn.training.config.ConfigError: cora.yaml: models.gcn.epochs is not a key of a recipe file: ...
     """
     schema = DefaultRecipeFile if name.startswith("default-") else RecipeFile
     try:
         return schema.model_validate(content)
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, p['loc']))} is {p['input']!r}: {p['msg']}" for p in error.errors()]
-        raise ConfigError(f"{name}: {'; '.join(problems)}") from None
+        raise ConfigError(f"{name}: {'; '.join(_describe(problem) for problem in error.errors())}") from None
+
+
+def _describe(problem: Mapping[str, Any]) -> str:
+    key = ".".join(map(str, problem["loc"]))
+    if problem["type"] != "extra_forbidden":
+        return f"{key} is {problem['input']!r}: {problem['msg']}"
+    return (
+        f"{key} is not a key of a recipe file: the budget that all models share is at the top of the file "
+        f"({', '.join(RecipeFile.model_fields)}), and a model's block has {', '.join(ModelBlock.model_fields)}"
+    )
 
 
 @cache
