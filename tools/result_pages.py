@@ -67,7 +67,7 @@ def readme_table(results: Sequence[Result]) -> str:
             "log](docs/research_log.md#selections-made-after-a-test-score-was-known) lists where a selection was "
             "repeated after a first test score was known. On citation networks, prior correction with the class "
             "priors of the validation set is "
-            f"applied to all models{_scores_without_prior_correction(results)}. "
+            f"applied to all models.{_scores_without_prior_correction(results)} "
             "See [how our protocol differs from the "
             "paper's](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
         ]
@@ -83,7 +83,7 @@ def readme_table(results: Sequence[Result]) -> str:
 
 
 def _scores_without_prior_correction(results: Sequence[Result]) -> str:
-    """Format the scores of tGNN and GCN without prior correction in parentheses, if they were measured."""
+    """Format the scores of tGNN and GCN without prior correction as a sentence, if they were measured."""
     cells = [cell for result in results if result.name == "table-prior-correction" for cell in result.cells]
     texts = []
     for name, row in (("tGNN", "tgnn without prior correction"), ("GCN", "gcn without prior correction")):
@@ -93,7 +93,7 @@ def _scores_without_prior_correction(results: Sequence[Result]) -> str:
             if cell.row == row and (scores := summarize_scores(cell.tests)) is not None
         }
         texts += [f"{name} {', '.join(f'{mean:.3f} on {data}' for data, mean in means.items())}"] if means else []
-    return f" (without it, with the same hyperparameters: {'; '.join(texts)})" if texts else ""
+    return f" Without it, the scores with the same hyperparameters are {'; '.join(texts)}." if texts else ""
 
 
 def _rows(result: Result) -> list[str]:

@@ -133,7 +133,7 @@ def test_result_pages(result):
     assert "applied to all models. See [how" in table
     cells = [cell("tgnn without prior correction", "cora", [0.5, 0.7]), cell("gcn", "cora", [0.9])]
     uncorrected = Result("table-prior-correction", cells)
-    assert "all models (without it, with the same hyperparameters: tGNN 0.600 on cora). See [how" in (
+    assert "all models. Without it, the scores with the same hyperparameters are tGNN 0.600 on cora. See [how" in (
         readme_table([result, uncorrected])
     )
     text = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", table)
