@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
 from tests import warm
@@ -62,3 +64,22 @@ def tgnn(tmp_path) -> Run:
         return found.returncode, found.stdout, found.stderr
 
     return command
+
+
+def write_friends(folder: Path, people: int = 60, seed: int = 0, labels: bool = True) -> None:
+    """Write tables of two communities. The label is the community, and a feature contains it with noise."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    group = np.arange(people) % 2
+    nodes = {
+        "id": [f"p{seed}-{i}" for i in range(people)],
+        "height": group + rng.normal(0, 0.5, people),
+        "town": np.where(rng.random(people) < 0.5, "Rome", "Oslo"),
+    }
+    if labels:
+        nodes["label"] = np.where(group == 0, "tea", "coffee")
+    pl.DataFrame(nodes).write_csv(folder / "nodes.csv")
+    ends = rng.integers(0, people, (2, 4 * people))
+    ends = ends[:, (group[ends[0]] == group[ends[1]]) & (ends[0] != ends[1])]
+    names = np.array(nodes["id"])
+    pl.DataFrame({"source": names[ends[0]], "target": names[ends[1]]}).write_csv(folder / "edges.csv")

@@ -103,30 +103,6 @@ def test_stopped_while_it_writes(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["fetch", "kora"], 2, "did you mean cora"),
-        (["info", "kora"], 2, "did you mean cora"),
-        (["fetch", "citeseer", "--offline"], 1, "Alternatives:"),
-        (["fetch"], 2, "Missing argument"),
-        (["fetsh", "cora"], 2, "No such command"),
-        (["convert", "karate", "karate.csv"], 2, "must be a .npz file or a folder"),
-        (["convert", "karate", "no-such-folder/karate"], 2, "the folder no-such-folder does not exist"),
-        (["convert", "digits-graphs", "digits"], 2, "has many graphs"),
-        (["generate", "graph.npz"], 2, "must be a folder"),
-        (["generate", "graph", "--nodes", "100"], 2, "47 classes need at least 376 nodes"),
-        (["check", "no-such-folder"], 2, "no-such-folder"),
-        (["splits", "karate", "--seed", "x"], 2, "seed"),
-    ],
-)
-def test_mistakes_are_a_line_and_an_exit_code(run, words, code, message):
-    found, _, err = run("data", *words)
-    assert found == code
-    assert message in " ".join(err.split())
-    assert "Traceback" not in err
-
-
 def test_the_installed_command_and_the_module_are_the_same():
     for command in ([Path(sys.executable).with_name("tgnn")], [sys.executable, "-m", "tgnn"]):
         found = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, timeout=60)

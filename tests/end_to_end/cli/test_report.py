@@ -6,8 +6,6 @@ import json
 import signal
 import socket
 
-import pytest
-
 from tests import warm
 from tests.unit.report.make import table, write_run
 
@@ -27,28 +25,6 @@ def test_damaged_files_are_reported(run, tmp_path):
     code, out, err = run("report", "run")
     assert (code, "1 damaged" in out) == (0, True)
     assert "damaged: run: metrics.json cannot be read" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("empty",), "no runs or results were found in empty"),
-        (("empty", "--serve"), "no runs or results were found in empty"),
-        (("nowhere",), "nowhere does not exist"),
-        (("run", "-o", "empty"), "empty is a folder; give the name of a file"),
-        (("run", "-o", "run/config.yaml/page"), "run/config.yaml"),
-        (("run", "--serve", "--json"), "--serve writes no file"),
-    ],
-)
-def test_mistakes(run, tmp_path, words, message):
-    write_run(tmp_path / "run")
-    (tmp_path / "empty").mkdir()
-    code, _, err = run("report", *words)
-    assert code == 2
-    assert message in " ".join(err.replace("│", " ").split())
-    assert "Traceback" not in err
-    assert ".part" not in err
-    assert not (tmp_path / "report.html").exists()
 
 
 def test_a_port_in_use(run, tmp_path):

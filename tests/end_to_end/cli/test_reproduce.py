@@ -81,50 +81,6 @@ def test_failed_cells_and_exit_code(run, tmp_path):
     assert "2 of 4 runs done, 2 failed" in output
 
 
-@pytest.mark.parametrize(
-    ("option", "message"), [("model.ranks=4", "did you mean model.rank?"), ("train.epoch=3", "epochs")]
-)
-def test_invalid_options_are_rejected_before_any_run(run, tmp_path, option, message):
-    code, _, error = run("reproduce", *PART, "--models", "tgnn", "--set", option, "--out", str(tmp_path / "out"))
-    assert code == 2
-    assert message in error
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_output_folder_that_is_a_file(run, tmp_path):
-    (tmp_path / "file").write_text("")
-    for place in (tmp_path / "file", tmp_path / "file/deeper"):
-        code, _, error = run("reproduce", *PART, "--models", "gcn", "--out", str(place))
-        assert code == 2
-        assert "is a file. Choose a folder" in " ".join(error.replace("│", " ").split())
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("reproduce", "tabel-tu"), "did you mean table-tu"),
-        (("reproduce", "table-tu", "--models", "gni"), "table-tu has no row 'gni'; it has gin, gmt, soppool, tgnn"),
-        (("reproduce", "table-tu", "--datasets", "mutga"), "did you mean mutag"),
-        (("reproduce", "table-tu", "--dry-run", "--set", "model.hidden_channels"), "is not KEY=VALUE"),
-        (
-            ("reproduce", "figure-interactions", "--models", "gcn"),
-            "figure-interactions has no row 'gcn'; it has cp",
-        ),
-        (
-            ("reproduce", "table-tu", "--models", ""),
-            "its rows are gin, gmt, soppool, tgnn, and its columns are mutag, proteins",
-        ),
-        (("reproduce", "figure-rank", "--largest", "4", "--dry-run"), "its rows are tgnn 8, tgnn 16"),
-        (("reproduce", "figure-interactions", "--datasets", ""), "its columns are 1, 2, 3"),
-        (("models", "gatt"), "unknown model 'gatt'; did you mean gat?"),
-    ],
-)
-def test_mistakes(run, words, message):
-    code, _, error = run(*words)
-    assert code == 2
-    assert message in " ".join(error.replace("│", " ").split())
-
-
 def test_one_model(run):
     code, text, _ = run("models", "gat")
     assert code == 0

@@ -4,39 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 import yaml
 
-from tests import warm
+from tests.end_to_end.cli.conftest import write_friends
 
 QUICK = ("--epochs", "8")
-
-
-def write_friends(folder: Path, people: int = 60, seed: int = 0, labels: bool = True) -> None:
-    """Write tables of two communities. The label is the community, and a feature contains it with noise."""
-    rng = np.random.default_rng(seed)
-    folder.mkdir(parents=True, exist_ok=True)
-    group = np.arange(people) % 2
-    nodes = {
-        "id": [f"p{seed}-{i}" for i in range(people)],
-        "height": group + rng.normal(0, 0.5, people),
-        "town": np.where(rng.random(people) < 0.5, "Rome", "Oslo"),
-    }
-    if labels:
-        nodes["label"] = np.where(group == 0, "tea", "coffee")
-    pl.DataFrame(nodes).write_csv(folder / "nodes.csv")
-    ends = rng.integers(0, people, (2, 4 * people))
-    ends = ends[:, (group[ends[0]] == group[ends[1]]) & (ends[0] != ends[1])]
-    names = np.array(nodes["id"])
-    pl.DataFrame({"source": names[ends[0]], "target": names[ends[1]]}).write_csv(folder / "edges.csv")
 
 
 # ---- the main job ----------------------------------------------------------------------------------------------
@@ -270,90 +248,6 @@ def test_tensorboard_logs_every_epoch(succeed):
 
 # ---- errors of the user ----------------------------------------------------------------------------------------
 
-MISTAKES = {
-    "train kora": "did you mean cora",
-    "train karate --set model.rnak=1": "did you mean model.rank",
-    "train --data typo": "'heigth'",
-    "train": "Give a data set by name",
-    "predict damaged": "is damaged, or not a file of tgnn",
-    "train karate --out whole": "already holds a run",
-    "train karate --model tgn": "did you mean tgnn",
-    "train karate --set optimizer.lrr=1": "did you mean optimizer.lr",
-    "train karate --rank -1": "--rank",
-    "train karate --set model.rank=2.5": "model.rank is 2.5",
-    "train karate --set optimizer.lr=[1": "is not a valid value",
-    "train --resume whole --epochs 9": "with its own configuration",
-    "train --resume whole --dry-run": "with its own configuration",
-    "train --resume whole --runs 7": "with its own configuration",
-    "train karate --device cuda:7": "train.device is 'cuda:7'",
-    "train --data unlabeled": "label",
-    "train karate --split public": "per-class-quota",
-    "evaluate nowhere": "is not a run folder",
-    "predict other": "belongs to another model",
-    "predict half": "half/model.safetensors is missing: part of the folder was deleted",
-    "train --resume half": "tgnn train --recipe half/config.yaml --out half-again",
-    "evaluate no_facts": "no_facts/data.json is missing",
-    "train karate --recipe none.yaml": "none.yaml does not exist",
-    "train karate --data typo": "Give NAME or --data, not both",
-    "train karate --set data.name=cora": "Give NAME or --set data.name=..., not both",
-    "train karate --dry-run --set model.mix=foo": "mix",
-    "train karate --batch-size 9 --out new": "needs train.num_neighbors",
-    "train karate --sample 5,x": "is '5,x', but it should be integers",
-    "train karate --sample 5": "each of the 2 hops that tgnn aggregates, e.g. --sample 10,5",
-    "train karate --out typo/nodes.csv": "typo/nodes.csv is a file",
-    "train karate --out typo/nodes.csv/run": "typo/nodes.csv is a file",
-    "train karate --quiet": "--quiet goes before the command: tgnn --quiet train",
-    "predict of_molecules --data typo": "was trained on molecules, but typo is a folder",
-    "predict of_tables --data molecules.csv": "a folder of tables of one graph, but molecules.csv is molecules",
-    "evaluate of_molecules": "of_molecules was trained on elsewhere.csv, which does not exist",
-    "train karate --set lr": "is not KEY=VALUE",
-    "predict whole --out p.txt": "must end in .csv or .parquet",
-    "predict whole --out nowhere/p.csv": "The folder nowhere does not exist",
-    "predict whole --out typo/nodes.csv": "Use --force to overwrite it",
-    "predict whole --force --out f.csv": "f.csv cannot be written: is a dir",
-    "train --data unreadable.csv": "line 3: RDKit cannot parse the molecule 'C(('",
-}
-
-
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory) -> Path:
-    """Valid and damaged data and runs."""
-    place = tmp_path_factory.mktemp("work")
-    write_friends(place / "typo")
-    (place / "typo/schema.yaml").write_text("nodes:\n  features:\n    heigth: numeric\n")
-    write_friends(place / "unlabeled", labels=False)
-    warm.run(warm.TGNN, "train", "karate", "--epochs", "2", "--out", "whole", folder=place).check_returncode()
-    for name in ("half", "other", "damaged", "no_facts", "of_molecules", "of_tables"):
-        shutil.copytree(place / "whole", place / name)
-    (place / "half/model.safetensors").unlink()
-    (place / "no_facts/data.json").unlink()
-    (place / "f.csv").mkdir()
-    (place / "molecules.csv").write_text("smiles\nCO\n")
-    (place / "unreadable.csv").write_text("smiles,label\nCO,1\nC((,0\n")
-    for name, kind in (("of_molecules", "smiles"), ("of_tables", "table")):
-        facts = json.loads((place / name / "data.json").read_text())
-        (place / name / "data.json").write_text(json.dumps(facts | {"encoding": {"kind": kind}}))
-        settings = yaml.safe_load((place / name / "config.yaml").read_text())
-        settings["data"]["name"] = "elsewhere.csv"
-        (place / name / "config.yaml").write_text(yaml.safe_dump(settings))
-    config = yaml.safe_load((place / "other/config.yaml").read_text())
-    config["model"]["rank"] = 3
-    (place / "other/config.yaml").write_text(yaml.safe_dump(config))
-    (place / "damaged/model.safetensors").write_bytes(b"nothing")
-    return place
-
-
-@pytest.mark.parametrize("command", MISTAKES)
-def test_an_error_is_a_short_message_that_says_what_to_do(run, workplace, monkeypatch, command):
-    monkeypatch.chdir(workplace)
-    before = sorted(str(path) for path in workplace.rglob("*"))
-    code, out, err = run(*command.split())
-    assert (code, out) == (2, ""), err
-    assert MISTAKES[command] in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
-    assert not re.search("Traceback|Errno", err)
-    assert len(err.splitlines()) <= 12
-    assert sorted(str(path) for path in workplace.rglob("*")) == before  # no file was created or deleted
-
 
 def test_an_error_is_printed_once_after_its_traceback(run):
     code, _, err = run("--verbose", "train", "croa")
@@ -412,3 +306,4 @@ def test_a_log_file_gets_everything(run, tmp_path):
     assert code == 1
     assert (tmp_path / "log/x.txt").exists()
     assert err.startswith("error:")
+    assert "Alternatives:" in err

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests import warm
-from tgnn.models import search_space
+from tests.end_to_end.cli.conftest import write_friends
 from tgnn.training.config import make_config
 
 pytest.importorskip("optuna")
@@ -207,8 +207,6 @@ def test_decays_are_those_of_the_optimizer(run):
 
 
 def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
-    from tests.end_to_end.cli.test_train import write_friends
-
     monkeypatch.chdir(tmp_path)
     write_friends(tmp_path / "friends")
     (tmp_path / "mine.yaml").write_text("model: {hidden_channels: 4}\n")
@@ -222,58 +220,6 @@ def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
         "--set optimizer.grad_clip=null --set train.epochs=5" in study["command"]
     )
     assert "friends" in yaml.safe_load((tmp_path / "study/best.yaml").read_text())["data"]["name"]
-
-
-EMPTY_SPACE = [f"--search={key}=" for key in (*search_space("mlp", "node"), "data.features", "train.select_by")]
-MISTAKES = [
-    ("kora", "did you mean cora"),
-    ("karate --model tgn", "did you mean tgnn"),
-    ("karate --search optimizer.lrr=1,2", "did you mean optimizer.lr"),
-    ("karate --search model.rnak=1,2", "did you mean model.rank"),
-    ("karate --search optimiser.lr=1,2", "unknown option 'optimiser.lr'"),
-    ("karate --search optimizer.lr=0.1,-1", "optimizer.lr is -1"),
-    ("karate --search model.factors=plain,fancy", "fancy"),
-    ("karate --search optimizer.lr=[1", "is not a list of values"),
-    ("karate --search optimizer.lr", "is not KEY=A,B,C"),
-    ("karate --search optimizer.lr=0.1 --set optimizer.lr=0.2", "optimizer.lr is in --search and in --set"),
-    (
-        "karate --search model.hidden_channels=16 --search model.hidden_channels=24",
-        "model.hidden_channels is given twice",
-    ),
-    ("karate --search model.hidden_chanels=", "did you mean model.hidden_channels?"),
-    ("karate --search optimizer.name=adamw", "give the values to try"),
-    ("karate --search data.split=stratified", "data.split cannot be searched"),
-    ("karate --set train.seed=3", "use --seed"),
-    ("karate --data .", "Give NAME or --data, not both"),
-    ("", "Give a data set by name"),
-    ("karate --storage postgres://me:secret@host/x", "use sqlite:///FILE or postgresql://"),
-    ("karate --storage postgresql://me:secret@127.0.0.1:9/x", "cannot be opened"),
-    (
-        "karate --set train.num_neighbors=[5,5] --search model.num_layers=2,3",
-        "model.num_layers cannot be searched with neighbor sampling",
-    ),
-    (
-        "karate --search train.num_neighbors=[5,5],[3,3] --search model.num_layers=2,3",
-        "model.num_layers cannot be searched with neighbor sampling",
-    ),
-    ("karate --set train.device=cuda:7", "train.device is 'cuda:7'"),
-    ("karate --set train.batch_size=3", "needs train.num_neighbors"),
-    ("karate --out file", "file"),
-    (f"karate --model mlp {' '.join(EMPTY_SPACE)}", "the search space is empty"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[message for _, message in MISTAKES])
-def test_a_mistake_is_a_line_and_leaves_nothing_behind(run, tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").touch()
-    code, out, err = run("tune", *arguments.split())
-    assert code == 2, err
-    assert message in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
-    assert "secret" not in err
-    assert "Errno" not in err
-    assert out == ""
-    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["file"]
 
 
 def test_without_optuna(run, tmp_path, monkeypatch):
