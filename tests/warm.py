@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 
-TGNN = "from tgnn.__main__ import main\nmain()"  # what the installed command does
+TGNN = "from tgnn.__main__ import main\nmain()"  # the script of the installed command
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tgnn.cli.app", "tgnn.training.repeated_runs", "tgnn.training.predict", "pytest"])

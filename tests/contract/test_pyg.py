@@ -1,4 +1,4 @@
-"""What PyG and torch expect of layers and models, for every one of ours."""
+"""The contract of PyG and torch for layers: copies, compilation, export, explanations, heterogeneous graphs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BATCH = torch.tensor([0] * 4 + [1] * 6)
 
 
 class Pooled(torch.nn.Module):
-    """Someone's own layer with our aggregation inside."""
+    """A layer of PyG with ``CPAggregation``."""
 
     def __init__(self):
         super().__init__()
@@ -57,7 +57,7 @@ def model(request):
     made = MODELS[request.param]().eval()
     with torch.no_grad():
         for p in made.parameters():
-            p.add_(0.1 * torch.randn_like(p))  # nothing at a special place
+            p.add_(0.1 * torch.randn_like(p))  # no parameter keeps its initial value
     return made
 
 
@@ -136,7 +136,7 @@ def test_every_parameter_learns(model):
     assert all(g.isfinite().all() and g.any() for g in gradients)
 
 
-# ---- explanations ----------------------------------------------------------------------------------------------
+# ---- explanations -----------------------------------------------------------------------------------------------
 
 LAYERS = [name for name in MODELS if name != "GraphTGNN"]
 
@@ -177,7 +177,7 @@ def test_gnn_explainer(name):
     assert explanation.edge_mask.any()
 
 
-# ---- heterogeneous graphs --------------------------------------------------------------------------------------
+# ---- heterogeneous graphs ---------------------------------------------------------------------------------------
 
 
 def hetero() -> HeteroData:

@@ -1,4 +1,4 @@
-"""The same bits on every run, for every number of threads, in worker processes and in many threads at once."""
+"""Products are bitwise identical in every run, for any number of threads, in worker processes and threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EDGES = random_edges(3000, 3000, 40_000)
 
 @pytest.fixture(autouse=True)
 def two_threads() -> Iterator[None]:
-    """Where tests run side by side, torch has one."""
+    """Use two threads, although parallel test workers have one."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -76,7 +76,9 @@ class Products(Dataset):
         return torch.cat([t.flatten()[:500] for t in bits("cpp")])
 
 
-@pytest.mark.parametrize(("start", "workers"), [("fork", 2), ("spawn", 1)])  # one imports torch long enough
+@pytest.mark.parametrize(
+    ("start", "workers"), [("fork", 2), ("spawn", 1)]
+)  # a spawned worker imports torch, which takes seconds
 def test_loader_workers(start, workers):
     expected = Products()[0]  # the parent has used the kernel and its threads before the workers start
     for batch in DataLoader(Products(), num_workers=workers, multiprocessing_context=start, batch_size=3):

@@ -59,7 +59,7 @@ def processes(
 
 
 def write_example_graphs(path: Path) -> None:
-    """52 graphs, of which 32 are to learn from: the last batch, of 2, is too small for three processes."""
+    """Write 52 graphs with a training set of 32. The last batch of 2 graphs is too small for three processes."""
     generator = torch.Generator().manual_seed(0)
     graphs = []
     for number in range(52):
@@ -95,7 +95,7 @@ def metrics(folder: Path) -> dict:
     return {key: value for key, value in found.items() if key != "seconds"}
 
 
-# ---- the same as one -------------------------------------------------------------------------------------------
+# ---- equal to one process ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -187,7 +187,7 @@ def test_gradients_and_statistics_are_those_of_the_whole_batch():
         assert all(process.read("out") == "all is well\n" for process in started)
 
 
-# ---- what cannot be --------------------------------------------------------------------------------------------
+# ---- errors -----------------------------------------------------------------------------------------------------
 
 QUICK = ("train", "karate", "--sample", "2,2", "--epochs", "2", "--out")
 
@@ -245,7 +245,7 @@ def test_several_runs_cannot_use_several_processes(tmp_path):
     assert "Several processes train one run" in found.stderr
 
 
-# ---- torch's launcher ------------------------------------------------------------------------------------------
+# ---- torch's launcher -------------------------------------------------------------------------------------------
 
 
 def workers(of: int) -> list[int]:

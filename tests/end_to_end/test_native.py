@@ -34,7 +34,7 @@ print(available_backends()["cpp"])
 def use(
     cache: Path, script: str = USE, cold: bool = False, **environment: str | None
 ) -> subprocess.CompletedProcess[str]:
-    """Uses the operator in a new process with its own cache folder; ``None`` takes a variable away."""
+    """Use the operator in a new process with its own cache folder. ``None`` removes an environment variable."""
     variables = {**os.environ, "TGNN_CACHE_DIR": str(cache), **environment}
     variables = {name: value for name, value in variables.items() if value is not None}
     if cold:
@@ -63,7 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copier(built: Path, tmp_path: Path) -> Path:
-    """A quick compiler: it gives out what the real one has built, and notes with which words it was called."""
+    """A fast compiler that copies the library of the real compiler and records its arguments."""
     compiler = tmp_path / "c++"
     (library,) = built.glob("*.so")
     copy = f'for word; do case "$last" in -o) cp "{library}" "$word";; esac; last="$word"; done'
@@ -73,7 +73,7 @@ def copier(built: Path, tmp_path: Path) -> Path:
 
 
 def builds(compiler: Path) -> list[str]:
-    """The words of each build's last call."""
+    """Return the arguments of each call that links a library."""
     return [words for words in compiler.with_name("calls").read_text().splitlines() if "-shared" in words]
 
 
@@ -81,11 +81,11 @@ def test_the_folder_is_the_users_alone(built):
     assert stat.S_IMODE(built.stat().st_mode) == 0o700
     (library,) = built.glob("*.so")
     assert not library.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    assert sorted(path.name for path in built.iterdir()) == sorted([library.name, "lock"])  # nothing half made
+    assert sorted(path.name for path in built.iterdir()) == sorted([library.name, "lock"])  # no temporary files
 
 
 def test_a_built_library_is_used_without_a_compiler(built):
-    run = use(built, PATH="", CXX=None, cold=True)  # nor does importing say anything
+    run = use(built, PATH="", CXX=None, cold=True)  # importing prints nothing either
     assert run.stdout.strip() == "available", run.stderr
     assert run.stderr == ""
 

@@ -1,4 +1,4 @@
-"""What installing asks for and what importing costs."""
+"""The dependencies of an import, and the contents of the wheel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_importing_needs_only_the_core():
-    """torch, torch_geometric, numpy, scipy and scikit-learn; nothing of the extras, and nothing is built."""
+    """Importing needs torch, torch_geometric, numpy, scipy and scikit-learn, and no package of an extra."""
     script = """
 import sys
 import torch, torch_geometric, numpy, scipy, sklearn

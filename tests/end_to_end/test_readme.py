@@ -1,4 +1,4 @@
-"""What the README shows works when typed."""
+"""The code, commands and links of the README and of the documentation work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_blocks(name: str) -> dict[str, object]:
-    """Runs the Python of a page from top to bottom."""
+    """Run the Python blocks of a page from top to bottom."""
     blocks = re.findall(r"^ *```python\n(.*?)^ *```", (ROOT / name).read_text(), flags=re.M | re.S)
     assert blocks
     names: dict[str, object] = {}
@@ -61,7 +61,7 @@ def test_the_python_of_the_pages(name, tmp_path, monkeypatch):
 
 
 def _write_friends(folder: Path) -> None:
-    """The tables that the page shows."""
+    """Write the tables that the page shows."""
     folder.mkdir()
     tables = re.findall(r"^```csv\n(.*?)^```", (ROOT / "docs/own_data.md").read_text(), flags=re.M | re.S)
     for name, table in zip(("nodes.csv", "edges.csv"), tables):

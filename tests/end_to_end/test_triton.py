@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_contract_under_the_interpreter():
-    """The tests that every backend passes, in a process whose kernels are interpreted; a part of the large grid."""
+    """Run the contract tests in a process with Triton's interpreter, and a part of the large grid."""
     if os.environ.get("TRITON_INTERPRET") == "1":
-        pytest.skip("this is that process")
+        pytest.skip("runs in the interpreter already")
     grid = "(test_equals_the_reference and ordinary and float32)"
     numerics = "(test_numerics and not many and not long and not half)"
     chosen = f"triton and (random_graphs or matter or segments_by or {grid} or {numerics})"

@@ -46,7 +46,7 @@ def test_every_stored_run_has_the_hash_of_its_configuration(path: Path) -> None:
 
 
 def recognized_cells() -> dict[str, list[str]]:
-    """Stored cells, per experiment, whose configuration is what the recipes resolve to today."""
+    """Return the stored cells of each experiment that match the current recipes."""
     found: dict[str, list[str]] = {}
     for path in RESULTS:
         experiment = EXPERIMENTS[path.stem]

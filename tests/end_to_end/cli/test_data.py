@@ -1,4 +1,4 @@
-"""``tgnn data``, as a user types it."""
+"""The command ``tgnn data``."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_generate(succeed):
 
 
 def test_stopped_while_it_writes(tmp_path):
-    """Ctrl-C: exit code 130, and nothing is left, neither a graph nor a part of one."""
+    """Ctrl-C ends with exit code 130 and leaves no files."""
     words = ["data", "generate", "big", "--nodes", "200000", "--edges", "20000000"]
     with warm.Process(warm.TGNN, *words, folder=tmp_path) as process:
         process.until(lambda: any(tmp_path.glob(".big.part/*.edges")))

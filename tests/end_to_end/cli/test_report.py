@@ -1,4 +1,4 @@
-"""``tgnn report``, as a user types it."""
+"""The command ``tgnn report``."""
 
 from __future__ import annotations
 

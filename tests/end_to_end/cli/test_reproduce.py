@@ -38,7 +38,7 @@ def test_a_part_of_a_table(run, tmp_path):
     found = json.loads(text)
     assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
     assert str(tmp_path) not in text
-    assert "--set model.norm=null" in found["command"]  # as it was typed
+    assert "--set model.norm=null" in found["command"]  # as given on the command line
     tests = [outcome["test"] for outcome in found["cells"][0]["runs"]]
     assert found["cells"][0]["mean"] == pytest.approx(sum(tests) / 2)
     assert [found["cells"][0][name] for name in ("interval", "p", "p_rows")] == [None, None, None]  # of two runs

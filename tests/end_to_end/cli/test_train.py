@@ -17,7 +17,7 @@ from tests.end_to_end.cli.conftest import write_friends
 QUICK = ("--epochs", "8")
 
 
-# ---- the main job ----------------------------------------------------------------------------------------------
+# ---- training, evaluation and prediction ------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -246,7 +246,7 @@ def test_tensorboard_logs_every_epoch(succeed):
     assert len(events.Scalars("test")) == 1
 
 
-# ---- errors of the user ----------------------------------------------------------------------------------------
+# ---- errors of the user -----------------------------------------------------------------------------------------
 
 
 def test_an_error_is_printed_once_after_its_traceback(run):
@@ -277,7 +277,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(tgnn, tmp_path):
         subprocess.run(["umount", str(disk)], check=True)
 
 
-# ---- help and doctor -------------------------------------------------------------------------------------------
+# ---- help and doctor --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("verb", [[], ["train"], ["predict"], ["evaluate"], ["data"], ["doctor"], ["models"]])
@@ -290,7 +290,7 @@ def test_help_is_fast_and_does_not_import_torch(verb):
     assert not imported & {"torch", "numpy", "polars", "sklearn", "torch_geometric"}
     assert "--help" in found.stdout
     seconds = after.children_user - before.children_user + after.children_system - before.children_system
-    assert seconds < 2  # of its own, however busy the machine is; 0.3 s on an idle one
+    assert seconds < 2  # CPU time of the process; 0.3 s on an idle machine
 
 
 def test_doctor(succeed):

@@ -1,4 +1,4 @@
-"""``tgnn tune``, as a user types it."""
+"""The command ``tgnn tune``."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_on_a_terminal_of_80_columns(tmp_path):
     try:
         while block := os.read(ours, 65536):
             seen += block
-    except OSError:  # Linux says so when the other end is closed
+    except OSError:  # Linux raises it when the other end is closed
         pass
     os.close(ours)
     assert process.wait(60) == 0, seen
@@ -124,7 +124,7 @@ def test_two_studies_in_the_same_place(run, tmp_path, monkeypatch):
     assert "holds study first" in err
 
 
-def test_a_recipe_goes_over_that_of_the_package(run, tmp_path):
+def test_the_best_recipe_overrides_the_packaged_recipe(run, tmp_path):
     """The packaged recipe of tgnn for cora sets ``optimizer.cp_lr``; the best of the search does not."""
     from tgnn.training.recipes import recipe_for
     from tgnn.tuning.results import StudyResult, Trial
@@ -206,7 +206,7 @@ def test_decays_are_those_of_the_optimizer(run):
     assert json.loads(out)["space"]["optimizer.weight_decay"].count(0) == 1  # repeated values are tried once
 
 
-def test_ones_own_data_and_its_command(run, tmp_path, monkeypatch):
+def test_own_data_and_the_stored_command(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_friends(tmp_path / "friends")
     (tmp_path / "mine.yaml").write_text("model: {hidden_channels: 4}\n")

@@ -106,7 +106,7 @@ def test_any_integer_type(tmp_path):
     assert graph.stored_split().test.tolist() == [3]
 
 
-# ---- a complete folder or none -----------------------------------------------------------------------------------
+# ---- a complete folder or none ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
@@ -153,7 +153,7 @@ def test_other_files_are_never_overwritten(tmp_path, name, content, message):
         write_disk(random_graph(), tmp_path / "mine", overwrite=True)
     assert path.read_text() == content
     path.unlink()
-    write_disk(random_graph(), tmp_path / "mine")  # an empty folder, or none
+    write_disk(random_graph(), tmp_path / "mine")  # an empty or missing folder
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
@@ -233,7 +233,7 @@ def test_a_disk_that_fills_up_leaves_nothing(tmp_path, file, edges):
     assert not list(tmp_path.iterdir())
 
 
-# ---- invalid arguments -------------------------------------------------------------------------------------------
+# ---- invalid arguments ------------------------------------------------------------------------------------------
 
 X, EYE = np.ones((2, 2), dtype=np.float32), np.eye(4)
 

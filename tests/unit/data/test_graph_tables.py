@@ -1,4 +1,4 @@
-"""Many graphs in tables: the same as the graphs one by one."""
+"""Tables of many graphs: reading, new data, conversion and prediction."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def test_graphs_that_are_written_are_read_again(tmp_path_factory, sizes, seed, u
         assert graph.edge_index.t().tolist() == [list(p) for p in sorted(expected, key=lambda p: p[::-1])]
 
 
-# ---- trained, converted, asked about new graphs ------------------------------------------------------------------
+# ---- training, conversion and prediction ------------------------------------------------------------------------
 
 
 def many(folder: Path, count: int = 30, labels: bool = True, kinds: str = "007") -> Path:
-    """Paths of three nodes; the code of the first tells the label."""
+    """Write paths of three nodes. The code of the nodes determines the label."""
     folder.mkdir()
     label = [f",{'xy'[i % 2]}" if labels else "" for i in range(count)]
     code = [kinds if i % 2 else "012" for i in range(count)]

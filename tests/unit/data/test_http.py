@@ -1,4 +1,4 @@
-"""Downloads from servers that fail, change their files or send something else."""
+"""Downloads from servers that fail, change their files or send wrong content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Molecules to graphs, scaffold splits, MolHIV and ZINC: values worked out by hand, and the real graphs."""
+"""Molecules to graphs, scaffold splits, MolHIV and ZINC: values computed by hand, and the published graphs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_error_without_rdkit_names_the_extra(monkeypatch):
         featurize(["C"])
 
 
-# ---- scaffold split --------------------------------------------------------------------------------------------
+# ---- scaffold split ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_scaffolds_ignore_chirality():
     assert scaffolds(["C[C@H]1CC[C@@H](C)O1", "C[C@@H]1CC[C@@H](C)O1"]) == ["C1CCOC1"] * 2
 
 
-# ---- MolHIV ----------------------------------------------------------------------------------------------------
+# ---- MolHIV -----------------------------------------------------------------------------------------------------
 
 
 def test_molhiv_of_a_small_table(tmp_path):
@@ -143,7 +143,7 @@ def test_the_real_molhiv(real_data):
     assert len(part) > 300
 
 
-# ---- ZINC ------------------------------------------------------------------------------------------------------
+# ---- ZINC -------------------------------------------------------------------------------------------------------
 
 
 def test_zinc_graphs_by_hand():

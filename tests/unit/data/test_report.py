@@ -1,4 +1,4 @@
-"""Findings and reports, and what is found in data that is in memory."""
+"""Findings, validation reports, and checks of graphs in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images to superpixels to edges: by hand, against the definition one graph at a time, and the real ones."""
+"""Superpixels of images and their edges, compared with the definition and with the published graphs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytest.importorskip("skimage")
 Image = pytest.importorskip("PIL.Image")
 
 
-# ---- images ----------------------------------------------------------------------------------------------------
+# ---- images -----------------------------------------------------------------------------------------------------
 
 
 def write_idx(path: Path, values: np.ndarray) -> None:
@@ -88,7 +88,7 @@ def test_images_that_are_not_square_are_named(tmp_path):
         build_cifar10(tmp_path)
 
 
-# ---- superpixels -----------------------------------------------------------------------------------------------
+# ---- superpixels ------------------------------------------------------------------------------------------------
 
 
 def test_two_halves_are_two_colors():
@@ -144,7 +144,7 @@ def test_the_real_superpixels_are_within_the_limits(real_data, name, recipe):
         assert 0.3 < float(graph.pos.mean()) < 0.7
 
 
-# ---- edges -----------------------------------------------------------------------------------------------------
+# ---- edges ------------------------------------------------------------------------------------------------------
 
 
 def one_graph(color: Tensor, position: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -167,7 +167,7 @@ def check_edges(before: GraphDataset, after: GraphDataset, number: int, k: int =
     near, value = made.edge_index[1].view(n, k), made.edge_attr.view(n, k)
     similarity, largest = one_graph(graph.x, graph.pos, k)
     torch.testing.assert_close(value.double(), largest, atol=1e-5, rtol=0)
-    torch.testing.assert_close(similarity.gather(1, near), largest, atol=1e-5, rtol=0)  # ties may be settled otherwise
+    torch.testing.assert_close(similarity.gather(1, near), largest, atol=1e-5, rtol=0)  # ties may be broken differently
     assert all(len(set(row)) == k for row in near.tolist())
     assert not made.has_self_loops()
 

@@ -1,4 +1,4 @@
-"""A user's own tables: what is read, and what is done with edges."""
+"""Tables of one graph: nodes, ids, edges and the examples of the documentation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tgnn.data.readers.detect import read_path
 from tgnn.data.tables.read_folder import read_table
 from tgnn.data.tables.schema import Schema, make_schema
 
-# ---- what is read ----------------------------------------------------------------------------------------------
+# ---- nodes and ids ----------------------------------------------------------------------------------------------
 
 
 def test_nodes_and_edges(tmp_path):
@@ -54,7 +54,7 @@ def test_nodes_and_edges(tmp_path):
     assert again.encoding == data.encoding
 
 
-def test_it_is_a_graph_of_pyg(tmp_path):
+def test_the_graph_works_with_pyg(tmp_path):
     data, _ = read_path(write(tmp_path))
     data.validate(raise_on_error=True)
     assert data.clone().to("cpu").encoding == data.encoding
@@ -69,7 +69,7 @@ def test_it_is_a_graph_of_pyg(tmp_path):
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "csv.gz", "tsv.gz", "parquet", "semicolons", "crlf", "bom", "no-end"])
 def test_every_form_of_file_gives_the_same(tmp_path, form):
-    folder = tmp_path / "a[1]*?"  # is no pattern
+    folder = tmp_path / "a[1]*?"  # not a glob pattern
     folder.mkdir()
     expected, _ = read_path(write(tmp_path))
     for stem, text in (("nodes", NODES), ("edges", EDGES)):
@@ -212,7 +212,7 @@ def test_the_work_of_polars_does_not_grow_with_the_square_of_the_columns(tmp_pat
     assert counts[0] == counts[1]
 
 
-# ---- what is done with edges -----------------------------------------------------------------------------------
+# ---- edges ------------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -260,7 +260,7 @@ def test_edge_weights_and_attributes_follow_their_edges(tmp_path):
         (2, 1): (0.5, [0, 1, 1]),
         (1, 2): (0.5, [0, 1, 1]),  # added, with the same weight
         (0, 1): (0.25, [1, 0, 2]),
-        (1, 0): (1, [0, 1, 3]),  # was there: keeps its own
+        (1, 0): (1, [0, 1, 3]),  # an edge of the file keeps its own weight
     }
     assert data.edge_index[1].tolist() == sorted(data.edge_index[1].tolist())
 
@@ -286,7 +286,7 @@ def test_self_loops_and_duplicate_edges_are_reported(tmp_path):
         ({"duplicates": "keep", "undirected": False}, [[1, 0], [0, 1], [0, 1], [0, 1]], [4, 1, 1, 3]),
     ],
 )
-def test_what_the_schema_wants_of_edges(tmp_path, schema, pairs, years):
+def test_edge_options_of_the_schema(tmp_path, schema, pairs, years):
     data, _ = read_path(write(tmp_path, edges_csv=LOOPED, schema_yaml=schema))
     assert data.edge_index.t().tolist() == pairs
     assert data.edge_attr.flatten().tolist() == years
@@ -319,12 +319,12 @@ def test_weights_can_be_scaled_and_are_scaled_alike_for_new_data(tmp_path):
     assert "weight-outside" in codes(errors(write(tmp_path, edges_csv=edges.replace("20", "30")), data.encoding))
 
 
-# ---- the page --------------------------------------------------------------------------------------------------
+# ---- the documentation ------------------------------------------------------------------------------------------
 
 PAGE = Path(__file__).parents[3] / "docs" / "own_data.md"
 
 
-def test_the_example_of_the_page_says_what_the_page_says(tmp_path, monkeypatch):
+def test_the_report_of_the_documented_example(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text()
     nodes, edges = re.findall(r"```csv\n(.*?)```", text, flags=re.S)
@@ -334,7 +334,7 @@ def test_the_example_of_the_page_says_what_the_page_says(tmp_path, monkeypatch):
     assert str(report) == said.rstrip()
 
 
-def test_the_schema_of_the_page_names_every_key():
+def test_the_documented_schema_has_every_key():
     (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), flags=re.S)
     schema = make_schema(yaml.safe_load(text))
     assert set(Schema.model_fields) - schema.model_fields_set == {"graphs"}

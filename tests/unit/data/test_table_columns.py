@@ -13,7 +13,7 @@ from tests.unit.data.tables import codes, errors, finding, nodes_of, write
 from tgnn.data.dataset_info import infer_dataset_info
 from tgnn.data.readers.detect import read_path
 
-# ---- features --------------------------------------------------------------------------------------------------
+# ---- features ---------------------------------------------------------------------------------------------------
 
 
 def test_tokens_are_a_sparse_bag_of_words(tmp_path):
@@ -78,7 +78,7 @@ def test_missing_numbers_are_filled_if_the_schema_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("fill", "message"), [("mean", None), (7, None), (None, "or train again with a fill value in schema.yaml")]
 )
-def test_what_to_fill_in_is_known_for_new_data(tmp_path, fill, message):
+def test_new_data_is_filled_with_the_values_of_the_training_data(tmp_path, fill, message):
     data, _ = nodes_of(tmp_path, "id,age\na,10\nb,30\n", fill=fill)
     write(tmp_path, nodes_csv="id,age\na,\nb,3\n", edges_csv="source,target\na,b\n", schema_yaml="fill: mean")
     if message:  # the schema of the folder is not used
@@ -115,11 +115,11 @@ def test_large_numbers_are_standardized_and_reported(tmp_path):
     )
     write(tmp_path, nodes_csv="id,age,pay\na,5000,\nb,6,4000\n", edges_csv="source,target\na,b\n")
     new, report = read_path(tmp_path, encoding=json.loads(json.dumps(data.encoding)))
-    assert new.x.tolist() == [[5000, 0], [6, 2]]  # as it was then, and not by what is large now
+    assert new.x.tolist() == [[5000, 0], [6, 2]]  # with the statistics of the training data
     assert "standardized" not in codes(report)
 
 
-def test_which_columns_are_standardized_is_said_by_the_schema(tmp_path):
+def test_the_schema_decides_which_columns_are_standardized(tmp_path):
     nodes = "id,age,pay,same\na,20,1000,7\nb,40,3000,7\n"
     data, report = nodes_of(tmp_path, nodes, standardize=False)
     assert data.x.tolist() == [[20, 1000, 7], [40, 3000, 7]]
@@ -201,7 +201,7 @@ def test_the_kind_of_a_column(tmp_path):
     assert data.encoding["nodes"][0]["vocabulary"] == ["01", "02"]
 
 
-# ---- labels ----------------------------------------------------------------------------------------------------
+# ---- labels -----------------------------------------------------------------------------------------------------
 
 NAN = float("nan")
 
@@ -260,6 +260,6 @@ def test_labels_that_do_not_fit_the_task(tmp_path, nodes, schema, code, message)
         ("id,a,label\na,1,red\nb,2,\n", {}, "classes", 1),
     ],
 )
-def test_the_task_that_is_said_is_the_task(tmp_path, nodes, schema, target, outputs):
+def test_the_schema_decides_the_task(tmp_path, nodes, schema, target, outputs):
     info = infer_dataset_info(nodes_of(tmp_path, nodes, **schema)[0], "", "")
     assert (info.target, info.outputs) == (target, outputs)

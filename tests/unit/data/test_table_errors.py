@@ -1,4 +1,4 @@
-"""Tables and schemas that cannot be used, and what is said about them."""
+"""Error messages for invalid tables and schemas."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_all_errors_are_reported_at_once(tmp_path):
     assert codes(report, "error") == expected
 
 
-# ---- files that are damaged or missing ---------------------------------------------------------------------------
+# ---- files that are damaged or missing --------------------------------------------------------------------------
 
 
 def test_a_file_that_is_not_parquet_or_not_gzip(tmp_path):
@@ -189,7 +189,7 @@ def test_a_damaged_file_is_reported(tmp_path, form):
             assert form == "parquet" or torch.equal(data.edge_index, expected)  # polars writes no checksums
 
 
-# ---- columns of Parquet that hold no single values ---------------------------------------------------------------
+# ---- columns of Parquet that hold no single values --------------------------------------------------------------
 
 DAYS = [timedelta(1), timedelta(2)]
 

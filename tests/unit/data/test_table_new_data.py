@@ -47,7 +47,7 @@ def test_new_nodes_are_encoded_like_the_training_data(tmp_path, trained):
     assert finding(report, "unknown-token").startswith(
         "nodes.csv, line 2: column 'text' has unknown tokens, not in the training data: 'd'"
     )
-    for part in ("train", "holdout"):  # new data may have a split of its own
+    for part in ("train", "holdout"):  # new data may have its own split
         nodes = f"age,text,town,size,label,split\n1,a,Rome,1,blue,{part}\n2,b,Oslo,6,green,{part}\n"
         data, report = read_path(write(tmp_path, nodes_csv=nodes, edges_csv=EDGE), encoding=trained.encoding)
         assert data.y.tolist() == [0, -1]
@@ -75,7 +75,7 @@ def test_new_data_that_does_not_fit_the_encoding(tmp_path, trained):
     less = json.loads(json.dumps(trained.encoding))
     del less["schema"]["edges"]["weight"]
     data, _ = read_path(tmp_path, encoding=less)
-    assert "edge_weight" not in data  # what was learned without weights is given none
+    assert "edge_weight" not in data  # a model that was trained without weights gets none
     with pytest.raises(ValueError, match="encoding has the format 'table' and the version 7"):
         read_path(tmp_path, encoding=trained.encoding | {"version": 7})
     alone, _ = read_path(write(tmp_path, nodes_csv=None, schema_yaml=None))
@@ -111,7 +111,7 @@ CELLS = {
 @hypothesis.given(data=st.data())
 @hypothesis.settings(deadline=None, max_examples=60)
 @pytest.mark.parametrize("many", [False, True])
-def test_what_is_read_with_its_own_encoding_is_the_same(tmp_path_factory, many, data):
+def test_tables_are_equal_after_reading_with_their_own_encoding(tmp_path_factory, many, data):
     """Columns of words that look like numbers, of nodes and of edges, in one graph and in many."""
     folder = tmp_path_factory.mktemp("tables")
     kinds = data.draw(st.lists(st.sampled_from(list(CELLS)), min_size=1, max_size=4))
@@ -135,7 +135,7 @@ def test_what_is_read_with_its_own_encoding_is_the_same(tmp_path_factory, many, 
         assert (one is None and other is None) or torch.equal(one.to_dense(), other.to_dense()), name
 
 
-# ---- differences between two encodings ---------------------------------------------------------------------------
+# ---- differences between two encodings --------------------------------------------------------------------------
 
 AGE = {"column": "age", "kind": "numeric", "width": 1}
 SCALED = AGE | {"mean": [2.0], "deviation": [4.0]}

@@ -65,7 +65,7 @@ def test_every_row_with_another_number_of_fields_is_found(counts, wanted, chunk)
 def test_empty_lines_and_characters_that_two_chunks_share(chunk):
     layout, report = layout_of("a,b\n\n1,2\r\n\r\n\né日,4\n\n\n".encode(), chunk)
     assert layout.blank.tolist() == [1, 3, 4, 6, 7]
-    assert report.findings[0].locations == (2, 4, 5)  # those at the end are no news
+    assert report.findings[0].locations == (2, 4, 5)  # empty lines at the end are not reported
     assert layout.line_numbers()(np.array([0, 1])).tolist() == [3, 6]
     with pytest.raises(DataError, match="line 3: the byte 0xE9 is not UTF-8"):
         layout_of("a,b\ncdé日本,1\n".encode() + b"\xe9,1\n", chunk)

@@ -16,7 +16,7 @@ from tgnn.data.catalog.embedded import karate
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Graphs this small are slower with two."""
+    """Use one thread: small graphs are slower with two."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

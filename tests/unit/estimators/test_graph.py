@@ -36,7 +36,7 @@ def test_regression():
 
 
 class Shuffled:
-    """As a Series of pandas whose rows were shuffled: numbers are labels, and ``iloc`` goes by place."""
+    """Like a pandas Series with shuffled rows: ``[]`` takes labels, and ``iloc`` positions."""
 
     def __init__(self, things, labels):
         self.iloc, self.labels = things, list(labels)
@@ -48,7 +48,7 @@ class Shuffled:
         return self.iloc[self.labels.index(label)]
 
 
-def test_a_series_is_read_by_place():
+def test_a_series_is_read_by_position():
     graphs = rings(20)
     series = Shuffled(graphs, reversed(range(20)))
     wanted = GraphClassifier(**QUICK).fit(graphs).predict_proba(graphs)

@@ -88,7 +88,7 @@ def test_networkx_attributes_by_name(club):
     assert model.classes_.tolist() == [f"team {number}" for number in range(4)]
 
 
-def test_weights_count(club):
+def test_edge_weights_are_used(club):
     weight = torch.rand(club.num_edges, generator=torch.Generator().manual_seed(0))
     edges = club.edge_index
     adjacency = scipy.sparse.coo_array((weight.numpy(), edges.numpy()), shape=(34, 34))
@@ -150,8 +150,8 @@ def test_unlabeled_numbers(planted):
         assert np.array_equal(NodeRegressor(**QUICK).fit((x, edges), some).predict((x, edges)), wanted)
 
 
-def test_masks_of_the_graph_are_kept_to(club):
-    """Labels outside of the masks change nothing, and the test mask is what score reads."""
+def test_masks_of_the_graph_are_used(club):
+    """Labels outside of the masks have no effect, and ``score`` uses the test mask."""
     turn = torch.arange(34) % 4
     club.train_mask, club.val_mask, club.test_mask = turn < 2, turn == 2, turn == 3
     model = NodeClassifier(**QUICK).fit(club)
@@ -166,7 +166,7 @@ def test_masks_of_the_graph_are_kept_to(club):
     assert model.score(club, club.y) == pytest.approx(float(right.float().mean()))
 
 
-def test_a_test_mask_alone_is_kept_to(club):
+def test_a_test_mask_alone_is_used(club):
     club.train_mask = None
     club.test_mask = torch.arange(34) % 2 == 0
     model = NodeClassifier(**QUICK).fit(club)
@@ -180,7 +180,7 @@ def test_few_labels_need_no_validation():
     data = karate()
     model = NodeClassifier(validation_fraction=0, epochs=100, random_state=0).fit(data)
     assert model.history_[model.best_epoch_]["val_accuracy"] == 1.0  # of the four
-    assert model.score(data) > 0.4  # by chance: 0.25
+    assert model.score(data) > 0.4  # chance level: 0.25
 
 
 def test_another_graph(club):

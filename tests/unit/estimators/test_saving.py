@@ -29,15 +29,15 @@ def test_node_classifier(club, tmp_path, label):
     assert np.array_equal(again.predict_proba(club), model.predict_proba(club))
     assert np.array_equal(again.predict(club), model.predict(club))
     assert again.classes_.dtype == model.classes_.dtype
-    assert again.graph is None  # a graph is not a thing to keep in a model
+    assert again.graph is None  # the graph is not saved
     assert np.array_equal(again.set_params(graph=club).predict([3]), model.predict([3]))
-    wanted = {**model.get_params(), "x_attribute": ["a", "b"]}  # as JSON has it
+    wanted = {**model.get_params(), "x_attribute": ["a", "b"]}  # JSON has no tuples
     assert again.get_params() == wanted
     for name in ("history_", "n_iter_", "best_epoch_", "n_features_in_", "config_", "shape_", "task_"):
         assert getattr(again, name) == getattr(model, name), name
 
 
-def test_the_others(planted, tmp_path):
+def test_other_estimators(planted, tmp_path):
     x, edges, y = planted
     graphs = rings(12)
     for graph in graphs:
@@ -70,7 +70,7 @@ def metadata(path):
     return json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
 
 
-def test_files_that_are_none(club, tmp_path):
+def test_missing_and_damaged_files(club, tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         NodeClassifier.load(tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match="does not exist"):
@@ -104,7 +104,7 @@ def test_files_that_are_none(club, tmp_path):
         lambda about: about.update(shape=None),
     ],
 )
-def test_text_that_does_not_fit(club, tmp_path, change):
+def test_damaged_metadata(club, tmp_path, change):
     path = saved(club, tmp_path / "model")
     about = metadata(path)
     change(about)
@@ -122,7 +122,7 @@ def test_weights_that_do_not_fit(club, tmp_path):
         NodeClassifier.load(path)
 
 
-def test_nothing_is_left_of_a_write_that_failed(club, tmp_path):
+def test_a_failed_write_leaves_no_file(club, tmp_path):
     model = NodeClassifier(**QUICK, x_attribute=object()).fit(club)
     with pytest.raises(ValueError, match="x_attribute contains object, which cannot be saved"):
         model.save(tmp_path / "model")

@@ -32,7 +32,7 @@ CHECKS = [
     "check_set_params",
     "check_valid_tag_types",
 ]
-"""Those that do not feed a table to ``fit``: the samples of these estimators are nodes and graphs."""
+"""Checks that do not call ``fit`` with a table. The samples of these estimators are nodes and graphs."""
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -50,7 +50,7 @@ def test_made_without_arguments(kind):
     assert is_regressor(kind()) == ("Regressor" in kind.__name__)
 
 
-def test_parameters_come_back(club):
+def test_clone_and_parameters(club):
     model = NodeClassifier(graph=club, rank=3, options={"model.mix": "scalar"})
     twin = clone(model)
     assert twin is not model
@@ -88,7 +88,7 @@ def test_grid_search_over_nodes():
 
 
 def test_folds_do_not_see_the_labels_of_others(club):
-    """What is predicted for a fold does not change with its own labels, though its nodes are in the graph."""
+    """Predictions for a fold do not depend on its labels, although its nodes are in the graph."""
     y = np.random.RandomState(0).randint(2, size=34)
     model = NodeClassifier(graph=club, **QUICK)
     other = y.copy()

@@ -72,7 +72,7 @@ def test_a_run_that_cannot_be_reused_fails_alone(damage, reason, tmp_path):
     found = run_experiment(KARATE, Selection(changes=QUICK, runs=2), tmp_path)
     assert reason in found.cells[0].failed
     assert "remove the folder" in found.cells[0].failed
-    assert [len(one.runs) for one in found.cells] == [2, 2]  # what the table had of that seed stays
+    assert [len(one.runs) for one in found.cells] == [2, 2]  # the stored run of that seed is kept
 
 
 def test_a_failed_cell_is_written_and_does_not_stop_the_others(tmp_path, caplog):
@@ -113,7 +113,7 @@ def test_cells_with_other_configurations_are_dropped(tmp_path, caplog):
 
 
 def test_merge():
-    """A cell is made of one data set, and a column of one split for each seed."""
+    """All runs of a cell have the same data, and all cells of a column the same splits."""
     then = Result("t", [cell("a", "x", [0.1, 0.2, 0.3]), cell("c", "x", [0.6]), cell("c", "y", [0.7])], "first")
     now = Result("t", [cell("b", "x", [0.5]), cell("a", "x", [0.4])], "second")
     found = merge(then, now, "abc", "x")

@@ -47,7 +47,7 @@ def make(name: str, **hyperparameters: object) -> torch.nn.Module:
     return build_model(name, DataShape("node", 6, None, 3, nodes=12), 5, layers, 0.0, hyperparameters).eval()  # type: ignore[arg-type]
 
 
-# ---- equations -------------------------------------------------------------------------------------------------
+# ---- equations --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -144,7 +144,7 @@ def test_propagation_equals_pyg(ours, pyg, weighted, explained):
     pyg.load_state_dict(ours.state_dict())
     for model in (ours, pyg):
         clear_masks(model)
-        if explained:  # messages are masked, one by one
+        if explained:  # every message is masked
             set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
     wanted = pyg(data.x, data.edge_index, weight)
     torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
@@ -179,7 +179,7 @@ def test_a_hook_sees_messages():
 def test_trained_edge_weights_have_gradients_every_time():
     data, _ = random_graph(4)
     first = torch.rand(data.edge_index.size(1))
-    propagate(data.x, data.edge_index, first)  # cached_on without a gradient
+    propagate(data.x, data.edge_index, first)  # cached without a gradient
     weight, other = (torch.nn.Parameter(w) for w in (first, first.clone()))
     pyg = APPNP(1, 0.0)
     for _ in range(2):
@@ -192,7 +192,9 @@ def test_degrees_are_counted_in_float32_for_half_precision():
     edges = torch.stack([torch.arange(1, 3001), torch.zeros(3000, dtype=torch.int64)])
     h = torch.ones(3001, 1)
     wanted = propagate(h, edges)[0]
-    torch.testing.assert_close(propagate(h.bfloat16(), edges)[0].float(), wanted, rtol=2e-3, atol=0)  # .005 off else
+    torch.testing.assert_close(
+        propagate(h.bfloat16(), edges)[0].float(), wanted, rtol=2e-3, atol=0
+    )  # the error is .005 if degrees are counted in bfloat16
 
 
 def test_propagation_compiles_into_one_graph():
@@ -249,7 +251,7 @@ def test_deepergcn_uses_the_features_of_edges(edges):
     assert not changed[-2:].any()  # they have no edges
 
 
-# ---- walks -----------------------------------------------------------------------------------------------------
+# ---- walks ------------------------------------------------------------------------------------------------------
 
 
 def rows_of(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -271,8 +273,8 @@ def test_walks_go_along_edges_and_stay_where_there_are_none(p, q, directed):
 
 
 @pytest.mark.parametrize(("p", "q"), [(1, 1), (0.25, 4), (4, 0.25), (0.1, 1)])
-def test_steps_are_as_likely_as_the_paper_says(p, q):
-    """0 and 1 and 2 are a triangle, 3 and 4 hang on 1: from 0 over 1, every kind of step is there."""
+def test_transition_probabilities_of_node2vec(p, q):
+    """Nodes 0, 1, 2 are a triangle, and 3 and 4 are neighbors of 1. A walk from 0 to 1 can take every kind of step."""
     matrix = torch.zeros(5, 5, dtype=torch.bool)
     for one, other in ((0, 1), (0, 2), (1, 2), (1, 3), (1, 4)):
         matrix[one, other] = matrix[other, one] = True
@@ -319,7 +321,7 @@ def test_node2vec_rejects_other_nodes():
         make("node2vec", context=30)
 
 
-# ---- numbers of parameters -----------------------------------------------------------------------------------------
+# ---- numbers of parameters --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tgnn.report.collect import NoRunsFoundError, ReportReader, find_sources
 from tgnn.report.number_format import MINUS
 from tgnn.report.render import render, script_json
 
-# ---- results ---------------------------------------------------------------------------------------------------
+# ---- results ----------------------------------------------------------------------------------------------------
 
 
 def test_a_table_next_to_the_paper(tmp_path):
@@ -114,10 +114,10 @@ def test_long_failure_messages_are_shown_once(tmp_path, name):
     page = page_of(tmp_path)
     assert page.count("cora was not found …") == 2
     assert page.count("another") == 1
-    assert "difference from the paper" not in text_of(page)  # there is nothing of the paper's
+    assert "difference from the paper" not in text_of(page)  # the paper has no score for these cells
 
 
-# ---- runs ------------------------------------------------------------------------------------------------------
+# ---- runs -------------------------------------------------------------------------------------------------------
 
 
 def test_a_finished_run(tmp_path):
@@ -183,7 +183,7 @@ def test_unchanged_files_are_not_read_again(tmp_path):
     assert then.counts["runs"] == 2
 
 
-# ---- damage ----------------------------------------------------------------------------------------------------
+# ---- damage -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_damaged_results(content, tmp_path):
     assert 'id="damaged"' in page
 
 
-# ---- safety ----------------------------------------------------------------------------------------------------
+# ---- safety -----------------------------------------------------------------------------------------------------
 
 
 def test_names_are_escaped(tmp_path):

@@ -1,4 +1,4 @@
-"""Theorem 3: a random layer is no function of the sum, by example and by its second derivative."""
+"""Theorem 3: a random layer is not a function of the sum, by counterexamples and by second derivatives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(layer: CPAggregation, k: int) -> None:
     x, y = found.first, found.second
     assert x.shape == y.shape == (k, layer.in_channels)
     assert torch.equal(x.sum(0), y.sum(0))
-    assert torch.equal(x.float().double(), x)  # whole numbers that a float32 layer takes as they are
+    assert torch.equal(x.float().double(), x)  # integers, which float32 represents exactly
     a, b = (layer(z.to(layer.M), one_set(z))[0].double() for z in (x, y))
     assert (a - b).abs().max() > 1e-4 * torch.stack([a, b]).abs().max()
 

@@ -85,7 +85,7 @@ def test_what_each_term_means():
         (0, 1, 1): x[0] * y[1] * z[1] + x[1] * y[0] * z[1] + x[1] * y[1] * z[0],
     }
     for term, value in meaning.items():
-        for order in permutations(term):  # the order of its factors says nothing
+        for order in permutations(term):  # the order of the factors has no effect
             out = apply(cp_from_polynomial({order: 1.0}, in_channels=2, k=3), torch.stack([x, y, z]))
             assert out.item() == pytest.approx(float(value), abs=1e-9)
 

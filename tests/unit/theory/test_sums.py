@@ -14,7 +14,7 @@ from tgnn.theory.sums import LARGEST_K, riesz_nodes
 
 
 def apply(layer: torch.nn.Module, x: Tensor) -> Tensor:
-    """Of many sets at once: ``[n, k, F]`` to ``[n, F]``."""
+    """Apply a layer to many sets: ``[n, k, F]`` to ``[n, F]``."""
     n, k, F = x.shape
     return layer(x.reshape(-1, F), torch.arange(n).repeat_interleave(k)).detach()
 
@@ -42,7 +42,7 @@ def test_the_bound_holds_to_the_largest_k():
     x = normal(3, k, 1)
     alike = torch.ones(1, k, 1, dtype=torch.float64)
     one = torch.zeros(1, k, 1, dtype=torch.float64)
-    one[0, 0] = k**0.5  # all of the size in one vector
+    one[0, 0] = k**0.5  # one vector has the whole norm
     for sets in (x / x.square().mean(1, keepdim=True).sqrt(), alike, one):
         torch.testing.assert_close(apply(cp_sum(1, k), sets), sets.sum(1), rtol=0, atol=bound)
 
@@ -50,7 +50,7 @@ def test_the_bound_holds_to_the_largest_k():
 def test_scale_is_the_size_of_the_inputs():
     x = 1e4 * normal(20, 12, 2)
     torch.testing.assert_close(apply(cp_sum(2, 12, scale=1e4), x), x.sum(1), rtol=0, atol=1e4 * 1e-11)
-    assert (apply(cp_sum(2, 12), x) - x.sum(1)).abs().max() > 1  # what scale is there for
+    assert (apply(cp_sum(2, 12), x) - x.sum(1)).abs().max() > 1  # the error without scale
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 12])

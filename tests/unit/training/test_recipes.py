@@ -1,4 +1,4 @@
-"""Recipes: all files of the package are valid, what a file states is what runs, and the user can replace it."""
+"""Recipes: all files of the package are valid, their values are used, and the user can override them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_blocks_of_default_files_may_have_a_schedule():
         parse_recipe_file({"models": {"gcn": {"epochs": 1}}}, "default-node.yaml")
 
 
-# ---- recipes of the user ---------------------------------------------------------------------------------------
+# ---- recipes of the user ----------------------------------------------------------------------------------------
 
 
 def test_recipe_of_the_package_then_of_the_user_then_options(tmp_path):

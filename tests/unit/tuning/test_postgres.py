@@ -1,4 +1,4 @@
-"""Two processes on one study, as on two machines; one of them is killed in the middle of a trial."""
+"""Two processes share a study in PostgreSQL, and one of them is killed during a trial."""
 
 from __future__ import annotations
 
