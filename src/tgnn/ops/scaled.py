@@ -100,11 +100,13 @@ def finite_sum(x: Tensor, dim: int) -> Tensor:
 
 def tanh_slope(x: Tensor) -> Scaled:
     """Return ``1 - tanh(x)**2 = 4 E / (1 + E)**2`` with ``E = exp(-2 |x|)``, beyond the range of float64."""
-    y = -2 * x.abs().clamp(max=1100.0)  # further out, the slope times any float64 number is 0
+    beyond = x.abs() > 1100.0  # the slope times the product of all factors but one is 0 in float64
+    y = -2 * x.abs().masked_fill(beyond, 0)
     whole = (y / math.log(2)).round()
     high, low = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")  # ln 2
     decay = Scaled.of(pointwise(torch.exp, (y - whole * high) - whole * low), whole.nan_to_num().to(torch.int64))
-    return Scaled.of(4 / (1 + decay.to_float()).square()) * decay
+    slope = Scaled.of(4 / (1 + decay.to_float()).square()) * decay
+    return Scaled(slope.mantissa.masked_fill(beyond, 0), slope.exponent)
 
 
 def _times_power_of_two(x: Tensor, exponent: Tensor) -> Tensor:

@@ -191,6 +191,20 @@ struct GradientRow {
   alignas(64) double a[kBlock], scale[kBlock], shift[kBlock], gate[kBlock];
 };
 
+// Returns whether some d is so large that it may not fit into a double, although d times a coefficient or a slope does.
+// The gradients of such columns are computed from d * 2^-kDown, see chain_rule_of_huge().
+constexpr int64_t kDown = 128;
+constexpr double kHuge = 0x1p1000;
+
+template <class T>
+bool is_huge(const double* d, int width) {
+  if constexpr (sizeof(T) == sizeof(float)) return false;
+  int64_t huge = 0;
+#pragma omp simd reduction(| : huge)
+  for (int j = 0; j < width; ++j) huge |= int64_t(std::fabs(d[j]) > kHuge);
+  return huge != 0;
+}
+
 template <class T>
 void chain_rule(const EdgeProduct<T>& op, const FactorRow& row, Index e, Index column, int width, const double* d,
                 GradientRow& out) {
@@ -210,6 +224,22 @@ void chain_rule(const EdgeProduct<T>& op, const FactorRow& row, Index e, Index c
   }
   if (op.activation != kIdentity)
     SIMD for (int j = 0; j < width; ++j) out.a[j] = scaled::saturate<double>(out.a[j] * row.slope[j]);
+}
+
+// Replaces the gradients of the columns in which d is huge by those from `down` = d * 2^-kDown.
+template <class T>
+void chain_rule_of_huge(const EdgeProduct<T>& op, const FactorRow& row, Index e, Index column, int width,
+                        const double* d, const double* down, GradientRow& out) {
+  GradientRow other;
+  chain_rule(op, row, e, column, width, down, other);
+  const auto replace = [&](double* x, const double* y) {
+    for (int j = 0; j < width; ++j)
+      if (std::fabs(d[j]) > kHuge) x[j] = scaled::saturate<double>(y[j] * scaled::power_of_two(kDown));
+  };
+  replace(out.a, other.a);
+  if (op.scale) replace(out.scale, other.scale);
+  if (op.shift) replace(out.shift, other.shift);
+  if (op.gate) replace(out.gate, other.gate);
 }
 
 }  // namespace

@@ -131,11 +131,22 @@ struct RowValues {
     }
   }
 
-  void slopes(Index v, int width, const FactorRow& row, Divisors& by, double* d) const {
+  // Computes the gradients of the steps of the factors of one edge.
+  template <class T>
+  void gradients(const EdgeProduct<T>& op, Index v, Index e, Index column, int width, const FactorRow& row,
+                 Divisors& by, GradientRow& out) const {
+    const double* const m = mantissa.data() + v * width;
+    const int32_t* const c = code.data() + v * width;
+    alignas(64) double d[kBlock], down[kBlock];
     by.set(row.f, width);
     if (row.has_extra)
-      for (int j = 0; j < width; ++j) by.exponent[j] += row.extra[j];
-    exact_slopes(mantissa.data() + v * width, code.data() + v * width, by, width, d);
+      for (int j = 0; j < width; ++j) by.exponent[j] += row.f[j] == 0.0 ? 0 : row.extra[j];
+    exact_slopes(m, c, by, width, d);
+    chain_rule(op, row, e, column, width, d, out);
+    if (!is_huge<T>(d, width)) return;
+    for (int j = 0; j < width; ++j) by.exponent[j] += kDown;
+    exact_slopes(m, c, by, width, down);
+    chain_rule_of_huge(op, row, e, column, width, d, down, out);
   }
 };
 
@@ -156,7 +167,7 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
     TableSums table(of_table ? parts : 0, op.terms.types, width);
     for_parts(by_dst, parts, threads > 1, [&](Index part, Index first, Index last) {
       std::vector<FactorRow> kept(of_edges ? kKept : 1);
-      alignas(64) double d[kBlock], sum[kBlock];
+      alignas(64) double sum[kBlock];
       Divisors by;
       GradientRow gradient;
       for (Index v = first; v < last; ++v) {
@@ -175,8 +186,7 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
           const Index e = by_dst.edge_at(k);
           FactorRow& row = kept[keep ? k - begin : 0];
           if (!keep) edge_factors(op, by_dst.other[k], v, e, column, width, row);
-          values.slopes(v, width, row, by, d);
-          chain_rule(op, row, e, column, width, d, gradient);
+          values.gradients(op, v, e, column, width, row, by, gradient);
           coefficients.add(e, column, width, gradient);
           if (out.dst) of_dst.add(gradient.a, width);
           if (of_table) table.add(part, op.terms.type[e], gradient.a, width);
@@ -195,14 +205,13 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
       FactorRow row;
       GradientRow gradient;
       Divisors by;
-      alignas(64) double d[kBlock], sum[kBlock];
+      alignas(64) double sum[kBlock];
       for (Index u = first; u < last; ++u) {
         FiniteSum of_src(width);
         for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
           const Index v = by_src.other[k], e = by_src.edge_at(k);
           edge_factors(op, u, v, e, column, width, row);
-          values.slopes(v, width, row, by, d);
-          chain_rule(op, row, e, column, width, d, gradient);
+          values.gradients(op, v, e, column, width, row, by, gradient);
           of_src.add(gradient.a, width);
         }
         std::fill(sum, sum + width, 0.0);

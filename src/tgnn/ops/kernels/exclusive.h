@@ -16,6 +16,8 @@ inline void assign(double& x, double f, int64_t) { x = f; }
 inline void assign(Number& x, double f, int64_t extra) { x = Number::of(f, extra); }
 inline double value_of(double x) { return x; }
 inline double value_of(const Number& x) { return x.value(); }
+inline double scaled_down(double x) { return x * scaled::power_of_two(-kDown); }
+inline double scaled_down(const Number& x) { return scaled::join(x.mantissa, x.exponent - kDown); }
 inline double slope_of_tanh(double x) {
   double slope;
   int64_t e = 0;
@@ -187,7 +189,7 @@ void exclusive_product_backward(const EdgeProduct<T>& op, const CompressedEdges&
   for_ranges(by_dst, rank, [&](Index first, Index last) {
     ExclusiveRow<T> row;
     GradientRow gradient;
-    alignas(64) double d[kBlock], sum[kBlock];
+    alignas(64) double d[kBlock], down[kBlock], sum[kBlock];
     for (Index v = first; v < last; ++v) {
       const Index begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
       if (!degree && out.dst) std::fill_n(out.dst + v * rank, rank, T(0));
@@ -213,6 +215,10 @@ void exclusive_product_backward(const EdgeProduct<T>& op, const CompressedEdges&
             if (degree > kKept) edge_factors(op, by_dst.other[begin + k], v, e, column, width, factors);
             for (int j = 0; j < width; ++j) d[j] = scaled::saturate<double>(value_of(slopes[j]));
             chain_rule(op, factors, e, column, width, d, gradient);
+            if (is_huge<T>(d, width)) {
+              for (int j = 0; j < width; ++j) down[j] = scaled::saturate<double>(scaled_down(slopes[j]));
+              chain_rule_of_huge(op, factors, e, column, width, d, down, gradient);
+            }
             coefficients.add(e, column, width, gradient);
             if (out.dst) of_dst.add(gradient.a, width);
             if (of_terms) store<T, 0>(gradient.a, width, of_terms + e * rank + column);

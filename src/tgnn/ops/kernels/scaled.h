@@ -132,9 +132,9 @@ inline void slope_of_tanh(double x, double& slope, int64_t& exponent) {
   const double a = std::fabs(x);
   double p;
   int64_t k;
-  split_exp(a > 1100.0 ? -2200.0 : -2.0 * a, p, k);  // further out, the slope times any double is 0
+  split_exp(a > 1100.0 ? -2200.0 : -2.0 * a, p, k);
   const double decay = join(1.0 + p, k);
-  slope = 4.0 * (1.0 + p) / ((1.0 + decay) * (1.0 + decay));
+  slope = a > 1100.0 ? 0.0 : 4.0 * (1.0 + p) / ((1.0 + decay) * (1.0 + decay));  // further out, gradients are 0
   exponent += k;
 }
 
