@@ -11,9 +11,8 @@ from torch import Tensor
 from torch_geometric.nn.norm import BatchNorm, LayerNorm
 
 from tgnn.nn.conv import TGNNConv
-from tgnn.nn.conv.tgnn_conv import _Messages
 from tgnn.nn.models.tgnn import TGNN
-from tgnn.nn.neighborhood import Neighborhood, inv_sqrt
+from tgnn.nn.neighborhood import Messages, Neighborhood, inv_sqrt
 from tgnn.ops.graph import CompressedEdges
 from tgnn.utils.memory_map import as_tensor, create_memmap
 
@@ -96,9 +95,10 @@ def _infer_layer(
     if conv._uses_degrees:
         degree = in_edges.ptr.diff() + (~has_loop if conv.uses_self_loops else 0)
         deg_inv_sqrt = inv_sqrt(degree.to(torch.float32))
-    messages = _Messages(
+    messages = Messages(
         _create_tensor(scratch / "factors.npy", num_nodes, conv.rank) if conv.rank else None,
         _create_tensor(scratch / "summands.npy", num_nodes, conv.out_channels) if conv.low_order is not None else None,
+        _create_tensor(scratch / "gates.npy", num_nodes, conv.out_channels) if conv.gate is not None else None,
     )
     for begin, end in _node_ranges(num_nodes):
         of_range = conv._transform(read(begin, end), None if deg_inv_sqrt is None else deg_inv_sqrt[begin:end])
@@ -106,10 +106,10 @@ def _infer_layer(
             if stored is not None and computed is not None:
                 stored[begin:end] = computed
     for begin, end in blocks:
-        x_dst = read(begin, end) if conv.lin_root is not None else None
+        x_dst = read(begin, end) if conv._uses_destinations else None
         neighborhood = _neighborhood(in_edges, begin, end, has_loop if conv.uses_self_loops else None)
         of_block = None if deg_inv_sqrt is None else (deg_inv_sqrt, deg_inv_sqrt[begin:end])
-        yield begin, end, conv._aggregate(messages, neighborhood, of_block, x_dst)
+        yield begin, end, conv._aggregate(messages, neighborhood, of_block, x_dst)[0]
 
 
 def _neighborhood(in_edges: CompressedEdges, begin: int, end: int, has_loop: Tensor | None) -> Neighborhood:

@@ -1,10 +1,11 @@
-"""Mixing: combine the product branch and the sum branch of a layer."""
+"""Mixing: normalize and combine the product branch and the sum branch of a layer."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 from torch.nn.parameter import Parameter
+from torch_geometric.nn.norm import BatchNorm
 
 
 class SumMix(torch.nn.Module):
@@ -84,6 +85,30 @@ class NodeMix(torch.nn.Module):
     def forward(self, high: Tensor, low: Tensor) -> Tensor:
         high, low = _promote(high, low)
         return torch.lerp(low, high, self.a_high(high, low).unsqueeze(-1).to(low.dtype))
+
+
+class ScaledBatchNorm(BatchNorm):
+    """Batch normalization of a branch whose learned scale starts at a given number for all channels.
+
+    A training batch of one row is normalized by the running statistics.
+
+    Args:
+        channels: Number of output features of the branch.
+        scale: Initial scale. A small number starts training with little influence of the branch.
+
+    Example:
+        >>> ScaledBatchNorm(2, 0.01)(torch.tensor([[1.0, 2.0], [3.0, 6.0]])).mul(100).round().tolist()
+        [[-1.0, -1.0], [1.0, 1.0]]
+    """
+
+    def __init__(self, channels: int, scale: float) -> None:
+        super().__init__(channels, allow_single_element=True)
+        self.scale = scale
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        torch.nn.init.constant_(self.module.weight, self.scale)
 
 
 def _promote(high: Tensor, low: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Neighborhoods: which source nodes, edge weights and edge features each destination aggregates, and how."""
+"""Neighborhoods: which messages, edge weights and edge features each destination aggregates, and how."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ T = TypeVar("T")
 
 _MIN_FACTOR = 1e-6  # smaller |factors| are clamped, because the slope of |z| ** p is unbounded at 0
 _MAX_LOG = 80.0  # exp(80) is finite in float32, and tanh is 1 far below it
+
+
+class Messages(NamedTuple):
+    """Messages of each source node. A source sends the same message to all its neighbors."""
+
+    factors: Tensor | None
+    """CP factors ``W_1^T [x_u; 1]`` of the product branch, ``[N_src, R]``."""
+    summands: Tensor | None
+    """Summands ``W_2^T x_u`` of the sum branch, ``[N_src, d]``."""
+    gates: Tensor | None
+    """Terms ``B x_u`` of the gates of a gated sum branch, ``[N_src, d]``."""
 
 
 class Neighborhood(NamedTuple):
@@ -72,33 +83,61 @@ class Neighborhood(NamedTuple):
         out_degree = out_degree.index_add(0, edge_index[0], weight.to(wide))
         return inv_sqrt(out_degree).to(dtype), of_dst.to(dtype)
 
+    def gcn_weight(self, deg_inv_sqrt: tuple[Tensor, Tensor], dtype: torch.dtype) -> Tensor:
+        """Return ``w_uv / sqrt(d_u d_v)`` of every edge, clamped to 1 (small weights give small degrees)."""
+        of_src, of_dst = (values.to(dtype) for values in deg_inv_sqrt)
+        src, dst = as_edge_index(self.graph)
+        weight = of_src[src] * of_dst[dst]
+        return (weight if self.weight is None else weight * self.weight.to(dtype)).clamp(max=1)
 
-def tempered_product(z: Tensor, neighborhood: Neighborhood, addend: Tensor | None = None) -> Tensor:
-    r"""Compute :math:`\operatorname{sign}(P) \, |P|^{1 / \sqrt{d}}` for each neighborhood of (weighted) degree d.
+    def sum_edge_attr(self) -> Tensor:
+        """Sum the edge features of each destination. This precedes the linear map, because it has fewer columns."""
+        attr, weight = self.edge_attr, self.weight
+        assert attr is not None
+        num_edges = attr.size(0)  # without self-loops
+        attr = attr if weight is None else attr * weight[:num_edges].to(attr.dtype).unsqueeze(1)
+        dst = as_edge_index(self.graph)[1, :num_edges]
+        return attr.new_zeros(self.size[1], attr.size(1)).index_add(0, dst, attr)
 
-    The product is computed from a sum of logarithms, so :math:`P` itself is never formed. With edge weights or edge
-    features, each edge has its own factor, and an E x R matrix of factors is formed.
+
+def tempered_product(
+    z: Tensor,
+    neighborhood: Neighborhood,
+    addend: Tensor | None = None,
+    z_dst: Tensor | None = None,
+    exponent: float = 0.5,
+    bound: float | None = None,
+) -> Tensor:
+    r"""Compute :math:`\operatorname{sign}(P) \, |P|^{d^{-p}}` for each neighborhood of (weighted) degree d.
+
+    The product is computed from a sum of logarithms, so :math:`P` itself is never formed. With edge weights, edge
+    features, terms of the destinations or bounded factors, an E x R matrix of factors is formed.
 
     Args:
         z: Factors of the sources, ``[N_src, R]``.
         neighborhood: Neighborhood of each destination.
         addend: Value added to the factor of each edge, ``[E, R]``.
+        z_dst: Value added to the factors of each destination, ``[N_dst, R]``.
+        exponent: :math:`p`.
+        bound: If given, each factor :math:`f` is replaced by :math:`1 + a \tanh f` with this number :math:`a`.
     """
     dtype = z.dtype
     z = z.to(torch.promote_types(dtype, torch.float32))  # half precision cannot count beyond 256
-    if addend is None and neighborhood.weight is None:
+    if addend is None and z_dst is None and bound is None and neighborhood.weight is None:
         logs = neighborhood.sum(z.abs().clamp(min=_MIN_FACTOR).log())
         negative = neighborhood.sum((z.detach() < 0).to(z.dtype))
     else:
         src, dst = as_edge_index(neighborhood.graph)
         f = z[src] if addend is None else z[src] + addend
+        f = f if z_dst is None else f + z_dst[dst]
+        f = f if bound is None else 1 + bound * f.tanh()
         if neighborhood.weight is not None:
             weight = neighborhood.weight.unsqueeze(1).to(z.dtype)
             f = weight * f + (1 - weight)
         zeros = z.new_zeros(neighborhood.size[1], z.size(1))
         logs = zeros.index_add(0, dst, f.abs().clamp(min=_MIN_FACTOR).log())
         negative = zeros.index_add(0, dst, (f.detach() < 0).to(z.dtype))
-    power = neighborhood.degrees().to(z.dtype).clamp(min=1).rsqrt().unsqueeze(1)
+    power = neighborhood.degrees().to(z.dtype).clamp(min=1).pow(-exponent).unsqueeze(1)
     sign = 1 - 2 * (negative % 2)
     return (sign * (logs * power).clamp(max=_MAX_LOG).exp()).to(dtype)
 
@@ -123,11 +162,13 @@ def make_neighborhood(
         x: Node features, or a pair of source and destination features.
         graph: ``edge_index``, ``EdgeIndex`` or ``adj_t``. Values stored in ``adj_t`` are edge weights.
         weight: Edge weights, ``[E]``.
-        edge_attr: Edge features, ``[E, edge_dim]``.
+        edge_attr: Edge features, ``[E, edge_dim]``, or ``[E]`` for one feature.
         size: ``(N_src, N_dst)``, if ``x`` does not determine it.
         self_loops: Whether v is in S(v).
         loops_as_edges: Whether the self-loops must be explicit edges, because the caller computes a weight per edge.
     """
+    if edge_attr is not None and edge_attr.dim() == 1:
+        edge_attr = edge_attr.unsqueeze(1)
     stored_weight = _stored_values(graph)
     if stored_weight is not None:
         if weight is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tgnn.nn import CPAggregation, TGNNConv
-from tgnn.nn.mixing import NodeMix, ScalarMix
+from tgnn.nn.mixing import NodeMix, ScalarMix, ScaledBatchNorm
 
 
 def cp_oracle(layer: CPAggregation, rows: Tensor) -> Tensor:
@@ -53,6 +54,8 @@ def tgnn_conv_oracle(
 ) -> Tensor:
     """Compute Eq. (5) with all options of :class:`~tgnn.TGNNConv`, node by node; returns ``[N, d]`` in float64.
 
+    Branches with a batch normalization (``high_scale``) are normalized by its running statistics, as in evaluation.
+
     Example:
         >>> conv = TGNNConv(2, 3, rank=4)
         >>> tgnn_conv_oracle(conv, torch.ones(2, 2), torch.tensor([[0], [1]])).shape
@@ -85,6 +88,10 @@ def tgnn_conv_oracle(
             z = _apply(conv.cp.factor_act, z)
             if attrs is not None and conv.lin_edge is not None:
                 z = z + attrs[e] @ conv.lin_edge.weight.detach().double()
+            if conv.lin_dst is not None:
+                z = z + x[v] @ conv.lin_dst.weight.detach().double()
+            if conv.factors == "bounded":
+                z = 1 + conv.bound * torch.tanh(z)
             w = min(1.0, gcn(e)) if conv.factors == "weighted" else weights[e]
             f = w * z + (1 - w)
             if conv.factors == "tempered":  # the layer clamps |f|, because the slope is unbounded at 0
@@ -93,11 +100,24 @@ def tgnn_conv_oracle(
         product = _product(factors, conv.rank)
         if conv.factors == "tempered":
             product = product.sign() * product.abs() ** (1 / math.sqrt(max(degree[v], 1)))
-        return _update(conv.cp, product)
+        if conv.factors == "bounded":  # positive
+            product = product ** (max(degree[v], 1) ** -conv.degree_exponent)
+        return _normalize(conv.norm_high, _update(conv.cp, product))
+
+    def gate(e: int) -> Tensor:
+        assert conv.gate is not None
+        u, v = edges[e]
+        assert conv.gate.lin_dst.bias is not None
+        state = x[v] @ conv.gate.lin_dst.weight.detach().double() + conv.gate.lin_dst.bias.detach().double()
+        state = state + x[u] @ conv.gate.lin_src.weight.detach().double()
+        if attrs is not None and conv.gate.lin_edge is not None:
+            state = state + attrs[e] @ conv.gate.lin_edge.weight.detach().double()
+        return torch.sigmoid(state)
 
     def low(v: int) -> Tensor:
         assert conv.lin_low is not None
         total = torch.zeros(conv.out_channels, dtype=torch.float64)
+        gates = torch.full_like(total, 1e-6)
         for e in into[v]:
             u = edges[e][0]
             message = x[u] @ conv.lin_low.weight.detach().double()
@@ -105,12 +125,17 @@ def tgnn_conv_oracle(
                 message = message / math.sqrt(degree[u]) if degree[u] > 0 else message * 0
             if attrs is not None and conv.lin_edge_low is not None:
                 message = message + attrs[e] @ conv.lin_edge_low.weight.detach().double()
+            if conv.gate is not None:
+                gates = gates + weights[e] * gate(e)
+                message = gate(e) * message
             total = total + weights[e] * message
+        if conv.low_order == "gated_mean":
+            total = total / gates
         if conv.low_order == "mean":
             total = total / degree[v] if degree[v] > 0 else total * 0
         if conv.low_order == "gcn":
             total = total / math.sqrt(degree[v]) if degree[v] > 0 else total * 0
-        return _apply(conv.act_low, total)
+        return _normalize(conv.norm_low, _apply(conv.act_low, total))
 
     rows = []
     for v in range(num_nodes):
@@ -124,6 +149,14 @@ def tgnn_conv_oracle(
             row = row + x[v] @ conv.lin_root.weight.detach().double()
         rows.append(row)
     return torch.stack(rows) if rows else torch.zeros(0, conv.out_channels, dtype=torch.float64)
+
+
+def _normalize(norm: ScaledBatchNorm | None, x: Tensor) -> Tensor:
+    if norm is None:
+        return x
+    batch_norm = copy.deepcopy(norm.module).double().eval()
+    out: Tensor = batch_norm(x.unsqueeze(0)).squeeze(0).detach()
+    return out
 
 
 def _mix(conv: TGNNConv, high: Tensor, low: Tensor) -> Tensor:

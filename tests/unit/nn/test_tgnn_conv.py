@@ -14,6 +14,18 @@ from tgnn.testing import assert_gradients, assert_matches_oracle, assert_permuta
 N, F, D, R = 9, 5, 4, 6
 EDGES = torch.cat([random_edges(N, N - 1, 20), torch.tensor([[2, 3], [2, 3]])], dim=1)  # with loops; the last is alone
 
+LOW_ORDER = ["sum", "mean", "gcn", "gated_sum", "gated_mean"]
+FACTORS = ["plain", "weighted", "tempered", "bounded"]
+NEW = {  # the layer of TGNNBlock
+    "low_order": "gated_sum",
+    "factors": "bounded",
+    "degree_exponent": 0.5,
+    "two_ended": True,
+    "high_scale": 0.5,
+    "act_high": None,
+    "act_low": None,
+}
+
 
 def randomized(conv: TGNNConv) -> TGNNConv:
     """No parameter at a special place."""
@@ -23,8 +35,8 @@ def randomized(conv: TGNNConv) -> TGNNConv:
     return conv
 
 
-@pytest.mark.parametrize("factors", ["plain", "weighted", "tempered"])
-@pytest.mark.parametrize("low_order", ["sum", "mean", "gcn", None])
+@pytest.mark.parametrize("factors", FACTORS)
+@pytest.mark.parametrize("low_order", [*LOW_ORDER, None])
 @pytest.mark.parametrize("terms", ["", "weight", "attr", "weight attr"])
 @pytest.mark.parametrize("add_self_loops", [True, False])
 def test_the_equation(factors, low_order, terms, add_self_loops):
@@ -46,6 +58,70 @@ def test_the_equation_with_other_options(mix, root_weight, act, factor_act):
     assert_matches_oracle(randomized(conv), torch.randn(N, F), EDGES, tolerance=2e-4)
 
 
+@pytest.mark.parametrize("terms", ["", "weight", "attr", "weight attr"])
+@pytest.mark.parametrize("factors", FACTORS)
+@pytest.mark.parametrize("degree_exponent", [0, 0.5, 1])
+def test_the_equation_of_gated_normalized_layers(factors, degree_exponent, terms):
+    edge_dim, exponent = 3 if "attr" in terms else None, degree_exponent if factors == "bounded" else 0
+    options = {**NEW, "factors": factors, "degree_exponent": exponent, "bound": 0.7, "low_order": "gated_mean"}
+    conv = randomized(TGNNConv(F, D, R, **options, edge_dim=edge_dim))
+    weight = torch.rand(EDGES.size(1)) if "weight" in terms else None
+    attr = torch.randn(EDGES.size(1), 3) if edge_dim else None
+    conv(torch.randn(N, F), EDGES, weight, attr)  # updates the running statistics
+    assert conv.norm_high.module.running_mean.any()
+    assert_matches_oracle(conv.eval(), torch.randn(N, F), EDGES, weight, attr, tolerance=2e-4)
+
+
+def test_branches_have_their_own_normalization_and_scale():
+    conv, x = TGNNConv(F, D, R, **{**NEW, "high_scale": 0.01}), 5 * torch.randn(N, F)
+    high, low = [], []
+    conv.norm_high.register_forward_hook(lambda norm, given, out: high.append(out))
+    conv.norm_low.register_forward_hook(lambda norm, given, out: low.append(out))
+    torch.testing.assert_close(conv(x, EDGES), high[0] + low[0])
+    torch.testing.assert_close(low[0].std(0, unbiased=False), torch.ones(D), rtol=1e-2, atol=0)
+    assert (high[0].std(0) < 0.011).all()
+    with torch.no_grad():
+        conv.norm_high.module.weight.fill_(3)
+    conv.reset_parameters()
+    assert torch.equal(conv.norm_high.module.weight, torch.full((D,), 0.01))
+    assert TGNNConv(F, D, 0, low_order="gated_sum", high_scale=0.01).norm_high is None
+    assert TGNNConv(F, D, R, low_order=None, high_scale=0.01).norm_low is None
+
+
+@pytest.mark.parametrize("add_self_loops", [True, False])
+@pytest.mark.parametrize("edge_dim", [None, 3])
+def test_state_of_the_edges(edge_dim, add_self_loops):
+    conv = randomized(TGNNConv(F, D, R, low_order="gated_mean", edge_dim=edge_dim, add_self_loops=add_self_loops))
+    x, attr = torch.randn(N, F), None if edge_dim is None else torch.randn(EDGES.size(1), edge_dim)
+    out, state = conv(x, EDGES, None, attr, return_edge_state=True)
+    torch.testing.assert_close(out, conv(x, EDGES, None, attr))
+    expected = conv.gate.lin_dst(x)[EDGES[1]] + conv.gate.lin_src(x)[EDGES[0]]
+    torch.testing.assert_close(state, expected if attr is None else expected + conv.gate.lin_edge(attr))
+    with pytest.raises(ValueError, match="needs a gated low_order, but low_order is 'sum'"):
+        TGNNConv(F, D, R)(x, EDGES, return_edge_state=True)
+
+
+def test_gates_and_factors_of_both_ends_need_the_destinations():
+    x, edges = torch.randn(6, F), random_edges(6, 4, 11)
+    for options in ({"low_order": "gated_sum"}, {"two_ended": True}):
+        conv = TGNNConv((F, 3), D, R, **options)
+        assert conv((x, torch.randn(4, 3)), edges).shape == (4, D)
+        with pytest.raises(ValueError, match="needs the features of the destinations"):
+            conv((x, None), edges, size=(6, 4))
+
+
+def test_bounded_factors_start_at_one():
+    conv = TGNNConv(F, D, R, factors="bounded", add_self_loops=False, act_high=None)
+    assert not conv.cp.lin.bias.any()
+    products = []
+    conv.cp.product_hook = products.append
+    conv(torch.zeros(N, F), EDGES)
+    torch.testing.assert_close(products[0], torch.ones(N, R).tanh())
+    hub = torch.stack([torch.arange(5000) % N, torch.zeros(5000, dtype=torch.int64)])
+    conv(torch.full((N, F), 1e4), hub).sum().backward()
+    assert all(p.grad.isfinite().all() for p in conv.parameters())
+
+
 def test_one_branch_alone():
     x = torch.randn(N, F)
     assert_matches_oracle(randomized(TGNNConv(F, D, 0)), x, EDGES)
@@ -54,8 +130,8 @@ def test_one_branch_alone():
         TGNNConv(F, D, 0, low_order=None)
 
 
-@pytest.mark.parametrize("low_order", ["sum", "gcn"])
-@pytest.mark.parametrize("factors", ["plain", "weighted", "tempered"])
+@pytest.mark.parametrize("low_order", ["sum", "gcn", "gated_mean"])
+@pytest.mark.parametrize("factors", FACTORS)
 @pytest.mark.parametrize("add_self_loops", [True, False])
 def test_every_form_of_graph(factors, low_order, add_self_loops):
     conv = randomized(TGNNConv(F, D, R, factors=factors, low_order=low_order, add_self_loops=add_self_loops))
@@ -80,9 +156,9 @@ def test_values_of_adj_t_are_weights():
 
 
 @pytest.mark.parametrize("layout", ["to_sparse_csr", "to_sparse_coo"])
-@pytest.mark.parametrize("root_weight", [False, True])
-def test_sparse_features(layout, root_weight, backend):
-    conv = randomized(TGNNConv(F, D, R, root_weight=root_weight)).double()
+@pytest.mark.parametrize("options", [{}, {"root_weight": True}, {**NEW, "high_scale": None}], ids=str)
+def test_sparse_features(layout, options, backend):
+    conv = randomized(TGNNConv(F, D, R, **options)).double()
     x = torch.rand(N, F, dtype=torch.float64)
     x[x < 0.5] = 0
     with use_backend(backend):
@@ -95,8 +171,8 @@ def test_sparse_features(layout, root_weight, backend):
         torch.testing.assert_close(a, b)
 
 
-@pytest.mark.parametrize("low_order", ["sum", "mean", "gcn"])
-@pytest.mark.parametrize("factors", ["plain", "weighted", "tempered"])
+@pytest.mark.parametrize("low_order", LOW_ORDER)
+@pytest.mark.parametrize("factors", FACTORS)
 def test_bipartite_is_the_same_graph_seen_in_two_halves(factors, low_order):
     conv = randomized(TGNNConv(F, D, R, factors=factors, low_order=low_order, root_weight=True))
     sources, destinations = torch.randn(6, F), torch.randn(4, F)
@@ -133,8 +209,8 @@ def test_bipartite_with_features_of_two_kinds():
         TGNNConv(F, D, R)((torch.randn(6, F), None), edges)
 
 
-@pytest.mark.parametrize("factors", ["plain", "weighted", "tempered"])
-@pytest.mark.parametrize("low_order", ["sum", "mean", "gcn"])
+@pytest.mark.parametrize("factors", FACTORS)
+@pytest.mark.parametrize("low_order", LOW_ORDER)
 def test_weight_zero_means_that_the_edge_is_not_there(factors, low_order):
     conv, x = randomized(TGNNConv(F, D, R, factors=factors, low_order=low_order)), torch.randn(N, F)
     weight = (torch.rand(EDGES.size(1)) > 0.4).float()
@@ -150,6 +226,11 @@ def test_equivariance_and_gradients():
     conv = TGNNConv(2, 2, 2, edge_dim=1, factors="weighted", act_high="tanh", act_low="tanh").double()
     attr, weight = torch.randn(EDGES.size(1), 1).double(), torch.rand(EDGES.size(1)).double() * 0.8 + 0.1
     assert_gradients(conv, x[:, :2], EDGES, weight, attr)
+    for options in (NEW, {**NEW, "factors": "tempered", "degree_exponent": 0}):
+        conv = randomized(TGNNConv(2, 2, 2, edge_dim=1, **options)).double()
+        assert_permutation_equivariant(randomized(TGNNConv(F, D, R, **options)).double(), x, EDGES, tolerance=1e-9)
+        assert_gradients(conv, x[:, :2], EDGES, None, attr)
+        assert_gradients(conv, x[:, :2], EDGES, weight, attr)
 
 
 def test_gradients_of_the_tempered_product_are_finite_at_zero():
@@ -191,6 +272,11 @@ def test_isolated_nodes_empty_graphs_and_no_nodes():
     assert conv(torch.empty(0, F), none).shape == (0, D)
     assert TGNNConv(F, D, R)(torch.empty(0, F), none).shape == (0, D)
     assert TGNNConv(F, D, R, factors="weighted", low_order="gcn")(x[:1], none).isfinite().all()
+    for low_order in ("gated_sum", "gated_mean"):
+        conv = randomized(TGNNConv(F, D, R, **{**NEW, "low_order": low_order}, add_self_loops=False)).eval()
+        torch.testing.assert_close(conv(x, none), tgnn_conv_oracle(conv, x, none).float())
+        assert conv.train()(x[:1], none).isfinite().all()
+        assert conv.eval()(torch.empty(0, F), none).shape == (0, D)
 
 
 def test_lazy_repr_reset():
@@ -212,6 +298,11 @@ def test_wrong_input_is_named():
         ({"mix": "both"}, "mix is 'both', but must be 'sum', 'scalar' or 'node'"),
         ({"low_order": "max"}, "low_order is 'max', but must be"),
         ({"factors": "heavy"}, "factors is 'heavy', but must be"),
+        ({"factors": "bounded", "bound": 1.0}, "bound is 1.0, but must be above 0 and below 1"),
+        ({"factors": "bounded", "degree_exponent": 2}, r"degree_exponent is 2, but must lie in \[0, 1\]"),
+        ({"degree_exponent": 0.5}, "degree_exponent is 0.5, but needs factors='bounded', got 'plain'"),
+        ({"factors": "bounded", "factor_act": "tanh"}, "factors='bounded' has its own activation"),
+        ({"high_scale": -1}, "high_scale is -1, but must be a number of at least 0"),
     ]:
         with pytest.raises(ValueError, match=message):
             TGNNConv(F, D, R, **options)
@@ -229,7 +320,7 @@ def test_wrong_input_is_named():
         lone(x, EDGES, edge_attr=torch.randn(1, 2))
     with pytest.raises(TypeError, match="graph must be an edge_index, an EdgeIndex, a torch CSR tensor"):
         conv(x, torch.eye(N).to_sparse_coo(), torch.rand(N))
-    for factors in ("plain", "weighted", "tempered"):
+    for factors in FACTORS:
         with pytest.raises(ValueError, match=r"edge_weight contains 2.0, but must lie in \[0, 1\]"):
             TGNNConv(F, D, R, factors=factors)(x, EDGES, torch.full((EDGES.size(1),), 2.0))
     with pytest.raises(ValueError, match="contains 99, but must lie in"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,23 +12,15 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
 from tgnn.nn.feature_maps import FeatureLinear, check_size
+from tgnn.nn.gate import EdgeGate
 from tgnn.nn.init import SMALLEST_SCALE, check_smallest_start, log_spaced_normal_
-from tgnn.nn.mixing import ScalarMix, make_mix
-from tgnn.nn.neighborhood import Neighborhood, as_edge_index, make_neighborhood, tempered_product
+from tgnn.nn.mixing import ScalarMix, ScaledBatchNorm, make_mix
+from tgnn.nn.neighborhood import Messages, Neighborhood, as_edge_index, make_neighborhood, tempered_product
 from tgnn.ops import neighbor_product
 from tgnn.ops.edge_operators import check_edge_weight
 
-_LOW_ORDER = ("sum", "mean", "gcn", None)
-_FACTORS = ("plain", "weighted", "tempered")
-
-
-class _Messages(NamedTuple):
-    """Messages of each source node. A source sends the same message to all its neighbors."""
-
-    factors: Tensor | None
-    """CP factors ``W_1^T [x_u; 1]`` of the product branch, ``[N_src, R]``."""
-    summands: Tensor | None
-    """Summands ``W_2^T x_u`` of the sum branch, ``[N_src, d]``."""
+_LOW_ORDER = ("sum", "mean", "gcn", "gated_sum", "gated_mean", None)
+_FACTORS = ("plain", "weighted", "tempered", "bounded")
 
 
 class TGNNConv(MessagePassing):
@@ -45,6 +37,14 @@ class TGNNConv(MessagePassing):
     weight or an explanation mask :math:`w` moves a factor toward 1, the neutral element of the product. With
     :math:`w = 0` the edge has no effect.
 
+    The default is Eq. (5). The options below define the layer of :class:`~tgnn.nn.TGNNBlock`, a network that trains
+    better on graph tasks: a gated sum branch, bounded factors, and a normalization of each branch,
+
+    .. math::
+        x'_v = \operatorname{BN}\Big( \sum_{u \in S(v)} \eta_{uv} \odot W_2^\top x_u \Big)
+        + s \odot \operatorname{BN}\Big( M \tanh \prod_{u \in S(v)} \big(1 + a \tanh z_{uv}\big)^{d_v^{-p}} \Big),
+        \qquad \eta_{uv} = \sigma(A x_v + B x_u + C e_{uv})
+
     Args:
         in_channels: Number of input features :math:`F`. ``-1`` infers it from the first input. A pair gives the
             features of sources and destinations of a bipartite graph.
@@ -53,16 +53,26 @@ class TGNNConv(MessagePassing):
         mix: How the two branches are combined. ``"sum"`` adds them, as above. ``"scalar"`` learns two weights
             ``conv.a_high + conv.a_low = 1``. ``"node"`` computes such weights for each node.
         low_order: Aggregation of the sum branch. ``"sum"`` as above, ``"mean"``, or ``"gcn"`` with the weights
-            :math:`1 / \sqrt{d_u d_v}`. ``None`` removes the sum branch.
+            :math:`1 / \sqrt{d_u d_v}`. ``"gated_sum"`` weights each channel of a neighbor by :math:`\eta_{uv}` as
+            above, and ``"gated_mean"`` divides this sum by :math:`\sum_u \eta_{uv}` (GatedGCN). ``None`` removes the
+            sum branch.
         edge_dim: Number of edge features. They are mapped linearly and added to the factor of the neighbor and to the
-            sum. By default there are none.
+            sum, or to the argument of the gate in a gated sum. By default there are none.
         add_self_loops: Whether :math:`v \in S(v)`. By default (``None``) it is, except for a pair of ``in_channels``.
             The attribute ``uses_self_loops`` holds the result.
         root_weight: Whether to add a transformed root node :math:`W_3^\top x_v` to the output.
         factors: Factors of the product. ``"plain"`` uses :math:`z_u = W_1^\top [x_u; 1]`, as above. ``"weighted"`` uses
             :math:`1 + w_{uv} (z_u - 1)` with :math:`w_{uv} = 1 / \sqrt{d_u d_v}`. ``"tempered"`` replaces the product
-            by :math:`\operatorname{sign}(P) |P|^{1 / \sqrt{d_v}}`, with :math:`|z_u|` clamped to at least 1e-6. The
-            last two reduce the effect of large degrees.
+            by :math:`\operatorname{sign}(P) |P|^{1 / \sqrt{d_v}}`, with :math:`|z_u|` clamped to at least 1e-6.
+            ``"bounded"`` uses the positive factors :math:`1 + a \tanh z_u`, whose bias starts at 0, and raises the
+            product to the power :math:`d_v^{-p}`. The last three reduce the effect of large degrees.
+        bound: :math:`a` of ``factors="bounded"``, above 0 and below 1.
+        degree_exponent: :math:`p` of ``factors="bounded"``, such as 0, 0.5 or 1. The degree :math:`d_v` is the sum of
+            the edge weights, and at least 1.
+        two_ended: Whether factors depend on both ends of an edge, with :math:`z_u + W_4^\top x_v` in place of
+            :math:`z_u`.
+        high_scale: If given, each branch has its own batch normalization, and :math:`s`, a learned scale per channel of
+            the product branch, starts at this number (0.01 is a good choice). ``None`` normalizes nothing.
         act: Activation :math:`\sigma` of the product, by default tanh. ``None`` is the identity.
         act_high: Activation :math:`\sigma'` of the product branch, by default ReLU. Use ``None`` for ``act_high`` and
             ``act_low`` in the last layer, so that outputs can be negative. :class:`~tgnn.nn.TGNN` does this.
@@ -74,12 +84,16 @@ class TGNNConv(MessagePassing):
     Shapes:
         - **input:** ``x`` ``[N, F]``, dense or sparse, or ``([N_src, F], [N_dst, F])``; ``edge_index`` ``[2, E]``, an
           ``EdgeIndex`` or a sparse ``adj_t``; ``edge_weight`` ``[E]`` in [0, 1]; ``edge_attr`` ``[E, edge_dim]``
-        - **output:** ``[N, d]`` or ``[N_dst, d]``
+        - **output:** ``[N, d]`` or ``[N_dst, d]``; with ``return_edge_state=True`` also ``[E, d]``
 
     Example:
         >>> conv = TGNNConv(16, 32, rank=8)
         >>> conv(torch.randn(4, 16), torch.tensor([[0, 1, 2], [1, 2, 3]])).shape
         torch.Size([4, 32])
+        >>> conv = TGNNConv(16, 32, rank=8, low_order="gated_sum", factors="bounded", high_scale=0.01)
+        >>> out, edge_state = conv(torch.randn(4, 16), torch.tensor([[0, 1, 2], [1, 2, 3]]), return_edge_state=True)
+        >>> edge_state.shape
+        torch.Size([3, 32])
     """
 
     def __init__(
@@ -94,6 +108,10 @@ class TGNNConv(MessagePassing):
         add_self_loops: bool | None = None,
         root_weight: bool = False,
         factors: str = "plain",
+        bound: float = 0.9,
+        degree_exponent: float = 0.0,
+        two_ended: bool = False,
+        high_scale: float | None = None,
         act: Activation = "tanh",
         act_high: Activation = "relu",
         act_low: Activation = "relu",
@@ -102,9 +120,19 @@ class TGNNConv(MessagePassing):
     ) -> None:
         super().__init__(aggr="sum", node_dim=0)
         if low_order not in _LOW_ORDER:
-            raise ValueError(f"low_order is {low_order!r}, but must be 'sum', 'mean', 'gcn' or None.")
+            raise ValueError(f"low_order is {low_order!r}, but must be one of {', '.join(map(repr, _LOW_ORDER))}.")
         if factors not in _FACTORS:
-            raise ValueError(f"factors is {factors!r}, but must be 'plain', 'weighted' or 'tempered'.")
+            raise ValueError(f"factors is {factors!r}, but must be one of {', '.join(map(repr, _FACTORS))}.")
+        if factors != "bounded" and degree_exponent != 0:
+            raise ValueError(f"degree_exponent is {degree_exponent}, but needs factors='bounded', got {factors!r}.")
+        if factors == "bounded" and factor_act is not None:
+            raise ValueError(f"factor_act is {factor_act!r}, but factors='bounded' has its own activation; use None.")
+        if not 0 < bound < 1:
+            raise ValueError(f"bound is {bound}, but must be above 0 and below 1.")
+        if not 0 <= degree_exponent <= 1:
+            raise ValueError(f"degree_exponent is {degree_exponent}, but must lie in [0, 1].")
+        if high_scale is not None and not 0 <= high_scale < float("inf"):
+            raise ValueError(f"high_scale is {high_scale}, but must be a number of at least 0, or None.")
         check_size("out_channels", out_channels)
         check_size("rank", rank, minimum=0 if low_order is not None else 1)
         if edge_dim is not None:
@@ -126,10 +154,14 @@ class TGNNConv(MessagePassing):
         self.uses_self_loops = not is_pair if add_self_loops is None else add_self_loops
         self.root_weight = root_weight
         self.factors = factors
+        self.bound = bound
+        self.degree_exponent = degree_exponent
+        self.two_ended = two_ended
+        self.high_scale = high_scale
         self.smallest_start = smallest_start
         in_src, in_dst = in_channels if isinstance(in_channels, (tuple, list)) else (in_channels, in_channels)
 
-        self.cp = self.lin_edge = None
+        self.cp = self.lin_edge = self.lin_dst = None
         if rank > 0:
             self.cp = CPAggregation(
                 in_src,
@@ -140,22 +172,33 @@ class TGNNConv(MessagePassing):
                 factor_act=factor_act,
                 smallest_start=smallest_start,
             )
+            if factors == "bounded":  # 1 + a tanh(0) = 1, the neutral element
+                self.cp.lin.initial_bias = 0.0
+                self.cp.lin.reset_parameters()
+            initialize = partial(log_spaced_normal_, smallest=smallest_start)
             if edge_dim is not None:
-                initialize = partial(log_spaced_normal_, smallest=smallest_start)
                 self.lin_edge = FeatureLinear(edge_dim, rank, initialize=initialize, input_name="edge_attr")
-        self.lin_low = self.lin_edge_low = None
+            if two_ended:
+                self.lin_dst = FeatureLinear(in_dst, rank, initialize=initialize)
+        self.lin_low = self.lin_edge_low = self.gate = None
         if low_order is not None:
             self.lin_low = FeatureLinear(in_src, out_channels)
-            if edge_dim is not None:
+            if low_order in ("gated_sum", "gated_mean"):
+                self.gate = EdgeGate(in_src, in_dst, out_channels, edge_dim)
+            elif edge_dim is not None:
                 self.lin_edge_low = FeatureLinear(edge_dim, out_channels, input_name="edge_attr")
         self.act_low = activation_resolver(act_low)
+        self.norm_high = self.norm_low = None
+        if high_scale is not None:
+            self.norm_high = ScaledBatchNorm(out_channels, high_scale) if rank > 0 else None
+            self.norm_low = ScaledBatchNorm(out_channels, 1.0) if low_order is not None else None
         self.mix = make_mix(mix, out_channels)
         self.lin_root = FeatureLinear(in_dst, out_channels) if root_weight else None
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        for module in (self.cp, self.lin_edge, self.lin_low, self.lin_edge_low, self.mix, self.lin_root):
-            if module is not None:
+        for module in self.children():
+            if hasattr(module, "reset_parameters"):
                 module.reset_parameters()
 
     def forward(
@@ -165,7 +208,8 @@ class TGNNConv(MessagePassing):
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
         size: tuple[int, int] | None = None,
-    ) -> Tensor:
+        return_edge_state: bool = False,
+    ) -> Any:
         """Compute Eq. (5).
 
         Args:
@@ -174,7 +218,11 @@ class TGNNConv(MessagePassing):
             edge_weight: Edge weights in [0, 1].
             edge_attr: Edge features; required if ``edge_dim`` is given.
             size: ``(N_src, N_dst)``, if ``x`` does not determine it.
+            return_edge_state: Whether to return also ``A x_v + B x_u + C e_uv`` of each edge, ``[E, d]``, the argument
+                of its gate. It needs a gated sum branch.
         """
+        if return_edge_state and self.gate is None:
+            raise ValueError(f"return_edge_state=True needs a gated low_order, but low_order is {self.low_order!r}.")
         if edge_attr is None and self.edge_dim is not None and edge_weight is not None and edge_weight.dim() == 2:
             raise ValueError(f"edge_weight has shape {list(edge_weight.shape)}; did you mean edge_attr=...?")
         if (edge_attr is None) != (self.edge_dim is None):
@@ -184,21 +232,25 @@ class TGNNConv(MessagePassing):
         if self.explain:
             edge_weight = self._apply_mask(edge_weight)
         x_dst = x if isinstance(x, Tensor) else x[1]
-        loops_as_edges = self.factors == "weighted" and self.rank > 0
+        computes_edges = self.factors == "weighted" or (self.factors == "tempered" and self.two_ended)
+        loops_as_edges = self.gate is not None or (computes_edges and self.rank > 0)
         neighborhood = make_neighborhood(
-            x, edge_index, edge_weight, _as_column(edge_attr), size, self.uses_self_loops, loops_as_edges
+            x, edge_index, edge_weight, edge_attr, size, self.uses_self_loops, loops_as_edges
         )
         deg_inv_sqrt = neighborhood.deg_inv_sqrt(neighborhood.x.dtype) if self._uses_degrees else None
         messages = self._transform(neighborhood.x, None if deg_inv_sqrt is None else deg_inv_sqrt[0])
-        return self._aggregate(messages, neighborhood, deg_inv_sqrt, x_dst)
+        out, edge_state = self._aggregate(messages, neighborhood, deg_inv_sqrt, x_dst, return_edge_state)
+        if edge_state is None:
+            return out
+        return out, edge_state[: as_edge_index(edge_index).size(1)]  # without self-loops added at the end
 
     @property
     def _uses_degrees(self) -> bool:
         """Whether messages are divided by square roots of degrees."""
         return self.low_order == "gcn" or (self.factors == "weighted" and self.rank > 0)
 
-    def _transform(self, x: Tensor, deg_inv_sqrt: Tensor | None) -> _Messages:
-        """Compute the messages of each source: CP factors and summands.
+    def _transform(self, x: Tensor, deg_inv_sqrt: Tensor | None) -> Messages:
+        """Compute the messages of each source: CP factors, summands and terms of the gates.
 
         Args:
             x: Features of the sources.
@@ -210,79 +262,119 @@ class TGNNConv(MessagePassing):
             assert summands is not None
             assert deg_inv_sqrt is not None
             summands = summands * deg_inv_sqrt.to(summands.dtype).unsqueeze(1)
-        return _Messages(factors, summands)
+        return Messages(factors, summands, None if self.gate is None else self.gate.lin_src(x))
+
+    @property
+    def _uses_destinations(self) -> bool:
+        """Whether the output depends on the features of the destinations other than through self-loops."""
+        return any(module is not None for module in (self.lin_root, self.gate, self.lin_dst))
 
     def _aggregate(
         self,
-        messages: _Messages,
+        messages: Messages,
         neighborhood: Neighborhood,
         deg_inv_sqrt: tuple[Tensor, Tensor] | None,
         x_dst: Tensor | None,
-    ) -> Tensor:
+        return_edge_state: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
         """Aggregate the messages of each destination's neighborhood and combine both branches.
 
         Args:
             messages: Messages of the sources.
             neighborhood: Neighborhood of each destination.
             deg_inv_sqrt: ``deg ** -0.5`` of the sources and of the destinations, if the layer uses degrees.
-            x_dst: Features of the destinations, for ``root_weight=True``.
+            x_dst: Features of the destinations, if the layer uses them.
+            return_edge_state: Whether to return the arguments of the gates, too.
         """
-        low = None if messages.summands is None else self._low(messages.summands, neighborhood, deg_inv_sqrt)
+        if x_dst is None and self._uses_destinations:
+            raise ValueError(
+                "The layer needs the features of the destinations (root_weight=True, two_ended=True or a gated "
+                "low_order), but x_dst is None."
+            )
+        low, edge_state = self._low(messages, neighborhood, deg_inv_sqrt, x_dst, return_edge_state)
         if messages.factors is None:
-            assert low is not None
             out = low
         else:
             assert self.cp is not None
-            product = self._product(messages.factors, neighborhood, deg_inv_sqrt)
+            product = self._product(messages.factors, neighborhood, deg_inv_sqrt, x_dst)
             high = self.cp.update(product)  # act_high(M act(product))
+            high = high if self.norm_high is None else self.norm_high(high)
             out = high if low is None else self.mix(high, low)  # Eq. (5)
+        assert out is not None
         if self.lin_root is not None:
-            if x_dst is None:
-                raise ValueError("root_weight=True needs the features of the destinations, but x_dst is None.")
             out = out + self.lin_root(x_dst)
-        return out
+        return out, edge_state
 
-    def _product(self, z: Tensor, neighborhood: Neighborhood, deg_inv_sqrt: tuple[Tensor, Tensor] | None) -> Tensor:
+    def _product(
+        self,
+        z: Tensor,
+        neighborhood: Neighborhood,
+        deg_inv_sqrt: tuple[Tensor, Tensor] | None,
+        x_dst: Tensor | None,
+    ) -> Tensor:
         """Multiply the factors over S(v): the product of Eq. (5), including tanh if it is fused."""
         assert self.cp is not None
         addend = None
         if self.lin_edge is not None:
             addend = neighborhood.pad_self_loops(self.lin_edge(neighborhood.edge_attr))
+        z_dst = None if self.lin_dst is None else self.lin_dst(x_dst)
         if self.factors != "plain" and neighborhood.weight is not None:
             # The operators below see other weights than the user has given.
             neighborhood = neighborhood._replace(weight=check_edge_weight(neighborhood.weight))
-        if self.factors == "tempered":
-            product = tempered_product(z, neighborhood, addend)
+        # The degree exponent of the operator counts edges, so it does not support weights.
+        is_weighted_power = self.degree_exponent != 0 and neighborhood.weight is not None
+        if self.factors == "tempered" or is_weighted_power:
+            bound, exponent = (None, 0.5) if self.factors == "tempered" else (self.bound, self.degree_exponent)
+            product = tempered_product(z, neighborhood, addend, z_dst, exponent, bound)
             return torch.tanh(product) if self.cp.fuses_tanh else product
         weight = neighborhood.weight
         if self.factors == "weighted":
             assert deg_inv_sqrt is not None
-            weight = _gcn_weight(neighborhood, deg_inv_sqrt, z.dtype)
+            weight = neighborhood.gcn_weight(deg_inv_sqrt, z.dtype)
         return neighbor_product(
             z,
             neighborhood.graph,
             activation="tanh" if self.cp.fuses_tanh else None,
             size=neighborhood.size,
+            z_dst=z_dst,
             edge_addend=addend,
             edge_weight=weight,
+            factor_activation="bounded" if self.factors == "bounded" else None,
+            bound=self.bound,
+            degree_exponent=self.degree_exponent,
             self_loops=neighborhood.self_loops,
         )
 
-    def _low(self, summands: Tensor, neighborhood: Neighborhood, deg_inv_sqrt: tuple[Tensor, Tensor] | None) -> Tensor:
-        """Sum the summands over S(v), normalize by the degree if requested, and apply ``act_low``."""
-        scale = None
+    def _low(
+        self,
+        messages: Messages,
+        neighborhood: Neighborhood,
+        deg_inv_sqrt: tuple[Tensor, Tensor] | None,
+        x_dst: Tensor | None,
+        return_edge_state: bool,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Sum the summands over S(v), with gates or normalized by the degree if requested; ``act_low``; normalize."""
+        if messages.summands is None:
+            return None, None
+        edge_state = None
+        if self.gate is not None:
+            normalize = self.low_order == "gated_mean"
+            out, edge_state = self.gate(
+                messages.summands, messages.gates, x_dst, neighborhood, normalize, return_edge_state
+            )
+        else:
+            out = neighborhood.sum(messages.summands)
+        if self.lin_edge_low is not None:
+            out = out + self.lin_edge_low(neighborhood.sum_edge_attr())
         if self.low_order == "gcn":
             assert deg_inv_sqrt is not None
-            scale = deg_inv_sqrt[1]
+            out = out * deg_inv_sqrt[1].to(out.dtype).unsqueeze(1)
         elif self.low_order == "mean":
-            degree = neighborhood.degrees().to(torch.promote_types(summands.dtype, torch.float32))
+            degree = neighborhood.degrees().to(torch.promote_types(messages.summands.dtype, torch.float32))
             scale = torch.where(degree > 0, 1 / degree.clamp(min=torch.finfo(degree.dtype).tiny), 0)
-        out = neighborhood.sum(summands)
-        if self.lin_edge_low is not None:
-            out = out + self.lin_edge_low(_sum_edge_attr(neighborhood))
-        if scale is not None:
             out = out * scale.to(out.dtype).unsqueeze(1)
-        return out if self.act_low is None else self.act_low(out)
+        out = out if self.act_low is None else self.act_low(out)
+        return out if self.norm_low is None else self.norm_low(out), edge_state
 
     def _apply_mask(self, weight: Tensor | None) -> Tensor:
         """Multiply the edge weights by the mask of a PyG explainer: a masked neighbor has factor 1 and summand 0."""
@@ -307,25 +399,3 @@ class TGNNConv(MessagePassing):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, rank={self.rank})"
-
-
-def _as_column(edge_attr: Tensor | None) -> Tensor | None:
-    return edge_attr.unsqueeze(1) if edge_attr is not None and edge_attr.dim() == 1 else edge_attr
-
-
-def _gcn_weight(neighborhood: Neighborhood, deg_inv_sqrt: tuple[Tensor, Tensor], dtype: torch.dtype) -> Tensor:
-    """Return ``w_uv / sqrt(d_u d_v)`` of every edge, clamped to 1 (small weights give small degrees)."""
-    of_src, of_dst = (values.to(dtype) for values in deg_inv_sqrt)
-    src, dst = as_edge_index(neighborhood.graph)
-    weight = of_src[src] * of_dst[dst]
-    return (weight if neighborhood.weight is None else weight * neighborhood.weight.to(dtype)).clamp(max=1)
-
-
-def _sum_edge_attr(neighborhood: Neighborhood) -> Tensor:
-    """Sum the edge features of each destination. This precedes the linear map, because it has fewer columns."""
-    attr, weight = neighborhood.edge_attr, neighborhood.weight
-    assert attr is not None
-    num_edges = attr.size(0)  # without self-loops
-    attr = attr if weight is None else attr * weight[:num_edges].to(attr.dtype).unsqueeze(1)
-    dst = as_edge_index(neighborhood.graph)[1, :num_edges]
-    return attr.new_zeros(neighborhood.size[1], attr.size(1)).index_add(0, dst, attr)
