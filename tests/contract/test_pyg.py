@@ -15,6 +15,7 @@ from torch_geometric.nn import HeteroConv, MessagePassing, SAGEConv, to_hetero
 
 from tests.conftest import random_edges
 from tgnn import TGNN, CPAggregation, GraphTGNN, TGNNConv, with_cp
+from tgnn.nn import TGNNBlock
 
 N, F = 10, 6
 X, EDGES = torch.randn(N, F, generator=torch.Generator().manual_seed(0)), random_edges(N, N, 24)
@@ -32,16 +33,25 @@ class Pooled(torch.nn.Module):
         return self.conv(x, edge_index)
 
 
+GATED = {"low_order": "gated_mean", "factors": "bounded", "degree_exponent": 0.5, "high_scale": 0.5}
+DEEP = {**GATED, "residual": True, "ffn": True, "norm": "batch_norm"}
+
 MODELS = {
     "TGNNConv": lambda: TGNNConv(F, 4, 5),
     "TGNNConv, weighted, gcn": lambda: TGNNConv(F, 4, 5, factors="weighted", low_order="gcn", mix="node"),
     "TGNNConv, tempered, mean": lambda: TGNNConv(F, 4, 5, factors="tempered", low_order="mean", mix="scalar"),
     "TGNNConv, root": lambda: TGNNConv(F, 4, 5, root_weight=True, act=None, factor_act="tanh"),
+    "TGNNConv, gated, bounded": lambda: TGNNConv(F, 4, 5, **GATED, two_ended=True),
+    "TGNNConv, gated, no loops": lambda: TGNNConv(F, 4, 5, low_order="gated_sum", add_self_loops=False),
+    "TGNNBlock": lambda: TGNNBlock(F, 4, 5, low_order="gated_sum", factors="bounded", add_self_loops=False),
     "TGNN": lambda: TGNN(F, 8, 2, 4, rank=5),
+    "TGNN, blocks": lambda: TGNN(F, 8, 2, 4, rank=5, **DEEP),
+    "TGNN, blocks, edge states": lambda: TGNN(F, 8, 3, 4, rank=5, **DEEP, update_edges=True, jk="cat"),
     "TGNN, norm, jk": lambda: TGNN(F, 8, 2, 4, rank=5, norm="batch_norm", jk="cat"),
     "CPAggregation": Pooled,
     "with_cp": lambda: with_cp(SAGEConv(F, 4), rank=3, verbose=False),
     "GraphTGNN": lambda: GraphTGNN(F, 8, 2, 4, rank=5),
+    "GraphTGNN, blocks": lambda: GraphTGNN(F, 8, 2, 4, rank=5, **DEEP, update_edges=True),
 }
 
 
@@ -49,6 +59,12 @@ def call(model, x=X, edge_index=EDGES):
     if isinstance(getattr(model, "_orig_mod", model), GraphTGNN):
         return model(x, edge_index, BATCH, batch_size=2)
     return model(x, edge_index)
+
+
+@pytest.fixture(autouse=True)
+def no_compiled_code() -> None:
+    """Forget the code that other tests have compiled: torch limits the number of versions of a function."""
+    torch.compiler.reset()
 
 
 @pytest.fixture(params=list(MODELS))
@@ -138,7 +154,7 @@ def test_every_parameter_learns(model):
 
 # ---- explanations -----------------------------------------------------------------------------------------------
 
-LAYERS = [name for name in MODELS if name != "GraphTGNN"]
+LAYERS = [name for name in MODELS if not name.startswith("GraphTGNN")]
 
 
 @pytest.mark.parametrize("name", [*(n for n in LAYERS if n not in ("CPAggregation", "with_cp")), "with_cp, sum"])
@@ -159,7 +175,7 @@ def test_a_masked_edge_is_as_if_it_were_not_there(name):
     torch.testing.assert_close(model(X, EDGES), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["TGNN", "TGNNConv", "with_cp"])
+@pytest.mark.parametrize("name", ["TGNN", "TGNN, blocks, edge states", "TGNNConv", "with_cp"])
 def test_gnn_explainer(name):
     torch.manual_seed(0)
     config = ModelConfig(mode="multiclass_classification", task_level="node", return_type="raw")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.norm import BatchNorm, LayerNorm
 
+from tgnn.nn.block import TGNNBlock
 from tgnn.nn.conv import TGNNConv
 from tgnn.nn.models.tgnn import TGNN
 from tgnn.nn.neighborhood import Messages, Neighborhood, inv_sqrt
@@ -58,16 +59,21 @@ def infer_layerwise(
         >>> bool(torch.allclose(torch.from_numpy(out), gnn(x, torch.stack([source, target])), atol=1e-6))
         True
     """
+    if gnn.update_edges:
+        raise ValueError("update_edges=True does not support layer-wise inference, which stores no edge states.")
     _check_norms(gnn)
     num_nodes, num_layers = in_edges.num_groups, len(gnn.convs)
     blocks = list(_blocks(in_edges.ptr, edges_at_once))
     has_loop = _has_self_loop(in_edges, blocks)
     read_layers: list[ReadRows] = []  # outputs of all layers, for jumping knowledge
     uses_jk = gnn.jk_mode is not None
-    for number, conv in enumerate(gnn.convs):
+    for number, layer in enumerate(gnn.convs):
+        conv = layer.conv if isinstance(layer, TGNNBlock) else layer
         is_last = number == num_layers - 1 and not uses_jk
         out = _create_matrix(scratch / f"layer-{number}.npy", num_nodes, conv.out_channels)
         for begin, end, rows in _infer_layer(conv, read, in_edges, blocks, has_loop, scratch):
+            if isinstance(layer, TGNNBlock):
+                rows = layer.update(rows, read(begin, end) if layer.residual else None)
             out[begin:end] = rows.numpy() if is_last else _norm_and_act(gnn, number, rows).numpy()
             on_progress(number * num_nodes + end, num_layers * num_nodes)
         read = _reader(out)
@@ -134,7 +140,8 @@ def _has_self_loop(in_edges: CompressedEdges, blocks: list[tuple[int, int]]) -> 
 
 
 def _check_norms(gnn: TGNN) -> None:
-    for norm in gnn.norms:
+    of_blocks = [norm for block in gnn.convs if isinstance(block, TGNNBlock) for norm in (block.norm, block.norm_ffn)]
+    for norm in [*gnn.norms, *(norm for norm in of_blocks if norm is not None)]:
         is_per_node = isinstance(norm, (torch.nn.Identity, BatchNorm, torch.nn.BatchNorm1d, torch.nn.LayerNorm))
         if not is_per_node and not (isinstance(norm, LayerNorm) and norm.mode == "node"):
             raise ValueError(

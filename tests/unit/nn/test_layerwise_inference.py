@@ -42,6 +42,10 @@ def make_graph():
         {"add_self_loops": False},
         {"act": None},
         {"dropout": 0.5, "input_dropout": 0.5},
+        {"low_order": "gated_mean", "factors": "bounded", "degree_exponent": 0.5, "two_ended": True},
+        {"low_order": "gated_sum", "residual": True, "ffn": True, "norm": "batch_norm", "high_scale": 0.1},
+        {"residual": True, "jk": "cat", "num_layers": 3},
+        {"ffn": True, "rank": 0},
     ],
     ids=str,
 )
@@ -74,8 +78,15 @@ def test_rows_are_read_in_pieces(tmp_path, monkeypatch):
     torch.testing.assert_close(torch.from_numpy(out), gnn(x, edge_index).detach(), rtol=1e-5, atol=1e-6)
 
 
-def test_a_norm_over_all_nodes_is_refused(tmp_path):
+def test_norms_over_all_nodes_and_edge_states_are_refused(tmp_path):
     edge_index = make_graph()
     gnn = TGNN(6, 8, num_layers=2, out_channels=3, rank=4, norm="graph_norm").eval()
+    in_edges = group(edge_index[1], edge_index[0], NODES, torch.int32)
     with pytest.raises(ValueError, match="all nodes at once"):
-        infer_layerwise(gnn, lambda a, b: None, group(edge_index[1], edge_index[0], NODES, torch.int32), tmp_path)
+        infer_layerwise(gnn, lambda a, b: None, in_edges, tmp_path)
+    gnn = TGNN(6, 8, num_layers=2, out_channels=3, rank=4, residual=True, norm="graph_norm").eval()
+    with pytest.raises(ValueError, match="all nodes at once"):
+        infer_layerwise(gnn, lambda a, b: None, in_edges, tmp_path)
+    gnn = TGNN(6, 8, num_layers=2, out_channels=3, rank=4, low_order="gated_sum", update_edges=True).eval()
+    with pytest.raises(ValueError, match="stores no edge states"):
+        infer_layerwise(gnn, lambda a, b: None, in_edges, tmp_path)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
@@ -188,18 +189,16 @@ class TGNNConv(MessagePassing):
             elif edge_dim is not None:
                 self.lin_edge_low = FeatureLinear(edge_dim, out_channels, input_name="edge_attr")
         self.act_low = activation_resolver(act_low)
-        self.norm_high = self.norm_low = None
-        if high_scale is not None:
-            self.norm_high = ScaledBatchNorm(out_channels, high_scale) if rank > 0 else None
-            self.norm_low = ScaledBatchNorm(out_channels, 1.0) if low_order is not None else None
+        has_low = high_scale is not None and low_order is not None
+        self.norm_low = ScaledBatchNorm(out_channels, 1.0) if has_low else None
+        self.norm_high = None if high_scale is None or rank == 0 else ScaledBatchNorm(out_channels, high_scale)
         self.mix = make_mix(mix, out_channels)
         self.lin_root = FeatureLinear(in_dst, out_channels) if root_weight else None
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
         for module in self.children():
-            if hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+            reset(module)
 
     def forward(
         self,

@@ -50,7 +50,8 @@ class GraphTGNN(torch.nn.Module):
         jk: Jumping knowledge. ``"cat"`` concatenates the readouts of all layers. ``None`` uses the last layer only.
         smallest_start: Smallest initial scale of the factors in layers and readout, see :class:`~tgnn.CPAggregation`.
             Use 1 for molecules, whose atoms have few neighbors.
-        **kwargs: Arguments of :class:`~tgnn.nn.TGNN` and :class:`~tgnn.nn.TGNNConv`, such as ``root_weight``.
+        **kwargs: Arguments of :class:`~tgnn.nn.TGNN`, such as ``residual``, ``ffn`` and ``update_edges``, and of
+            :class:`~tgnn.nn.TGNNConv`, such as ``root_weight``.
 
     Shapes:
         - **input:** ``x`` ``[N, in_channels]``; ``edge_index`` ``[2, E]``; ``batch`` ``[N]``, the graph of each node

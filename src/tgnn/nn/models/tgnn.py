@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
+from tgnn.nn.block import TGNNBlock
 from tgnn.nn.conv import TGNNConv
 from tgnn.nn.feature_maps import FeatureDropout, check_size
 
@@ -22,6 +24,10 @@ class TGNN(BasicGNN):
     ``act``. With default arguments the model has as many parameters as in the efficiency table of the paper: 58,128 on
     Cora with 2 layers, 32 hidden channels and rank 8.
 
+    With ``residual``, ``ffn`` or ``update_edges`` the network is a stack of :class:`~tgnn.nn.TGNNBlock` of
+    ``hidden_channels``, and a linear map computes the outputs (``jk="last"`` unless ``jk`` is given). This network
+    trains better on graph tasks.
+
     Args:
         in_channels: Number of input features. ``-1`` infers it from the first input.
         hidden_channels: Size of the hidden node embeddings.
@@ -30,10 +36,15 @@ class TGNN(BasicGNN):
         rank: CP rank of every layer.
         dropout: Dropout probability between layers.
         input_dropout: Dropout probability of the input. In a sparse input it applies to stored entries.
-        act: Activations :math:`\sigma'` and :math:`\sigma''`, and the activation after a normalization.
+        act: Activations :math:`\sigma'` and :math:`\sigma''`, and the activation after a normalization. In a block it
+            follows the normalization only.
         norm: Normalization after each hidden layer, such as ``"batch_norm"``, followed by ``act``; by default none.
         norm_kwargs: Arguments of the normalization.
         jk: Jumping knowledge: ``None``, ``"last"``, ``"cat"``, ``"max"`` or ``"lstm"``.
+        residual: Whether each layer has a residual connection, see :class:`~tgnn.nn.TGNNBlock`.
+        ffn: Whether each layer is followed by a feed-forward sublayer.
+        update_edges: Whether each layer but the last updates a state of the edges, which starts as ``edge_attr``. It
+            needs ``low_order="gated_sum"`` or ``"gated_mean"``.
         **kwargs: Arguments of :class:`~tgnn.nn.TGNNConv`.
 
     Shapes:
@@ -47,6 +58,8 @@ class TGNN(BasicGNN):
         58128
         >>> model(torch.randn(4, 1433), torch.tensor([[0, 1, 2], [1, 2, 3]])).shape
         torch.Size([4, 7])
+        >>> TGNN(16, 32, 4, 7, rank=8, residual=True, ffn=True, norm="batch_norm", low_order="gated_sum").convs[0]
+        TGNNBlock(TGNNConv(16, 32, rank=8), residual=True, ffn=True, update_edges=False)
     """
 
     supports_edge_weight: Final[bool] = True
@@ -65,6 +78,10 @@ class TGNN(BasicGNN):
         norm: str | Callable[..., Any] | None = None,
         norm_kwargs: dict[str, Any] | None = None,
         jk: str | None = None,
+        *,
+        residual: bool = False,
+        ffn: bool = False,
+        update_edges: bool = False,
         **kwargs: Any,
     ) -> None:
         check_size("hidden_channels", hidden_channels)
@@ -72,28 +89,41 @@ class TGNN(BasicGNN):
         if jk not in _JK:
             raise ValueError(f"jk is {jk!r}, but must be None, 'last', 'cat', 'max' or 'lstm'.")
         self.rank = rank
+        self.residual, self.ffn, self.update_edges = residual, ffn, update_edges
+        self.has_blocks = residual or ffn or update_edges
+        if self.has_blocks:  # the blocks apply normalization, activation and dropout
+            kwargs |= {"norm": norm, "norm_kwargs": norm_kwargs, "dropout": dropout}
+            norm = norm_kwargs = None
+            jk = jk or "last"
         super().__init__(
             in_channels,
             hidden_channels,
             num_layers,
             out_channels,
-            dropout,
+            0.0 if self.has_blocks else dropout,
             act=act if norm is not None else None,  # without a normalization, the layers apply the activation
             norm=norm,
             norm_kwargs=norm_kwargs,
             jk=jk,
-            rank=rank,
+            conv_kwargs={**kwargs, "rank": rank},
             conv_act=act,
-            **kwargs,
         )
-        self.dropout = FeatureDropout(dropout)
+        self.dropout = FeatureDropout(0.0 if self.has_blocks else dropout)
         self.input_dropout = FeatureDropout(input_dropout)
 
-    def init_conv(self, in_channels: int | tuple[int, int], out_channels: int, **kwargs: Any) -> TGNNConv:
-        act = kwargs.pop("conv_act")
-        is_last = len(self.convs) == self.num_layers - 1 and self.jk_mode is None
-        kwargs = {"act_high": act, "act_low": act} | kwargs | ({"act_high": None, "act_low": None} if is_last else {})
-        return TGNNConv(in_channels, out_channels, **kwargs)
+    def init_conv(
+        self, in_channels: int | tuple[int, int], out_channels: int, conv_act: Any, conv_kwargs: dict[str, Any]
+    ) -> TGNNConv | TGNNBlock:
+        is_first, is_last = not len(self.convs), len(self.convs) == self.num_layers - 1
+        if self.has_blocks:
+            options = {"residual": self.residual, "ffn": self.ffn, "act": conv_act, **conv_kwargs}
+            if self.update_edges and not is_first:
+                options["edge_dim"] = out_channels
+            return TGNNBlock(in_channels, out_channels, update_edges=self.update_edges and not is_last, **options)
+        options = {"act_high": conv_act, "act_low": conv_act, **conv_kwargs}
+        if is_last and self.jk_mode is None:
+            options |= {"act_high": None, "act_low": None}
+        return TGNNConv(in_channels, out_channels, **options)
 
     def forward(
         self,
@@ -110,6 +140,8 @@ class TGNN(BasicGNN):
             x = tuple(None if part is None else self.input_dropout(part) for part in x)
         else:
             x = self.input_dropout(x)
+        if self.has_blocks:
+            return self._forward_blocks(x, edge_index, edge_weight, edge_attr, batch, batch_size)
         out: Tensor = super().forward(
             x,
             edge_index,
@@ -120,6 +152,33 @@ class TGNN(BasicGNN):
             num_sampled_nodes_per_hop,
             num_sampled_edges_per_hop,
         )
+        return out
+
+    def _forward_blocks(
+        self,
+        x: Any,
+        edge_index: Any,
+        edge_weight: Tensor | None,
+        edge_attr: Tensor | None,
+        batch: Tensor | None,
+        batch_size: int | None,
+    ) -> Tensor:
+        """Apply the blocks. Sampled neighborhoods are not trimmed, which does not change the outputs of the seeds."""
+        xs = []
+        for block in self.convs:
+            out = block(x, edge_index, edge_weight, edge_attr, batch, batch_size)
+            x, edge_attr = out if block.update_edges else (out, edge_attr)
+            xs.append(x)
+        out = self.jk(xs) if hasattr(self, "jk") else x
+        out = self.lin(out) if hasattr(self, "lin") else out
+        assert isinstance(out, Tensor)
+        return out
+
+    @torch.no_grad()
+    def inference_per_layer(self, layer: int, x: Tensor, edge_index: Any, batch_size: int) -> Tensor:
+        if self.update_edges:
+            raise ValueError("update_edges=True does not support layer-wise inference, which stores no edge states.")
+        out: Tensor = super().inference_per_layer(layer, x, edge_index, batch_size)
         return out
 
     def __repr__(self) -> str:
