@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 RUNTIMES = {"address": "libasan.so", "thread": "libtsan.so", "undefined": "libubsan.so"}
+FLAGS = {"thread": "-DTGNN_STD_THREADS"}  # the sanitizer does not know the barriers of OpenMP
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:alloc_dealloc_mismatch=0",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -78,7 +79,7 @@ def main() -> None:
             **os.environ,
             **OPTIONS,
             "TSAN_OPTIONS": f"suppressions={suppressions}:ignore_noninstrumented_modules=1:halt_on_error=0:exitcode=66",
-            "CXX": f"{compiler} -fsanitize={kind} -fno-omit-frame-pointer -g",
+            "CXX": f"{compiler} -fsanitize={kind} -fno-omit-frame-pointer -g {FLAGS.get(kind, '')}",
             "LD_PRELOAD": ":".join(runtimes),
             "TGNN_CACHE_DIR": folder,
             "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",

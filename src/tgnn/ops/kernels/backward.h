@@ -38,7 +38,7 @@ void form_q(const CompressedEdges& by_dst, Index rank, bool tanh, const T* grad,
   constexpr double tiny = std::numeric_limits<T>::min();
   // Sums of values below this bound do not overflow: they are computed in double.
   constexpr T huge = sizeof(T) == sizeof(double) ? T(0x1p900) : std::numeric_limits<T>::max();
-  at::parallel_for(0, by_dst.groups, std::max<Index>(1, 32768 / rank), [&](Index begin, Index end) {
+  parallel_for(0, by_dst.groups, std::max<Index>(1, 32768 / rank), [&](Index begin, Index end) {
     for (Index v = begin; v < end; ++v) {
       const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * double(least[v]) * saved_scale<T>(tanh);
       int64_t lost = least[v] == T(0);

@@ -40,14 +40,14 @@ void for_parts(const CompressedEdges& by, Index parts, bool parallel, const F& f
     }
     return low;
   };
-  at::parallel_for(0, parts, parallel ? 1 : parts, [&](Index begin, Index end) {
+  parallel_for(0, parts, parallel ? 1 : parts, [&](Index begin, Index end) {
     for (Index part = begin; part < end; ++part)
       f(part, first_of(part), part + 1 == parts ? by.groups : first_of(part + 1));
   });
 }
 
 inline Index threads_for(const CompressedEdges& by, Index rank) {
-  return (by.ptr[by.groups] + by.groups) * rank < 32768 ? 1 : Index(at::get_num_threads());
+  return (by.ptr[by.groups] + by.groups) * rank < 32768 ? 1 : Index(num_threads());
 }
 
 // Sums of the gradient of a table over the edges of each type, one for each part.

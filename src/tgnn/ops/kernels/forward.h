@@ -18,7 +18,7 @@ struct Extent {
 
 template <class T>
 void extents_of_rows(const Inputs<T>& in, Index rows, Extent<T>* extents) {
-  at::parallel_for(0, rows, std::max<Index>(1, 32768 / in.rank), [&](Index begin, Index end) {
+  parallel_for(0, rows, std::max<Index>(1, 32768 / in.rank), [&](Index begin, Index end) {
     for (Index u = begin; u < end; ++u) {
       const T* const z = in.z + u * in.rank;
       T least = std::numeric_limits<T>::max(), most = 0;

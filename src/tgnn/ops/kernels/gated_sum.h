@@ -97,7 +97,7 @@ void gated_sum_backward(const GatedSum<T>& op, const CompressedEdges& by_dst, co
   const T* of_sum = grad;
   if (op.normalize) {
     scratch.reset(new T[by_dst.groups * rank]);
-    at::parallel_for(0, by_dst.groups * rank, 32768, [&](Index begin, Index end) {
+    parallel_for(0, by_dst.groups * rank, 32768, [&](Index begin, Index end) {
       SIMD for (Index i = begin; i < end; ++i) scratch[i] = grad[i] / total[i];
     });
     of_sum = scratch.get();

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <ATen/Parallel.h>
+#ifdef TGNN_STD_THREADS
+#include <thread>
+#endif
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -20,6 +23,22 @@ namespace {
 
 using Index = int64_t;
 using Node = int32_t;
+
+#ifdef TGNN_STD_THREADS  // for the thread sanitizer, which does not know the barriers of OpenMP
+inline int num_threads() { return 4; }
+template <class F>
+void parallel_for(Index begin, Index end, Index grain, const F& f) {
+  const Index count = std::max<Index>(1, std::min<Index>(num_threads(), (end - begin + grain - 1) / grain));
+  const Index size = (end - begin + count - 1) / count;
+  std::vector<std::thread> threads;
+  for (Index first = begin; first < end; first += size)
+    threads.emplace_back([&f, first, last = std::min(first + size, end)] { f(first, last); });
+  for (std::thread& thread : threads) thread.join();
+}
+#else
+using at::parallel_for;
+inline int num_threads() { return at::get_num_threads(); }
+#endif
 
 constexpr int kBlock = 128;   // columns per block: their accumulators fit into the L1 cache
 constexpr Index kAhead = 8;   // distance of the prefetch, in edges
@@ -49,7 +68,7 @@ void expect_to_fill(void* memory, Index bytes) {
 template <class F>
 void for_ranges(const CompressedEdges& by, Index rank, const F& f) {
   const Index work = by.ptr[by.groups] + by.groups;
-  const Index threads = work * rank < 32768 ? 1 : at::get_num_threads();
+  const Index threads = work * rank < 32768 ? 1 : num_threads();
   const auto first_of = [&](Index thread) {
     Index low = 0, high = by.groups;
     while (low < high) {
@@ -61,7 +80,7 @@ void for_ranges(const CompressedEdges& by, Index rank, const F& f) {
     }
     return low;
   };
-  at::parallel_for(0, threads, 1, [&](Index begin, Index end) {
+  parallel_for(0, threads, 1, [&](Index begin, Index end) {
     const Index last = end == threads ? by.groups : first_of(end);
     f(first_of(begin), last);
   });

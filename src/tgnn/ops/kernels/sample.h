@@ -145,7 +145,7 @@ template <class Source>
 void set_offsets(const InEdges<Source>& graph, const Way& way, Index fan_out, Index begin, Index end, Sample& sample) {
   std::vector<Index>& offset = sample.offset;
   offset.assign(end - begin + 1, 0);
-  at::parallel_for(begin, end, kEdgesAtOnce, [&](Index first, Index last) {
+  parallel_for(begin, end, kEdgesAtOnce, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i) {
       if (i + kFar < last) __builtin_prefetch(graph.ptr + sample.node[i + kFar]);
       const Index v = sample.node[i], low = graph.ptr[v], high = graph.ptr[v + 1];
@@ -172,7 +172,7 @@ void sample_edges(const InEdges<Source>& graph, const Way& way, Index fan_out, u
   Index *row = sample.row.data(), *col = sample.col.data(), *edge = sample.edge.data();
   const Index edges = std::max(offset.back() - offset.front(), Index(1));
   const Index nodes_at_once = kEdgesAtOnce * (end - begin) / edges + 1;
-  at::parallel_for(begin, end, nodes_at_once, [&, row, col, edge](Index first, Index last) {
+  parallel_for(begin, end, nodes_at_once, [&, row, col, edge](Index first, Index last) {
     for (Index i = first; i < last; ++i) {
       const Index v = sample.node[i], low = graph.ptr[v], degree = graph.ptr[v + 1] - low;
       const Share share = share_of(degree, fan_out, way);
