@@ -13,18 +13,15 @@ from tests import warm
 PART = ("table-1-citation", "--datasets", "karate", "--set", "train.epochs=3", "--set", "data.features=stored")
 
 
-def test_list_of_experiments(run):
-    code, text, _ = run("reproduce")
-    assert code == 0
-    code, listed, _ = run("reproduce", "--json")
-    assert code == 0
-    found = {one["name"]: one for one in json.loads(listed)}
+def test_list_of_experiments(succeed):
+    text = succeed("reproduce")
+    found = {one["name"]: one for one in json.loads(succeed("reproduce", "--json"))}
     assert {"table-1-citation", "table-2-graph", "figure-rank", "theorems", "figure-interactions"} <= found.keys()
     assert all(f"\n{name} " in text for name in found)
     assert (found["theorems"]["cells"], found["theorems"]["rows"]) == (9, ["Theorem 1", "Theorem 2", "Theorem 3"])
 
 
-def test_a_part_of_a_table(run, tmp_path):
+def test_a_part_of_a_table(run, succeed, tmp_path):
     options = ("--set", "model.norm=null", "--set", f"data.root={tmp_path}", "--out", str(tmp_path / "out"))
     two_rows = (*PART, "--models", "gcn,tgnn", "--runs", "2", *options)
     code, text, output = run("reproduce", *two_rows, "--jobs", "1")
@@ -33,8 +30,7 @@ def test_a_part_of_a_table(run, tmp_path):
     assert output.startswith("0 of 4 runs done, 3 waiting; running: gcn on karate (seed 0)")
     assert "4 of 4 runs done" in output
     assert sorted(path.suffix for path in (tmp_path / "out").glob("table*")) == [".csv", ".json", ".md", ".tex"]
-    code, text, output = run("reproduce", *two_rows, "--json")
-    assert code == 0
+    text = succeed("reproduce", *two_rows, "--json")
     found = json.loads(text)
     assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
     assert str(tmp_path) not in text
@@ -45,9 +41,7 @@ def test_a_part_of_a_table(run, tmp_path):
     assert found["cells"][0]["std"] is not None
     splits = "Splits: stratified (karate). Runs with the same seed have the same split in every row."
     assert found["notes"][-1] == splits
-    code, text, _ = run("reproduce", *PART, "--models", "tgnn", "--runs", "1", *options, "--json")  # keeps the rest
-    assert code == 0
-    found = json.loads(text)
+    found = json.loads(succeed("reproduce", *PART, "--models", "tgnn", "--runs", "1", *options, "--json"))
     assert [(cell["row"], len(cell["runs"])) for cell in found["cells"]] == [("gcn", 2), ("tgnn", 2)]
     assert [command.split("--models ")[1][:8] for command in found["command"].split("; ")] == ["gcn,tgnn", "tgnn --d"]
 
@@ -60,12 +54,10 @@ def test_a_part_of_a_table(run, tmp_path):
         (("table-1-citation", "--models", "tgnn", "--runs", "2"), 3, "tgnn on pubmed, 2 runs  (paper 0.908)"),
     ],
 )
-def test_dry_run(run, words, lines, last):
-    code, text, _ = run("reproduce", *words, "--dry-run")
-    assert code == 0
+def test_dry_run(succeed, words, lines, last):
+    text = succeed("reproduce", *words, "--dry-run")
     assert (len(text.splitlines()), text.splitlines()[-1]) == (lines, last)
-    code, text, _ = run("reproduce", *words, "--dry-run", "--json")
-    found = json.loads(text)
+    found = json.loads(succeed("reproduce", *words, "--dry-run", "--json"))
     assert len(found) == lines
     assert f"{found[-1]['row']} on {found[-1]['column']}, {found[-1]['runs']} run" in last
     assert ("paper" in last) == (found[-1]["paper"] is not None)
@@ -81,13 +73,11 @@ def test_failed_cells_and_exit_code(run, tmp_path):
     assert "2 of 4 runs done, 2 failed" in output
 
 
-def test_one_model(run):
-    code, text, _ = run("models", "gat")
-    assert code == 0
+def test_one_model(succeed):
+    text = succeed("models", "gat")
     assert "arXiv:1710.10903" in text
     assert "model.attention_dropout" in text
-    code, text, _ = run("models", "gcn", "--json")
-    found = json.loads(text)
+    found = json.loads(succeed("models", "gcn", "--json"))
     assert found["year"] == 2017
     assert found["tasks"] == ["node", "graph"]
     assert found["search_space"]["node"]["optimizer.lr"]

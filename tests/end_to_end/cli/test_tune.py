@@ -29,8 +29,7 @@ def trials(folder: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.slow
-def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_search_and_its_recipe(run, succeed, tmp_path):
     code, out, err = run("tune", "karate", *QUICK, "--search", "model.hidden_channels=4,8")
     assert code == 0, err
     assert "5 of 5 trials finished\n" in out
@@ -53,9 +52,7 @@ def test_a_search_and_its_recipe(run, tmp_path, monkeypatch):
     found_by = f"# Found by trial {best['number']} of study karate-gcn (seed 0)"
     assert text.startswith(f"{found_by}: {command} --set train.epochs=5\n")
 
-    code, out, err = run("train", "--recipe", str(folder / "best.yaml"), "--dry-run", "--json")
-    assert code == 0, err
-    found = json.loads(out)
+    found = json.loads(succeed("train", "--recipe", str(folder / "best.yaml"), "--dry-run", "--json"))
     assert found.pop("hash")
     wanted = json.loads(json.dumps(study["config"]))
     for key, value in best["params"].items():
@@ -113,11 +110,9 @@ def test_on_a_terminal_of_80_columns(tmp_path):
     assert "…" not in "".join(lines)
 
 
-def test_two_studies_in_the_same_place(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_two_studies_in_the_same_folder(run, succeed):
     for study in ("first", "second"):
-        code, _, err = run("tune", "karate", *QUICK, "--trials", "1", "--study", study)
-        assert code == 0, err
+        succeed("tune", "karate", *QUICK, "--trials", "1", "--study", study)
     assert sorted(path.name for path in Path("runs/tune").iterdir()) == ["first", "second"]
     code, _, err = run("tune", "karate", *QUICK, "--trials", "1", "--study", "second", "--out", "runs/tune/first")
     assert code == 2
@@ -145,21 +140,22 @@ def test_the_best_recipe_overrides_the_packaged_recipe(run, tmp_path):
     assert {key: value for key, value in json.loads(out).items() if key != "hash"} == wanted
 
 
-def test_json_and_dry_run(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = run("tune", "karate", *QUICK, "--dry-run")
-    assert code == 0, err
+def planned(succeed, *arguments: str) -> dict[str, list[object]]:
+    """Return the search space that a dry run prints."""
+    return json.loads(succeed("tune", *arguments, "--dry-run", "--json"))["space"]
+
+
+def test_json_and_dry_run(run, succeed, tmp_path):
+    out = succeed("tune", "karate", *QUICK, "--dry-run")
     assert "optimizer.lr" in out
     assert "0.01" in out
     assert "5 trials, each scored by its mean validation metric over 1 split\n" in out
-    code, out, err = run("tune", "karate", *QUICK, "--search", "optimizer.lr=", "--dry-run", "--json")
-    plan = json.loads(out)
-    assert "optimizer.lr" not in plan["space"]
-    assert plan["space"]["model.dropout"]
+    space = planned(succeed, "karate", *QUICK, "--search", "optimizer.lr=")
+    assert "optimizer.lr" not in space
+    assert space["model.dropout"]
     assert not (tmp_path / "runs").exists()
     code, out, err = run("tune", "karate", *QUICK, "--out", "here", "--json")
-    assert code == 0
-    assert err == ""
+    assert (code, err) == (0, "")
     found = json.loads(out)
     assert found["recipe"] == "here/best.yaml"
     assert len(found["study"]["trials"]) == 5
@@ -167,58 +163,44 @@ def test_json_and_dry_run(run, tmp_path, monkeypatch):
     assert str(tmp_path) not in out
 
 
-def test_rows_are_scaled_only_where_nothing_is_negative(run, tmp_path):
-    for sign in (1, -1):
-        edges = "source,target\n" + "".join(f"{i},{(i + 1) % 20}\n" for i in range(20))
-        nodes = "id,a,b,label\n" + "".join(f"{i},{sign * (i % 5)}.5,1,{'xy'[i % 2]}\n" for i in range(20))
-        (tmp_path / "edges.csv").write_text(edges)
-        (tmp_path / "nodes.csv").write_text(nodes)
-        folder = tmp_path / "stored"
-        assert run("data", "convert", str(tmp_path), str(folder), "--force")[0] == 0
-        for data in (tmp_path, folder):
-            code, out, err = run("tune", "--data", str(data), "--dry-run", "--json")
-            assert code == 0, err
-            assert ("data.features" in json.loads(out)["space"]) == (sign > 0)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_row_scaling_is_searched_for_non_negative_features(succeed, tmp_path, sign):
+    edges = "source,target\n" + "".join(f"{i},{(i + 1) % 20}\n" for i in range(20))
+    nodes = "id,a,b,label\n" + "".join(f"{i},{sign * (i % 5)}.5,1,{'xy'[i % 2]}\n" for i in range(20))
+    (tmp_path / "edges.csv").write_text(edges)
+    (tmp_path / "nodes.csv").write_text(nodes)
+    succeed("data", "convert", ".", "stored")
+    for data in (".", "stored"):
+        assert ("data.features" in planned(succeed, "--data", data)) == (sign > 0)
 
 
-def test_depth_is_not_searched_with_neighbor_sampling(run):
-    for arguments in (
-        ["--set", "train.num_neighbors=5,5,5,5"],
-        ["--search", "train.num_neighbors=[5,5,5,5],[3,3,3,3]"],
-    ):
-        code, out, err = run("tune", "karate", "--model", "mixhop", *arguments, "--dry-run", "--json")
-        assert code == 0, err
-        assert not {"model.num_layers", "model.powers"} & set(json.loads(out)["space"])
+@pytest.mark.parametrize(
+    "option", ["--set=train.num_neighbors=5,5,5,5", "--search=train.num_neighbors=[5,5,5,5],[3,3,3,3]"]
+)
+def test_depth_is_not_searched_with_neighbor_sampling(succeed, option):
+    space = planned(succeed, "karate", "--model", "mixhop", option)
+    assert not {"model.num_layers", "model.powers"} & set(space)
 
 
-def test_decays_are_those_of_the_optimizer(run):
-    decays = {}
-    for name in ("adam", "adamw"):
-        code, out, err = run("tune", "karate", "--dry-run", "--json", f"--set=optimizer.name={name}")
-        assert code == 0, err
-        decays[name] = json.loads(out)["space"]["optimizer.weight_decay"]
-    assert max(decays["adam"]) == 0.005
-    assert {0.0, 0.2} < set(decays["adamw"])
-    assert not {0.0001, 0.001} & set(decays["adamw"])
+def test_weight_decays_depend_on_the_optimizer(succeed):
+    names = ("adam", "adamw")
+    spaces = [planned(succeed, "karate", f"--set=optimizer.name={name}") for name in names]
+    adam, adamw = (space["optimizer.weight_decay"] for space in spaces)
+    assert max(adam) == 0.005
+    assert {0.0, 0.2} < set(adamw)
+    assert not {0.0001, 0.001} & set(adamw)
     both = ("--search", "optimizer.name=adam,adamw", "--search", "optimizer.weight_decay=0,0.1,0")
-    code, out, err = run("tune", "karate", "--dry-run", "--json", *both)
-    assert code == 0, err
-    assert json.loads(out)["space"]["optimizer.weight_decay"].count(0) == 1  # repeated values are tried once
+    assert planned(succeed, "karate", *both)["optimizer.weight_decay"].count(0) == 1  # repeated values are tried once
 
 
-def test_own_data_and_the_stored_command(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_own_data_and_the_stored_command(succeed, tmp_path):
     write_friends(tmp_path / "friends")
     (tmp_path / "mine.yaml").write_text("model: {hidden_channels: 4}\n")
     arguments = ("--data", "friends", "--recipe", "mine.yaml", "--set", "optimizer.grad_clip=null", "--out", "study")
-    code, _, err = run("tune", *arguments, *QUICK, "--study", "mine")
-    assert code == 0, err
-    study = json.loads((tmp_path / "study/study.json").read_text())
-    expected = "tgnn tune --data friends --model gcn --recipe mine.yaml --study mine --trials 5"
-    assert study["command"].startswith(expected)
-    assert study["command"].endswith("--set train.epochs=5 --set optimizer.grad_clip=null") or (
-        "--set optimizer.grad_clip=null --set train.epochs=5" in study["command"]
-    )
+    succeed("tune", *arguments, *QUICK, "--study", "mine")
+    command = json.loads((tmp_path / "study/study.json").read_text())["command"]
+    assert command.startswith("tgnn tune --data friends --model gcn --recipe mine.yaml --study mine --trials 5")
+    assert {"--set optimizer.grad_clip=null", "--set train.epochs=5"} <= set(re.findall(r"--set \S+", command))
     assert "friends" in yaml.safe_load((tmp_path / "study/best.yaml").read_text())["data"]["name"]
 
 
@@ -239,7 +221,6 @@ def test_errors_of_trials_and_final_evaluations_are_reported(run, tmp_path, monk
 
     monkeypatch.setattr("tgnn.tuning.objective.validation_score", score)
     space = ("--search", "model.hidden_channels=7,9", "--recipe", "mine.yaml", "--trials", "12", "--finals", "1")
-    monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("model: {hidden_channels: 8}\n")
     code, _, err = run("tune", "karate", *QUICK, *space, "--out", "study")
     assert code == 0, err

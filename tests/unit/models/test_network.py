@@ -40,13 +40,6 @@ def test_accept_sparse_keeps_the_initial_weights(make, maps):
     assert all(name.startswith(("convs.0", "lins.0")) for name in found)
 
 
-def test_categorical_edge_features_in_node_tasks():
-    shape = DataShape("node", 4, (3,), 2)
-    with pytest.raises(ValueError, match=r"Use deepergcn, set data\.edge_features=false"):
-        build_model("tgnn", shape, 8, 2, 0.0, {})
-    build_model("deepergcn", shape, 8, 2, 0.0, {})
-
-
 def weighted() -> list[Data]:
     """Two undirected graphs with edge weights."""
     torch.manual_seed(1)

@@ -315,8 +315,6 @@ def test_node2vec_rejects_other_nodes():
     data.n_id = torch.arange(12)
     with pytest.raises(ValueError, match=r"Leave train\.num_neighbors out"):
         model(data)
-    with pytest.raises(ValueError, match="many graphs"):
-        build_model("node2vec", DataShape("node", 6, None, 3), 5, 1, 0.0, {})
     with pytest.raises(ValueError, match=r"model\.context is 30"):
         make("node2vec", context=30)
 

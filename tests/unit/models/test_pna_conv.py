@@ -43,7 +43,9 @@ def output_and_gradients(layer, x, edges, edge_attr=None):
     return [out.detach(), x.grad, *(parameter.grad for parameter in layer.parameters())]
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"towers": 4}, {"towers": 4, "divide_input": True}], ids=str)
+@pytest.mark.parametrize(
+    "kwargs", [{}, {"towers": 4}, {"towers": 4, "divide_input": True}, {"pre_layers": 2, "post_layers": 2}], ids=str
+)
 @pytest.mark.parametrize("equal_rows", [False, True])
 @pytest.mark.parametrize("edge_dim", [None, 3])
 def test_equals_pyg(kwargs, equal_rows, edge_dim):
@@ -72,12 +74,6 @@ def test_an_explainer_sees_messages():
     mask = torch.randn(edges.size(1), dtype=x.dtype)
     for layer in (theirs, ours):
         set_masks(layer, mask, edges)
-    torch.testing.assert_close(ours(x, edges), theirs(x, edges))
-
-
-def test_several_linear_layers():
-    theirs, ours = layers(pre_layers=2, post_layers=2)
-    x, edges = graph()
     torch.testing.assert_close(ours(x, edges), theirs(x, edges))
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from tgnn.models import MODELS, DataShape, ModelError, build_model, register_model
+from tgnn.models import MODELS, DataShape, build_model, register_model
 from tgnn.training.recipes import recipe_for
 
 CASES = [(name, level) for name, model in MODELS.items() for level in ("node", "graph") if model.builder(level)]
@@ -43,39 +43,41 @@ def test_an_unknown_level_cannot_be_registered():
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "message"),
+    ("name", "shape", "hyperparameters", "message"),
     [
-        (
-            "node2vec",
-            DataShape("graph", 3, None, 2),
-            "does not support graph tasks. Models that do: tgnn, mlp, gcn",
-        ),
-        (
-            "diffpool",
-            DataShape("node", 3, None, 2),
-            "does not support node tasks. Models that do: tgnn, mlp, gcn",
-        ),
+        ("gcnn", ("node", 3, None, 2), {}, "unknown model 'gcnn'; did you mean gcn?"),
+        ("node2vec", ("graph", 3, None, 2), {}, "does not support graph tasks. Models that do: tgnn, mlp, gcn"),
+        ("diffpool", ("node", 3, None, 2), {}, "does not support node tasks. Models that do: tgnn, mlp, gcn"),
         (
             "gcn",
-            DataShape("node", None, None, 2, nodes=4),
+            ("node", None, None, 2),
+            {},
             "gcn needs node features, but this data has none. Models that do not need node features: node2vec.",
         ),
+        ("gin", ("graph", None, None, 2), {}, "needs node features, but this data has none. Add them as columns"),
+        ("tgnn", ("node", 4, (3,), 2), {}, "Use deepergcn, set data.edge_features=false"),
+        ("node2vec", ("node", 6, None, 3), {}, "many graphs"),
+        ("monet", ("graph", 3, None, 2), {"pseudo": "position"}, "no node positions. Set model.pseudo=degree"),
         (
-            "gin",
-            DataShape("graph", None, None, 2),
-            "needs node features, but this data has none. Add them as columns",
+            "dgn",
+            ("graph", 3, None, 1),
+            {"aggregators": "mean+dy"},
+            "is 'mean+dy', but must be one or several of mean, max",
         ),
-        ("gcnn", DataShape("node", 3, None, 2), "unknown model 'gcnn'; did you mean gcn?"),
+        *(
+            (
+                name,
+                ("graph", 4, None, 2),
+                {key: 3},
+                f"model.hidden_channels is 8, but must be a multiple of model.{key}, 3",
+            )
+            for name, key in (("gat", "heads"), ("gmt", "heads"), ("phm-gnn", "dimension"), ("pna", "towers"))
+        ),
     ],
 )
-def test_a_model_that_does_not_fit_the_data_is_an_error(name, shape, message):
-    with pytest.raises(ModelError, match=re.escape(message)):
-        build_model(name, shape, 8, 2, 0.0, {})
-
-
-def test_missing_positions_are_an_error():
-    with pytest.raises(ValueError, match=r"no node positions. Set model\.pseudo=degree"):
-        build_model("monet", DataShape("graph", 3, None, 2), 8, 2, 0.0, {"pseudo": "position"})
+def test_a_model_that_does_not_fit_the_data_is_an_error(name, shape, hyperparameters, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        build_model(name, DataShape(*shape), 8, 2, 0.0, hyperparameters)
 
 
 @pytest.mark.parametrize(
