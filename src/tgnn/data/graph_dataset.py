@@ -67,6 +67,14 @@ class GraphDataset(InMemoryDataset):
     """Weights of all stored edges, concatenated."""
     directed: bool
     """If false, each stored edge stands for both directions."""
+    num_categorical: int
+    """Number of first columns of a floating-point ``x`` that are categories. 0 if all its columns are numeric."""
+    num_encodings: int
+    """Number of last columns of ``x`` that are positional encodings."""
+    random_signs: bool
+    """Whether the positional encodings are eigenvectors, whose signs are arbitrary and drawn anew in training."""
+    num_positions: int
+    """Number of last columns of ``x`` that are node positions, if these are stored there and not in ``pos``."""
     graph_id: Tensor | StringIds | None
     """The user's id of each graph."""
     encoding: dict[str, Any] | None
@@ -95,6 +103,8 @@ class GraphDataset(InMemoryDataset):
         self.graph_id, self.encoding = graph_id, encoding
         self.smiles = None if smiles is None else list(smiles)
         self.test_folds, self.split_codes, self.split_name, self.origin = None, None, "", ""
+        self.num_categorical = self.num_encodings = self.num_positions = 0
+        self.random_signs = False
         given = {name: np.asarray(array) for name, array in arrays.items()}
         has_edges = "edge_index" in given
         num_nodes = _counts(given, "num_nodes")
@@ -276,8 +286,13 @@ class GraphDataset(InMemoryDataset):
     # ---- tensors of all graphs ---------------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all tensors of the graphs, as they are hashed and stored."""
+        """Return all tensors of the graphs, as they are hashed and stored.
+
+        Positional encodings are left out, because they are computed, and their last bits depend on the machine.
+        """
         tensors = {"num_nodes": self.num_nodes, **self._data.to_dict()}
+        if self.num_encodings:
+            tensors["x"] = tensors["x"][:, : -self.num_encodings]
         if self.edge_index is None:
             return tensors
         return tensors | {"num_edges": self.num_edges, "directed": torch.tensor([self.directed])}

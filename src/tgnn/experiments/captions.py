@@ -76,7 +76,7 @@ def _is_outdated(cell: CellResult, current: Config | None) -> bool:
     for sections in (old, new):
         for key in ("seed", "device"):
             del sections["train"][key]
-    return any(
+    return old["data"] != new["data"] or any(
         old[section][key] != new[section][key] for section in old for key in old[section].keys() & new[section].keys()
     )
 

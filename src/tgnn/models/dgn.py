@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -19,17 +18,15 @@ from torch_geometric.data import Data
 from torch_geometric.utils import degree, scatter, subgraph
 
 from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.positional_encodings import batches_of_equal_size, compute_by_size, undirected_adjacency
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.registration import DataShape, register_model
 from tgnn.nn.feature_maps import make_encoder
-from tgnn.utils.progress import bar
 
 logger = logging.getLogger("tgnn")
 
 _AGGREGATORS = ("mean", "max", "min", "av", "dx")
 _EPSILON = 1e-8  # rounding errors must not make a direction where the eigenvector is constant
-_MAX_ENTRIES = 2**18  # entries of the dense matrices that are solved together
-_MAX_NODES = 5_000  # a dense eigendecomposition of a larger graph takes minutes and GB
 _ZERO = 1e-9  # eigenvalues below this fraction of the largest degree belong to constant vectors
 
 
@@ -37,15 +34,7 @@ def add_eigenvectors(graphs: GraphDataset | Data) -> None:
     """Add the attribute ``eigenvector`` ``[N, 1]`` to a data set of graphs, in place. A single graph is unchanged."""
     if not isinstance(graphs, GraphDataset) or graphs.edge_index is None:
         return
-    parts, order = [], []
-    with bar("computing eigenvectors", len(graphs)) as tick:
-        for indices in _batches_of_equal_size(graphs.num_nodes):
-            batch = graphs.batch(indices)
-            parts.append(_solve(batch.edge_index, len(indices), int(graphs.num_nodes[indices[0]])))
-            order.append(indices.repeat_interleave(graphs.num_nodes[indices]))
-            tick(len(indices))
-    permutation = torch.cat(order).argsort(stable=True)
-    graphs.add("eigenvector", torch.cat(parts)[permutation])
+    graphs.add("eigenvector", compute_by_size(graphs, _solve, "computing eigenvectors"))
 
 
 def eigenvectors(data: Data) -> Tensor:
@@ -53,23 +42,11 @@ def eigenvectors(data: Data) -> Tensor:
     edge_index, batch = data.edge_index.cpu(), data.batch.cpu()
     sizes = torch.bincount(batch, minlength=data.num_graphs)
     out = torch.zeros(len(batch), 1)
-    for indices in _batches_of_equal_size(sizes):
+    for indices in batches_of_equal_size(sizes):
         nodes = torch.isin(batch, indices)
         edges, _ = subgraph(nodes, edge_index, relabel_nodes=True, num_nodes=len(batch))
         out[nodes] = _solve(edges, len(indices), int(sizes[indices[0]]))
     return out
-
-
-def _batches_of_equal_size(sizes: Tensor) -> Iterator[Tensor]:
-    """Yield the indices of graphs with the same number of nodes, in ascending order and in batches of limited size."""
-    if len(sizes) and int(sizes.max()) > _MAX_NODES:
-        raise ValueError(
-            f"Graph {int(sizes.argmax())} has {int(sizes.max()):,} nodes, but dgn needs a dense eigendecomposition, "
-            f"which supports up to {_MAX_NODES:,} nodes. Use gin or gcn."
-        )
-    for size, same in enumerate(torch.split(sizes.argsort(stable=True), torch.bincount(sizes).tolist())):
-        if size > 0 and len(same):
-            yield from torch.split(same, max(_MAX_ENTRIES // size**2, 1))
 
 
 def _solve(edge_index: Tensor, count: int, size: int) -> Tensor:
@@ -78,12 +55,7 @@ def _solve(edge_index: Tensor, count: int, size: int) -> Tensor:
     The batch has ``count`` graphs of ``size`` nodes. Edges are treated as undirected and unweighted, and self-loops are
     ignored. In a disconnected graph the eigenvector is that of one component.
     """
-    source, target = edge_index
-    adjacency = torch.zeros(count * size, size, dtype=torch.float64)
-    adjacency[source, target % size] = 1
-    adjacency[target, source % size] = 1
-    adjacency = adjacency.view(count, size, size)
-    adjacency.diagonal(dim1=1, dim2=2).zero_()
+    adjacency = undirected_adjacency(edge_index, count, size)
     degrees = adjacency.sum(2)
     values, vectors = torch.linalg.eigh(torch.diag_embed(degrees) - adjacency)
     first = (values <= _ZERO * degrees.amax(1, keepdim=True)).sum(1)

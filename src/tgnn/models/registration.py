@@ -37,7 +37,8 @@ class DataShape:
     Args:
         level: ``"node"`` or ``"graph"``.
         features: Number of numeric node features, or a tuple with the number of categories in each column if features
-            are categorical. ``None`` if nodes have no features.
+            are categorical. Numeric columns after categorical ones have 0 categories. ``None`` if nodes have no
+            features.
         edge_features: The same for edge features.
         outputs: Number of outputs per node or graph: the number of classes or of targets.
         edge_weights: Whether edges have weights.

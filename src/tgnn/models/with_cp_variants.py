@@ -50,7 +50,9 @@ def _initialize_lazy_parameters(model: torch.nn.Module, shape: DataShape) -> Non
     def zeros(width: int | tuple[int, ...] | None, count: int) -> torch.Tensor | None:
         if width is None:
             return None
-        return torch.zeros(count, width) if isinstance(width, int) else torch.zeros(count, len(width), dtype=torch.long)
+        if isinstance(width, int):
+            return torch.zeros(count, width)
+        return torch.zeros(count, len(width), dtype=torch.float if 0 in width else torch.long)
 
     edge_index = torch.tensor([[0, 1], [1, 0]])
     data = Data(zeros(shape.features, 2), edge_index, zeros(shape.edge_features, 2), num_nodes=2)

@@ -175,10 +175,49 @@ class CategoryEncoder(torch.nn.Module):
         return f"{type(self).__name__}({self.sizes}, {self.weight.size(1)})"
 
 
-def make_encoder(channels: int | Sequence[int], out_channels: int, input_name: str) -> FeatureLinear | CategoryEncoder:
-    """Create an encoder: a linear map for a number of features, embeddings for a list of numbers of categories."""
+class MixedEncoder(torch.nn.Module):
+    """Sum of the embeddings of categorical columns and a linear map of the numeric columns that follow them.
+
+    Args:
+        sizes: Number of categories of each categorical column, then a 0 for each numeric column.
+        out_channels: Size of the embeddings.
+        input_name: Name of the input in error messages.
+
+    Shapes:
+        - **input:** floats ``[N, len(sizes)]``. Categories are integers that are stored as floats.
+        - **output:** ``[N, out_channels]``
+
+    Example:
+        >>> MixedEncoder([28, 0, 0], 16)(torch.tensor([[27.0, 0.5, -1.0]])).shape
+        torch.Size([1, 16])
+    """
+
+    def __init__(self, sizes: Sequence[int], out_channels: int, input_name: str = "x") -> None:
+        super().__init__()
+        self.num_categorical = list(sizes).index(0)
+        self.categories = CategoryEncoder(sizes[: self.num_categorical], out_channels, input_name)
+        self.numbers = FeatureLinear(len(sizes) - self.num_categorical, out_channels, input_name=input_name)
+
+    def reset_parameters(self) -> None:
+        self.categories.reset_parameters()
+        self.numbers.reset_parameters()
+
+    def forward(self, x: Tensor) -> Tensor:
+        categories, numbers = x[:, : self.num_categorical], x[:, self.num_categorical :]
+        out: Tensor = self.categories(categories.long()) + self.numbers(numbers)
+        return out
+
+
+def make_encoder(
+    channels: int | Sequence[int], out_channels: int, input_name: str
+) -> FeatureLinear | CategoryEncoder | MixedEncoder:
+    """Create an encoder: a linear map for a number of features, embeddings for a list of numbers of categories.
+
+    In the list, numeric columns that follow the categorical ones have 0 categories.
+    """
     if isinstance(channels, (list, tuple)):
-        return CategoryEncoder(channels, out_channels, input_name)
+        encoder = MixedEncoder if 0 in channels else CategoryEncoder
+        return encoder(channels, out_channels, input_name)
     check_size("in_channels" if input_name == "x" else "edge_dim", channels, lazy=True)
     assert isinstance(channels, int)
     return FeatureLinear(channels, out_channels, bias=True, input_name=input_name)

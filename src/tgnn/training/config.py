@@ -29,8 +29,34 @@ class Section(_Base):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
-class DataConfig(Section):
-    """Data set, split and preprocessing."""
+class PreprocessingConfig(Section):
+    """Transforms of node and edge features."""
+
+    features: Literal["stored", "row-sum", "row-l2"] = Field(
+        default="stored",
+        description="Normalization of node features: none, or each node's features divided by their sum or L2 norm.",
+    )
+    edge_features: bool = Field(default=True, description="Whether to use edge features if the data has any.")
+    positional_encoding: Literal["none", "random-walk", "laplacian"] = Field(
+        default="none",
+        description="Positional encoding of the nodes of many graphs: return probabilities of random walks, or "
+        "eigenvectors of the normalized Laplacian with random signs in training.",
+    )
+    positional_channels: int = Field(
+        default=20, ge=1, description="Number of steps of the random walk, or of eigenvectors."
+    )
+    relative_positions: bool = Field(
+        default=False,
+        description="Whether to add relative positions and distances of nodes to the edge features of many graphs.",
+    )
+
+
+_LEFT_OUT_DEFAULTS = ("positional_encoding", "positional_channels", "relative_positions")
+"""Options of the data whose default values are not hashed, because they were added after results had been stored."""
+
+
+class DataSourceConfig(Section):
+    """Data set and split."""
 
     name: str = Field(default="cora", description="Name in `tgnn data list`, or path to your own data.")
     root: str | None = Field(
@@ -38,11 +64,10 @@ class DataConfig(Section):
     )
     offline: bool = Field(default=False, description="Never access the network.")
     split: str | None = Field(default=None, description="Split protocol; by default that of the data set.")
-    features: Literal["stored", "row-sum", "row-l2"] = Field(
-        default="stored",
-        description="Normalization of node features: none, or each node's features divided by their sum or L2 norm.",
-    )
-    edge_features: bool = Field(default=True, description="Whether to use edge features if the data has any.")
+
+
+class DataConfig(PreprocessingConfig, DataSourceConfig):
+    """Data set, split and preprocessing."""
 
 
 class ModelConfig(_Base):
@@ -167,6 +192,9 @@ class Config(Section):
         sections = self.model_dump(mode="json")
         for key in ("root", "offline"):
             del sections["data"][key]
+        for key in _LEFT_OUT_DEFAULTS:
+            if sections["data"][key] == DataConfig.model_fields[key].default:
+                del sections["data"][key]
         for key in ("threads", "save_every", "track", "workers"):
             del sections["train"][key]
         return sections

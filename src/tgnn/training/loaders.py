@@ -114,14 +114,28 @@ def _graph_batches(
     size = config.batch_size or DEFAULT_GRAPH_BATCH
 
     def batches(epoch: int) -> Iterator[TrainingBatch]:
+        signs = _draw_signs(graphs, config.seed, epoch)
         for indices in torch.split(_shuffle(examples, config.seed, epoch), size):
             if len(indices) == 1 and size > 1:
                 continue  # batch normalization needs at least two graphs
             own, weight, is_placeholder = _shard(indices, graphs.y, world)
-            batch, y = graphs.batch(own).to(device), graphs.y[own].to(device)
-            yield TrainingBatch(batch, None, y, len(indices), weight, is_placeholder)
+            batch, y = graphs.batch(own), graphs.y[own].to(device)
+            if signs is not None:
+                batch.x = batch.x * signs[own].repeat_interleave(graphs.num_nodes[own], dim=0)
+            yield TrainingBatch(batch.to(device), None, y, len(indices), weight, is_placeholder)
 
     return batches
+
+
+def _draw_signs(graphs: GraphDataset, seed: int, epoch: int) -> Tensor | None:
+    """Draw 1 or -1 for each graph and eigenvector, and return factors of the columns of ``x``, ``[G, F]``."""
+    if not graphs.random_signs or graphs.x is None:
+        return None
+    signs = torch.ones(len(graphs), graphs.x.size(1))
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    drawn = torch.randint(2, (len(graphs), graphs.num_encodings), generator=generator)
+    signs[:, -graphs.num_encodings :] -= 2 * drawn
+    return signs
 
 
 def _sampled_batches(

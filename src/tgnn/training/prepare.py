@@ -12,6 +12,7 @@ from tgnn.data.dataset_info import LoadedData, content_hash
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import load
 from tgnn.data.on_disk import DiskGraph
+from tgnn.data.positional_encodings import with_positional_encoding, with_relative_positions
 from tgnn.data.splits import Split
 from tgnn.data.transforms import scale_rows
 from tgnn.models import DataShape, build_model, get_model
@@ -81,22 +82,39 @@ def prepare_without_test(config: Config) -> Prepared:
 
 
 def transform_features(data: LoadedData, config: DataConfig) -> LoadedData:
-    """Scale the rows of the node features, and drop edge features, as configured."""
+    """Transform node and edge features as configured."""
+    if isinstance(data, GraphDataset):
+        return _transform_graphs(data, config)
+    if config.positional_encoding != "none" or config.relative_positions:
+        raise ValueError(
+            "data.positional_encoding and data.relative_positions need a data set of many graphs, but "
+            f"{data.info.name} is a single graph."
+        )
     if isinstance(data, DiskGraph):
         data.features = config.features
         return data
     if not config.edge_features:
-        if isinstance(data, GraphDataset):
-            data = data.without_edge_features()
-        else:
-            data.edge_attr = None
+        data.edge_attr = None
     if config.features != "stored":
-        if isinstance(data, GraphDataset) or data.x is None or not data.x.is_floating_point():
-            raise ValueError(
-                f"data.features={config.features} needs one graph with numeric node features. Use data.features=stored."
-            )
+        if data.x is None or not data.x.is_floating_point():
+            raise ValueError(_NEEDS_ONE_GRAPH.format(config.features))
         data.x = scale_rows(data.x, config.features)
     return data
+
+
+_NEEDS_ONE_GRAPH = "data.features={} needs one graph with numeric node features. Use data.features=stored."
+
+
+def _transform_graphs(graphs: GraphDataset, config: DataConfig) -> GraphDataset:
+    if config.features != "stored":
+        raise ValueError(_NEEDS_ONE_GRAPH.format(config.features))
+    if not config.edge_features:
+        graphs = graphs.without_edge_features()
+    if config.relative_positions:
+        graphs = with_relative_positions(graphs)
+    if config.positional_encoding != "none":
+        graphs = with_positional_encoding(graphs, config.positional_encoding, config.positional_channels)
+    return graphs
 
 
 def hold_out_test_labels(data: LoadedData, split: Split | None) -> Prepared:
@@ -175,7 +193,7 @@ def infer_shape(data: LoadedData, training_graphs: Tensor | None = None) -> Data
     pos = data.pos if isinstance(data, GraphDataset) else data.get("pos")
     return DataShape(
         data.info.level,
-        _feature_width(data.x),
+        _feature_width(data.x, getattr(data, "num_categorical", 0)),
         _feature_width(data.edge_attr),
         data.info.outputs,
         edge_weights=data.edge_weight is not None,
@@ -198,14 +216,16 @@ def _degree_histogram(data: LoadedData, training_graphs: Tensor) -> tuple[int, .
     return tuple(torch.bincount(in_degrees).tolist())
 
 
-def _feature_width(values: Tensor | None) -> int | tuple[int, ...] | None:
-    """Return the width of numeric features, or the number of categories of each column of integers."""
+def _feature_width(values: Tensor | None, num_categorical: int = 0) -> int | tuple[int, ...] | None:
+    """Return the width of numeric features, or the number of categories of each column, 0 for a numeric one."""
     if values is None:
         return None
     values = values.unsqueeze(1) if values.dim() == 1 else values
-    if values.is_floating_point():
+    if values.is_floating_point() and not num_categorical:
         return values.size(1)
-    return tuple((values.max(0).values + 1).tolist()) if values.numel() else (1,) * values.size(1)
+    categories = values[:, :num_categorical].long() if num_categorical else values
+    sizes = (categories.max(0).values + 1).tolist() if values.numel() else [1] * categories.size(1)
+    return (*sizes, *[0] * (values.size(1) - len(sizes)))
 
 
 # ---- device and model ------------------------------------------------------------------------------------------

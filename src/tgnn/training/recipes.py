@@ -24,6 +24,7 @@ from tgnn.training.config import (
     ConfigError,
     ModelOptimizerConfig,
     OptimizerConfig,
+    PreprocessingConfig,
     ScheduleConfig,
     Section,
     TrainConfig,
@@ -39,21 +40,17 @@ _NEIGHBORS_PER_HOP, _BATCH_SIZE = 10, 1024
 # ---- schema of the package's recipe files ----------------------------------------------------------------------
 
 
-class SharedDataConfig(Section):
-    """Split and preprocessing of a data set. A model's block may replace the last two."""
+class SharedDataConfig(PreprocessingConfig):
+    """Split and preprocessing of a data set. A model's block may replace the preprocessing."""
 
     split: str | None = None
-    features: Literal["stored", "row-sum", "row-l2"] = "stored"
-    edge_features: bool = True
 
 
-class ModelBlock(Section):
+class ModelBlock(PreprocessingConfig):
     """Hyperparameters of one model on one data set. The keys of ``model`` are checked with the model."""
 
     model: dict[str, Any] = Field(default_factory=dict)
     optimizer: ModelOptimizerConfig = ModelOptimizerConfig()
-    features: Literal["stored", "row-sum", "row-l2"] = "stored"
-    edge_features: bool = True
     select_by: Literal["metric", "loss"] = "metric"
 
 
@@ -177,7 +174,7 @@ def recipe_for(data: str, model: str, level: str = "node") -> dict[str, dict[str
     # A data set's schedule replaces the block's as a whole, so its defaults count, too.
     schedule = file.optimizer.model_dump() if file else _explicit_values(default.optimizer)
     return {
-        "data": _explicit_values(shared.data) | _explicit_values(block, "features", "edge_features"),
+        "data": _explicit_values(shared.data) | _explicit_values(block, *PreprocessingConfig.model_fields),
         "model": {"name": model, **block.model},
         "optimizer": _explicit_values(block.optimizer) | schedule,
         "train": _explicit_values(shared.train) | _explicit_values(block, "select_by"),

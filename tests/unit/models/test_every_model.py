@@ -162,3 +162,17 @@ def test_sparse_features_give_the_same_outputs(name):
     dense = model(data)
     data.x = data.x.to_sparse_csr()
     torch.testing.assert_close(model(data), dense, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_numeric_columns_after_categories(name):
+    model, data = make(name, "graph", features=(4, 2, 0, 0, 0), edges=None).eval(), graphs(features=5)
+    data.x[:, 0], data.x[:, 1] = torch.arange(len(data.x)) % 4, torch.arange(len(data.x)) % 2
+    before = model(data)
+    for column in (0, 2, 4):
+        changed = data.clone()
+        changed.x[:, column] = changed.x[:, column].roll(1)
+        assert not torch.allclose(model(changed), before), column
+    data.x[0, 0] = 4
+    with pytest.raises(ValueError, match="contains category 4, but has 4"):
+        model(data)

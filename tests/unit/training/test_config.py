@@ -72,3 +72,6 @@ def test_the_hash_depends_on_results_not_on_locations():
     for train in ({"seed": 1}, {"select_by": "loss"}, {"prior_correction": "validation"}):
         assert one.hash != make_config({"train": train}).hash
     assert one.hash != make_config({"model": {"rank": 3}}).hash
+    assert one.hash == "61ae6b745a44", "stored results have this hash"
+    for data in ({"positional_encoding": "random-walk"}, {"positional_channels": 3}, {"relative_positions": True}):
+        assert one.hash != make_config({"data": data}).hash

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tgnn.data.load import load
+from tgnn.data.positional_encodings import with_positional_encoding
 from tgnn.training.config import TrainConfig
 from tgnn.training.loaders import TimedBatches, make_inference_batches, make_training_loader, prefetched
 
@@ -107,3 +108,22 @@ def test_waiting_time_is_measured():
         time.sleep(0.05)
     assert idle.waiting_fraction > 0.8
     assert busy.waiting_fraction < 0.2
+
+
+def test_signs_of_eigenvectors_are_drawn_anew_in_training():
+    data = with_positional_encoding(load("digits-graphs")[:40], "laplacian", 4)
+    data.y = torch.arange(40)
+    loader = make_training_loader(data, torch.arange(40), TrainConfig(batch_size=40), CPU)
+    signs = []
+    for epoch in (0, 0, 1):
+        batch = next(loader(epoch))
+        stored = data.batch(batch.y).x
+        assert torch.equal(batch.data.x[:, :-4], stored[:, :-4])
+        assert torch.equal(batch.data.x.abs(), stored.abs())
+        in_order = batch.y.argsort()
+        changed = (batch.data.x * stored).sign()
+        signs.append(torch.stack([changed[batch.data.batch == graph].sum(0) for graph in in_order.tolist()]))
+    assert torch.equal(signs[0], signs[1])
+    assert not torch.equal(signs[0], signs[2])
+    (evaluated, _), *_ = make_inference_batches(data, None, 40, CPU)
+    assert torch.equal(evaluated.x, data.x)

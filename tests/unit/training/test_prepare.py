@@ -14,8 +14,8 @@ from tgnn.data.graph_dataset import GraphDataset, pack
 from tgnn.data.load import load
 from tgnn.data.splits import Split
 from tgnn.data.transforms import scale_rows
-from tgnn.training.config import make_config
-from tgnn.training.prepare import hold_out_test_labels, infer_shape, prepare
+from tgnn.training.config import Config, make_config
+from tgnn.training.prepare import hold_out_test_labels, infer_shape, prepare, transform_features
 
 
 @pytest.mark.parametrize("name", ["digits", "digits-graphs"])
@@ -91,3 +91,25 @@ def test_degrees_equal_those_of_the_batch(directed):
     assert sum(counts) == nodes[:5].sum()
     assert sum(number * count for number, count in enumerate(counts)) == edges[:5].sum() * (1 if directed else 2)
     assert GraphDataset({"num_nodes": [2, 1], "y": [0, 1]}).degrees(torch.tensor([0, 1])).tolist() == [0, 0, 0]
+
+
+def encoded_config(**options: object) -> Config:
+    data = {"name": "digits-graphs", "positional_encoding": "random-walk", "positional_channels": 4, **options}
+    return make_config({"data": data})
+
+
+def test_positional_encodings_are_inputs_of_the_model():
+    prepared, plain = prepare(encoded_config()), prepare(make_config({"data": {"name": "digits-graphs"}}))
+    assert prepared.shape.features == 3 + 4
+    assert prepared.data_hash == plain.data_hash  # the last bits of encodings depend on the machine
+    with pytest.raises(ValueError, match=r"data\.relative_positions needs graphs with node positions"):
+        prepare(encoded_config(relative_positions=True))
+    with pytest.raises(ValueError, match="need a data set of many graphs, but digits is a single graph"):
+        prepare(encoded_config(name="digits"))
+
+
+def test_categories_stay_categories_beside_positional_encodings():
+    graphs = make_graphs(4, "number", "mae")
+    graphs.x = torch.tensor([[0, 3], [2, 1]] * 4)
+    shape = infer_shape(transform_features(graphs, encoded_config().data))
+    assert shape.features == (3, 4, 0, 0, 0, 0)

@@ -47,7 +47,9 @@ def read_benchmarking_gnns(path: Path | str) -> GraphDataset:
     for graph in graphs:
         graph["x"] = torch.cat([graph["x"], graph.pop("pos")], dim=1)
         graph["edge_attr"] = graph["edge_attr"].reshape(-1, 1)
-    return pack(graphs, split=torch.arange(3).repeat_interleave(torch.tensor([len(part) for part in parts])))
+    dataset = pack(graphs, split=torch.arange(3).repeat_interleave(torch.tensor([len(part) for part in parts])))
+    dataset.num_positions = 2
+    return dataset
 
 
 # ---- images ----------------------------------------------------------------------------------------------------

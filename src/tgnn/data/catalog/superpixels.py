@@ -31,9 +31,10 @@ _SUBSET = "Only 27,500 of the 60,000 images (20,000 for training, 2,500 for vali
 def _read(folder: Path) -> GraphDataset:
     path = folder / "graphs.npz"
     graphs = read_graphs(path)
-    if graphs.edge_index is not None:
-        return graphs
-    return make_dataset(superpixel_edges(read_npz(path, "a file of superpixels")))
+    if graphs.edge_index is None:
+        graphs = make_dataset(superpixel_edges(read_npz(path, "a file of superpixels")))
+    graphs.num_positions = 2
+    return graphs
 
 
 def _entry(
