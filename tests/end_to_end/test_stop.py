@@ -58,13 +58,9 @@ def find_workers(process: warm.Process) -> list[str]:
     return [pid for pid in children if is_worker(pid)]
 
 
-@pytest.mark.parametrize(
-    ("way", "number", "to_all"),
-    [("reproduce", signal.SIGINT, True), ("train", signal.SIGTERM, False)],
-)
-def test_all_runs_save_a_checkpoint(way, number, to_all, tmp_path):
-    with start(way, tmp_path) as process:
-        stop(process, number, lambda: two_runs_train(tmp_path), to_all)
+def test_all_runs_save_a_checkpoint(tmp_path):
+    with start("train", tmp_path) as process:
+        stop(process, signal.SIGTERM, lambda: two_runs_train(tmp_path), to_all=False)
     started = [path.parent for path in tmp_path.rglob("history.jsonl")]
     assert len(started) == 2
     for folder in started:

@@ -9,6 +9,8 @@ import signal
 import pytest
 
 from tests import warm
+from tgnn.training.checkpoint import read_tensors
+from tgnn.training.run_folder import RunFolder
 
 PART = ("table-1-citation", "--datasets", "karate", "--set", "train.epochs=3", "--set", "data.features=stored")
 
@@ -95,8 +97,14 @@ def test_interrupt_and_continue(tmp_path):
     with warm.Process(warm.TGNN, *words, "--jobs", "2", environment=quiet) as process:
         process.until(lambda: len(list(cells.glob("*/history.jsonl"))) == 2)
         process.send_signal(signal.SIGINT, to_all=True)
-        assert process.wait() == 130, process.read("err")
-        assert "run the same command again" in process.read("err")
+        code, output = process.wait(), process.read("err")
+    assert code == 130, output
+    assert "run the same command again" in output
+    assert "Traceback" not in output
+    stopped = [path.parent for path in cells.glob("*/history.jsonl") if not (path.parent / "metrics.json").exists()]
+    assert stopped
+    for folder in stopped:
+        assert read_tensors(folder / "checkpoint.safetensors")[1]["epoch"] == len(RunFolder(folder).history())
     begun = {path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")}
     again = warm.run(warm.TGNN, *words, "--jobs", "1", environment=quiet)
     assert again.returncode == 0, again.stderr
