@@ -46,3 +46,12 @@ def test_estimator():
     scores = [float(score) for score in re.findall(r": (0\.\d{3})\n", output)]
     assert len(scores) == 4
     assert min(scores) > 0.8
+
+
+def test_decoding():
+    output = run("decoding.py", "--steps", "60", "--frames", "500")
+    rates = [float(rate) for rate in re.findall(r"│ (0\.\d{4}) / ", output)[::2]]  # at 3 dB
+    belief_propagation, product, *others = rates
+    assert len(others) == 2
+    assert belief_propagation < 0.02
+    assert product < 0.6 * min(others)

@@ -1,0 +1,92 @@
+"""Codes: constructions against known matrices, files in alist format, encoding and the channel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tgnn.data.codes import ParityCheckCode, awgn_frames, bch_code, peg_code, read_alist
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "codes"
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the published matrices are not part of the project")
+
+
+@needs_shared
+@pytest.mark.parametrize(("n", "k"), [(31, 16), (63, 36), (63, 45), (63, 51)])
+def test_bch_codes_have_the_published_matrices(n, k):
+    published = np.loadtxt(SHARED / f"BCH_N{n}_K{k}.txt", dtype=int)
+    assert np.array_equal(bch_code(n, k).parity_check, published)
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("file", "n", "k"),
+    [("LDPC_N49_K24", 49, 24), ("LDPC_N121_K60", 121, 60), ("CCSDS_N128_K64", 128, 64), ("MACKAY_N96_K48", 96, 48)],
+)
+def test_published_alist_files(file, n, k):
+    code = read_alist(SHARED / f"{file}.alist")
+    assert (code.name, code.n) == (file, n)
+    assert abs(code.k - k) <= 2  # rows of a published matrix may be linearly dependent
+
+
+@pytest.mark.parametrize("code", [bch_code(15, 7), bch_code(63, 45), peg_code(96, 48)], ids=lambda code: code.name)
+def test_codewords_satisfy_all_checks(code):
+    information = torch.randint(2, (50, code.k))
+    codewords = code.encode(information)
+    assert not code.syndrome(codewords).any()
+    assert len(torch.unique(codewords, dim=0)) == len(torch.unique(information, dim=0))
+    codewords[:, 0] ^= 1
+    assert code.syndrome(codewords).any(-1).all()
+
+
+def test_minimum_distance_of_bch_codes():
+    codewords = bch_code(15, 7).encode(torch.cartesian_prod(*[torch.arange(2)] * 7))
+    assert codewords.sum(1).sort().values[1] == 5
+
+
+def test_peg_codes_avoid_short_cycles():
+    code = peg_code(96, 48)
+    overlaps = code.parity_check.T @ code.parity_check  # number of checks that two variables share
+    assert overlaps.fill_diagonal_(0).max() == 1  # no cycle of length 4
+    assert torch.equal(code.parity_check, peg_code(96, 48).parity_check)
+    assert set(code.parity_check.sum(1).tolist()) <= {5, 6, 7}
+
+
+def test_awgn_error_rate_without_decoding():
+    code = bch_code(63, 45)
+    llr, codewords = awgn_frames(code, torch.full((20_000,), 5.0), torch.Generator().manual_seed(0))
+    expected = torch.special.erfc(torch.tensor((code.rate * 10**0.5) ** 0.5)) / 2  # Q(sqrt(2 rate Eb/N0))
+    assert ((llr < 0) != codewords.bool()).float().mean().item() == pytest.approx(expected.item(), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not an alist file"),
+        ("3 x", "line 1: '3 x' is not a list of integers"),
+        ("3 2\n2 2\n1 2 1\n2 2\n1 0\n", "truncated: it has 5 lines instead of 9 lines for 3 variables and 2 checks"),
+        ("3 2\n2 2\n1 2 1\n2 2\n1 0\n1 5\n2 0\n1 2\n2 3\n", "variable 2 lists 5, but indices go from 1 to 2"),
+        ("3 2\n2 2\n1 2 1\n2 2\n1 0\n1 2\n2 0\n1 2\n2 0\n", "only one of variable 3 and check 2 lists the other"),
+    ],
+)
+def test_bad_alist_files(tmp_path, text, message):
+    path = tmp_path / "code.alist"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_alist(path)
+
+
+def test_impossible_codes():
+    with pytest.raises(ValueError, match="n is 10, but must be 7, 15"):
+        bch_code(10, 5)
+    with pytest.raises(ValueError, match="no BCH code with n = 63 and k = 44. Possible values of k include 57, 51, 45"):
+        bch_code(63, 44)
+    with pytest.raises(ValueError, match="degree is 9, but must be between 1 and num_checks, 4"):
+        peg_code(8, 4, degree=9)
+    with pytest.raises(ValueError, match="no codeword except zero"):
+        ParityCheckCode("identity", torch.eye(3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="zeros and ones"):
+        ParityCheckCode("two", torch.full((1, 3), 2))
