@@ -50,18 +50,26 @@ struct RowProduct {
     std::fill(zeros, zeros + width, 0);
   }
 
-  // A factor that is computed from floats times a normalized mantissa stays in the range of double.
+  void normalize(int width) {
+    SIMD for (int j = 0; j < width; ++j) {
+      double m = mantissa[j];
+      int64_t e = exponent[j];
+      scaled::normalize(m, e);
+      mantissa[j] = m;
+      exponent[j] = e;
+    }
+  }
+
+  // Multiplies by the factors of the k-th edge. Three factors that are computed from floats stay in the range of
+  // double, except small values of a sigmoid, so the exponent is extracted after every third one.
   template <class T>
-  void times(const FactorRow& row, int width) {
+  void times(const FactorRow& row, int width, Index k, bool is_sigmoid) {
     if constexpr (sizeof(T) == sizeof(float)) {
       SIMD for (int j = 0; j < width; ++j) {
-        double m = mantissa[j] * (row.f[j] == 0.0 ? 1.0 : row.f[j]);
-        int64_t e = exponent[j];
+        mantissa[j] *= row.f[j] == 0.0 ? 1.0 : row.f[j];
         zeros[j] += row.f[j] == 0.0;
-        scaled::normalize(m, e);
-        mantissa[j] = m;
-        exponent[j] = e;
       }
+      if (k % 3 == 2 || is_sigmoid) normalize(width);
     } else {
       multiply_nonzero(row.f, width, mantissa, exponent, zeros);
       if (row.has_extra)
@@ -85,8 +93,9 @@ void edge_product(const EdgeProduct<T>& op, const CompressedEdges& by_dst, T* ou
         RowProduct product(width);
         for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
           edge_factors(op, by_dst.other[k], v, by_dst.edge_at(k), column, width, row);
-          product.times<T>(row, width);
+          product.times<T>(row, width, k - by_dst.ptr[v], op.activation == kSigmoid);
         }
+        product.normalize(width);
         double* const y = product.mantissa;
         SIMD for (int j = 0; j < width; ++j) y[j] = product.zeros[j] ? y[j] * 0.0 : y[j];  // NaN stays NaN
         const double q = power_of_row(op.exponent, by_dst.ptr[v + 1] - by_dst.ptr[v]);
@@ -158,6 +167,8 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
   const Index rank = op.terms.rank, edges = by_dst.ptr[by_dst.groups];
   const bool of_table = out.edge && op.terms.type;
   const bool of_edges = out.dst || out.edge || out.scale || out.shift || out.gate;
+  // If the gradient of each edge is stored anyway, those of the sources are sums of it.
+  const bool from_edges = out.src && out.edge && !of_table;
   CoefficientGradients<T> coefficients(op, out, edges);
   const Index threads = threads_for(by_dst, rank);
   for (Index column = 0; column < rank; column += kBlock) {
@@ -177,8 +188,9 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
         for (Index k = begin; k < end; ++k) {
           FactorRow& row = kept[keep ? k - begin : 0];
           edge_factors(op, by_dst.other[k], v, by_dst.edge_at(k), column, width, row);
-          product.times<T>(row, width);
+          product.times<T>(row, width, k - begin, op.activation == kSigmoid);
         }
+        product.normalize(width);
         values.set(v, width, product, power_of_row(op.exponent, end - begin), op.tanh != 0, grad + v * rank + column);
         if (!of_edges) continue;
         FiniteSum of_dst(width);
@@ -200,7 +212,7 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
       }
     });
     if (of_table) table.store(parts, op.terms.types, rank, column, width, out.edge);
-    if (!out.src) continue;
+    if (!out.src || from_edges) continue;
     for_ranges(by_src, rank, [&](Index first, Index last) {
       FactorRow row;
       GradientRow gradient;
@@ -221,6 +233,7 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
     });
   }
   coefficients.store();
+  if (from_edges) sum_edge_rows(out.edge, rank, by_src, out.src);
 }
 
 }  // namespace
