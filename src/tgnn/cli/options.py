@@ -9,7 +9,7 @@ NameOrPath = Annotated[str, typer.Argument(metavar="NAME|PATH", help="Name of a 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
 Root = Annotated[
     Path | None,
-    typer.Option(envvar="TGNN_DATA", help="Folder searched for data files before the cache and the network."),
+    typer.Option(envvar="TGNN_DATA", help="Folder to search for data files before the cache and the network."),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Do not access the network.")]
 Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mps.")]

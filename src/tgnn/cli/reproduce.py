@@ -35,12 +35,14 @@ def reproduce(
     ] = None,
     datasets: Annotated[
         str | None,
-        typer.Option(help="Run only these columns, e.g. cora,pubmed. Other data sets are added as columns."),
+        typer.Option(help="Run only these columns, e.g. cora,pubmed. A data set that is not in the table is added."),
     ] = None,
     largest: Annotated[
         int | None, typer.Option(min=1, help="Run only rows up to this rank or number of hidden channels.")
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Number of runs per cell. Default: as in the paper.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Number of runs per cell. Default: as listed by `tgnn reproduce`.")
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Number of runs to train in parallel. Default: number of cores.")
     ] = None,

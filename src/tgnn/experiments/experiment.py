@@ -39,7 +39,7 @@ class Selection:
         models: Run only the rows of these models. ``None`` means all rows.
         datasets: Run only these data sets. A data set that the experiment does not have is added as a column.
         largest: Run only rows whose size (the number at the end of the name) is at most this.
-        runs: Number of runs per cell. ``None`` means the number of the paper.
+        runs: Number of runs per cell. ``None`` means the default of the experiment.
         changes: Options that override the recipe in every cell, as ``section.key``.
         jobs: Number of runs that train in parallel.
     """
