@@ -159,13 +159,13 @@ def describe_costs(model: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> 
         f"log10(nodes / {smallest:,}) per edge. The features of the smallest graph ({smallest:,} nodes) fit into the "
         "processor's cache.",
         f"- A training epoch takes {1e6 * node:.2f} µs plus {1e9 * node_rank:.0f} ns {TIMES} rank per sampled node. A "
-        f"training node samples {least:.0f} nodes in the smallest graph and {most:.0f} in the largest, where the "
-        "neighborhoods of a batch overlap less.",
+        f"batch has {least:.0f} sampled nodes per training node in the smallest graph and {most:.0f} in the largest, "
+        "where neighborhoods overlap less.",
         f"- The largest relative error of the cost model is {100 * off['inference']:.0f}% for inference and "
         f"{100 * off['training']:.0f}% for training.",
         f"- A graph on disk needs 4 bytes per edge and {17 + 4 * FEATURES} bytes per node with {FEATURES} features. "
-        f"Inference needs temporary files of 4 {TIMES} (rank + 64 + 64 + {CLASSES}) bytes per node: factors, hidden "
-        "channels of both layers, and classes.",
+        f"Inference needs temporary files of 4 {TIMES} (rank + 64 + 64 + {CLASSES}) bytes per node: factors, "
+        "summands, hidden channels of the first layer, and classes.",
     ]
 
 

@@ -60,13 +60,13 @@ def readme_table(results: Sequence[Result]) -> str:
         head += ["GCN (or GIN)", "best baseline other than GCN/GIN"]
         parts += ["\n".join([_line(head), _line(["---"] * len(head)), *rows])]
         parts += [
-            "Scores are mean ± standard deviation on the test set. Intervals need at least five runs. An empty cell "
-            "was not run, or has no value in the paper. The best epoch is selected on the validation set. "
-            "Hyperparameters are tuned on the validation set, taken from published configurations, or set by hand, as "
-            "the notes in [docs/results.md](docs/results.md) say. The [research "
-            "log](docs/research_log.md#selections-made-after-a-test-score-was-known) lists where a selection was "
-            "repeated after a first test score was known. On citation networks, prior correction with the class "
-            "priors of the validation set is "
+            "Scores are mean ± standard deviation on the test set. Intervals need at least five runs. A cell is empty "
+            "if the model was not run or the paper has no value. The best epoch is selected on the validation set. "
+            "Hyperparameters are tuned on the validation set, taken from published configurations, or set by hand. The "
+            "notes in [docs/results.md](docs/results.md) say which. The [research "
+            "log](docs/research_log.md#selections-made-after-a-test-score-was-known) lists the rows that were run "
+            "again with other hyperparameters after a first test score was known. On citation networks, prior "
+            "correction with the class priors of the validation set is "
             f"applied to all models.{_scores_without_prior_correction(results)} "
             "See [how our protocol differs from the "
             "paper's](docs/reproduce.md#where-our-protocol-differs-from-the-papers)."
