@@ -20,7 +20,7 @@ from tgnn.data.catalog.embedded import digits, digits_graphs
 from tgnn.data.catalog.entry import DownloadSource
 from tgnn.data.convert import write
 from tgnn.data.dataset_info import content_hash, infer_dataset_info, statistics
-from tgnn.data.download.locate import DatasetUnavailableError
+from tgnn.data.download.locate import DatasetUnavailableError, find_in_root
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import list_datasets, load
 from tgnn.data.readers.graph_npz import write_graphs
@@ -196,6 +196,13 @@ def test_official_split_of_molhiv(tmp_path, folder, suffix):
     write_lines(tmp_path / folder / f"train{suffix}", 0, 6)
     with pytest.raises(ValueError, match="does not belong to 6 examples: train contains an index outside of 0 to 5"):
         load("ogbg-molhiv", root=tmp_path)
+
+
+def test_a_subset_of_cifar10_is_reported(real_data):
+    real_data("cifar10_superpixels/graphs.npz")
+    found = find_in_root(CATALOG["cifar10"], real_data(""))
+    assert found is not None
+    assert "Only 27,500 of the 60,000 images" in found.differs
 
 
 def test_published_files_of_the_real_data(real_data):

@@ -46,6 +46,19 @@ def packed(path: Path, *parts: str) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize("encoding", ["random-walk", "laplacian"])
+def test_positional_encodings_of_new_data(encoding, tmp_path):
+    source = packed(tmp_path / "mine.npz", "pos")
+    changes = {"data.positional_encoding": encoding, "data.positional_channels": 3, "data.relative_positions": True}
+    config = resolve(source, "tgnn", "graph", changes={**changes, "train.epochs": 1})
+    run = tmp_path / "run"
+    train_run(config, run)
+    assert evaluate(run, device="cpu")["test"] == evaluate(run, source, device="cpu")["recorded"]
+    assert len(predict(run, packed(tmp_path / "new.npz", "pos"), device="cpu")) == 12
+    with pytest.raises(ValueError, match="needs graphs with node positions"):
+        predict(run, packed(tmp_path / "other.npz"), device="cpu")
+
+
 @pytest.mark.parametrize(
     ("name", "own", "lacking"),
     [
