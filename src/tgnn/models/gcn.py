@@ -12,6 +12,8 @@ from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, Norm, accept_sparse, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_propagate, propagate
 from tgnn.models.registration import DataShape, Probability, register_model
+from tgnn.models.tgnn import GraphTGNNNetwork
+from tgnn.nn import GraphTGNN
 
 
 class FusedGCNConv(GCNConv):
@@ -79,12 +81,39 @@ def build_graph_gcn(
     uses=("edge features",),
 )
 def build_graph_gatedgcn(
-    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, readout: str = "mean"
-) -> GraphNetwork:
+    shape: DataShape,
+    hidden_channels: int,
+    num_layers: int,
+    dropout: float,
+    *,
+    readout: str = "mean",
+    update_edges: bool = False,
+) -> GraphNetwork | GraphTGNNNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``ResGatedGraphConv``. Its residual connections are those of the paper.
 
-    Edge features enter the gates and the messages. They are not updated from layer to layer, unlike in Dwivedi et al.
+    Edge features enter the gates and the messages. With ``update_edges=True``, the network is that of Dwivedi et al.
+    (2023): a gated mean of the neighbors, whose edge states enter the gates and are updated from layer to layer. It is
+    a :class:`tgnn.GraphTGNN` without products.
     """
+    if update_edges:
+        assert shape.features is not None
+        gnn = GraphTGNN(
+            shape.features,
+            hidden_channels,
+            num_layers,
+            shape.outputs,
+            rank=0,
+            edge_dim=shape.edge_features,
+            readout=readout,
+            dropout=dropout,
+            head_layers=3,
+            low_order="gated_mean",
+            add_self_loops=False,
+            root_weight=True,
+            residual=True,
+            update_edges=True,
+        )
+        return GraphTGNNNetwork(gnn)
     edge_dim = None if shape.edge_features is None else hidden_channels
     layers = [ResGatedGraphConv(hidden_channels, hidden_channels, edge_dim=edge_dim) for _ in range(num_layers)]
     return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features")

@@ -15,6 +15,12 @@ from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNN, GraphTGNN
 from tgnn.nn.init import SMALLEST_SCALE
 
+LowOrder = Literal["sum", "mean", "gcn", "gated_sum", "gated_mean"]
+Factors = Literal["plain", "weighted", "tempered", "bounded"]
+Bound = Annotated[float, Field(gt=0, lt=1)]
+Exponent = Annotated[float, Field(ge=0, le=1)]
+Scale = Annotated[float, Field(ge=0)]
+
 
 class GraphTGNNNetwork(torch.nn.Module):
     """A :class:`tgnn.GraphTGNN` that is called with PyG's ``Batch``."""
@@ -38,10 +44,13 @@ class GraphTGNNNetwork(torch.nn.Module):
     uses=("edge features", "edge weights"),
     search_space={
         **CP,
-        "model.factors": ("plain", "weighted", "tempered"),
-        "model.low_order": ("sum", "mean", "gcn"),
+        "model.factors": ("plain", "weighted", "tempered", "bounded"),
+        "model.low_order": ("sum", "mean", "gcn", "gated_sum", "gated_mean"),
         "model.root_weight": (False, True),
         "model.mix": ("sum", "scalar"),
+        "model.high_scale": (None, 0.01),
+        "model.residual": (False, True),
+        "model.ffn": (False, True),
         "model.readout": ("sum", "mean", "sum+cp"),
     },
 )
@@ -54,8 +63,16 @@ def build_tgnn(
     rank: Annotated[int, Field(ge=0)] = 32,
     input_dropout: Probability = 0.0,
     mix: Literal["sum", "scalar", "node"] = "sum",
-    low_order: Literal["sum", "mean", "gcn"] | None = "sum",
-    factors: Literal["plain", "weighted", "tempered"] = "plain",
+    low_order: LowOrder | None = "sum",
+    factors: Factors = "plain",
+    bound: Bound = 0.9,
+    degree_exponent: Exponent = 0.0,
+    two_ended: bool = False,
+    high_scale: Scale | None = None,
+    add_self_loops: bool | None = None,
+    residual: bool = False,
+    ffn: bool = False,
+    update_edges: bool = False,
     root_weight: bool = False,
     norm: Norm | None = None,
     jk: str | None = None,
@@ -82,6 +99,14 @@ def build_tgnn(
         mix=mix,
         low_order=low_order,
         factors=factors,
+        bound=bound,
+        degree_exponent=degree_exponent,
+        two_ended=two_ended,
+        high_scale=high_scale,
+        add_self_loops=add_self_loops,
+        residual=residual,
+        ffn=ffn,
+        update_edges=update_edges,
         root_weight=root_weight,
         edge_dim=shape.edge_features,
     )
@@ -102,8 +127,16 @@ def build_graph_tgnn(
     smallest_start: Annotated[float, Field(gt=0, le=1)] = SMALLEST_SCALE,
     head_layers: PositiveInt = 2,
     mix: Literal["sum", "scalar", "node"] = "sum",
-    low_order: Literal["sum", "mean", "gcn"] | None = "sum",
-    factors: Literal["plain", "weighted", "tempered"] = "plain",
+    low_order: LowOrder | None = "sum",
+    factors: Factors = "plain",
+    bound: Bound = 0.9,
+    degree_exponent: Exponent = 0.0,
+    two_ended: bool = False,
+    high_scale: Scale | None = None,
+    add_self_loops: bool | None = None,
+    residual: bool = False,
+    ffn: bool = False,
+    update_edges: bool = False,
     root_weight: bool = True,
     norm: Norm | None = "batch_norm",
     act: str = "relu",
@@ -129,6 +162,14 @@ def build_graph_tgnn(
         mix=mix,
         low_order=low_order,
         factors=factors,
+        bound=bound,
+        degree_exponent=degree_exponent,
+        two_ended=two_ended,
+        high_scale=high_scale,
+        add_self_loops=add_self_loops,
+        residual=residual,
+        ffn=ffn,
+        update_edges=update_edges,
         root_weight=root_weight,
     )
     return GraphTGNNNetwork(gnn)

@@ -17,6 +17,25 @@ HIDDEN = 20  # a multiple of the default heads, towers and dimensions
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
 
 
+BLOCKS = {
+    "low_order": "gated_sum",
+    "factors": "bounded",
+    "degree_exponent": 0.5,
+    "two_ended": True,
+    "high_scale": 0.01,
+    "residual": True,
+    "ffn": True,
+    "update_edges": True,
+    "norm": "batch_norm",
+}
+VARIANTS = [  # networks that hyperparameters select
+    ("tgnn", "node", BLOCKS),
+    ("tgnn", "graph", BLOCKS),
+    ("tgnn", "graph", {**BLOCKS, "rank": 0, "add_self_loops": False}),
+    ("gatedgcn", "graph", {"update_edges": True}),
+]
+
+
 def small(hyperparameters: dict[str, object], name: str) -> dict[str, object]:
     """Hyperparameters that fit a small number of channels."""
     return {"heads": 4} | hyperparameters if name.partition("+")[0] == "gat" else hyperparameters
@@ -176,3 +195,23 @@ def test_numeric_columns_after_categories(name):
     data.x[0, 0] = 4
     with pytest.raises(ValueError, match="contains category 4, but has 4"):
         model(data)
+
+
+@pytest.mark.parametrize(("name", "level", "hyperparameters"), VARIANTS, ids=str)
+def test_variants(name, level, hyperparameters):
+    """They overfit, use edge features, and batches do not mix."""
+    torch.manual_seed(0)
+    shape = DataShape(level, 6, 4, 3, nodes=8 if level == "node" else None)
+    model = build_model(name, shape, HIDDEN, 3, 0.0, hyperparameters)
+    parts = [one_graph()] if level == "node" else graphs().to_data_list()
+    for part in parts:
+        part.edge_attr = torch.randn(part.edge_index.size(1), 4)
+    data = parts[0] if level == "node" else Batch.from_data_list(parts)
+    y = torch.tensor([0, 0, 2, 2, 1, 1, 0, 1]) if level == "node" else torch.tensor([0, 1, 2, 0])
+    assert overfit(model, data, y, 300) == 1
+    out = model.eval()(data)
+    if level == "graph":
+        alone = torch.cat([model(Batch.from_data_list([part])) for part in parts])
+        torch.testing.assert_close(out, alone, rtol=1e-4, atol=1e-4)
+    data.edge_attr = torch.randn_like(data.edge_attr)
+    assert bool((model(data) - out).abs().max() > 1e-4)
