@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import edge_factors, graphs, layers, loop, models, startup, theory
+from benchmarks import blocks, edge_factors, graphs, layers, loop, models, startup, theory
 from benchmarks.measure import machine, paired, run_in_process, side_by_side
 from benchmarks.product import bytes_touched, compare, only_ours
 from tgnn.data import load
@@ -343,6 +343,30 @@ def models_by_name(arguments: argparse.Namespace) -> list[str]:
     return [*text, *table(["", "PyG", "tgnn", "ratio"], rows), ""]
 
 
+def gated_blocks(arguments: argparse.Namespace) -> list[str]:
+    print("measuring gated layers and blocks", flush=True)
+    seconds = side_by_side(blocks.contenders(), 9)
+    rows = []
+    for name, value in seconds.items():
+        layers_of_pyg = [
+            f"{'block of ' if 'lock' in name else ''}PyG {conv}" for conv in ("ResGatedGraphConv", "PNAConv")
+        ]
+        ratios = [f"{value / seconds[other]:.2f}" for other in layers_of_pyg]
+        extra = run_in_process("benchmarks.blocks", name)["extra_gib"]
+        rows.append([name, f"{1e3 * value:.1f} ms", *ratios, f"{1024 * extra:.0f} MiB"])
+    text = [
+        "## Gated layers and blocks",
+        "",
+        f"A training step with Adam on a batch of {blocks.GRAPHS} graphs with {blocks.NODES} nodes and {blocks.EDGES}",
+        f"edges each, as in CIFAR10, with {blocks.WIDTH} channels of nodes and edges, and rank {blocks.RANK}. A layer",
+        "is compared with a layer, and a block with a block of the same skeleton. Median times. Memory is the peak of",
+        "one step beyond the model and its inputs.",
+        "",
+    ]
+    header = ["", "time", "time / ResGatedGraphConv", "time / PNAConv", "extra memory"]
+    return [*text, *table(header, rows), ""]
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
     "speed": speed,
     "edges": factors_of_edges,
@@ -357,6 +381,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
     "stability": stability,
     "loop": training,
     "models": models_by_name,
+    "blocks": gated_blocks,
     "theory": exactness,
 }
 
