@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import polars
 import pytest
 
 import tgnn
-from tgnn.training import prepare
+from tgnn.training import loaders, prepare
 from tgnn.training import train as train_module
 from tgnn.training.config import ConfigError
 from tgnn.training.distributed.world import World
@@ -114,6 +115,19 @@ def test_a_damaged_history_is_described_and_an_incomplete_last_line_is_ignored(t
     assert run.read_history() == ([{"epoch": number} for number in range(3)], None)
     run.open_history(keep=2).close()
     assert run.history() == [{"epoch": 0}, {"epoch": 1}]
+
+
+def test_the_model_is_built_once_and_batches_are_checked_once(tmp_path, monkeypatch):
+    calls = []
+
+    def count(name, function, *arguments, **keywords):
+        calls.append(name)
+        return function(*arguments, **keywords)
+
+    for module, name in ((prepare, "build_model"), (prepare, "load"), (loaders, "check_batching")):
+        monkeypatch.setattr(module, name, partial(count, name, getattr(module, name)))
+    tgnn.train("karate", out=tmp_path / "run", options={"train.epochs": 1})
+    assert sorted(calls) == ["build_model", "check_batching", "load"]
 
 
 @pytest.mark.parametrize("options", [{"model.norm": "no_such_norm"}, {"model.act": "no_such_activation"}])
