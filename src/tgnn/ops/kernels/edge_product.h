@@ -159,7 +159,7 @@ struct RowValues {
   }
 };
 
-constexpr Index kKept = 24;  // factors of rows with at most so many edges are kept, not computed again
+constexpr Index kKept = 24;  // rows with at most this many edges keep their factors instead of computing them twice
 
 template <class T>
 void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_dst, const CompressedEdges& by_src,
