@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
 
 from tgnn.data.catalog import CATALOG
 from tgnn.data.dataset_info import LoadedData
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import find_path, load
-from tgnn.data.on_disk.disk_graph import DiskGraph
-from tgnn.data.on_disk.from_memory import write_disk
+from tgnn.data.on_disk import DiskGraph, GraphWriter
 from tgnn.data.on_disk.from_tables import stream_tables
 from tgnn.data.readers.detect import detect_format
 from tgnn.data.readers.graph_npz import write_graphs
+from tgnn.data.splits import PARTS, from_masks, split_codes
+from tgnn.data.tensors import csr
 
 logger = logging.getLogger("tgnn")
+
+_ROWS_AT_ONCE = 2**16
+_UNSUPPORTED = {"edge_attr": "edge features", "edge_weight": "edge weights", "pos": "node positions"}
 
 
 def convert(
@@ -64,6 +73,11 @@ def write(data: LoadedData, path: Path, *, leave_out: bool = False, overwrite: b
         path: Path of the ``.npz`` file, or of the folder for a graph on disk.
         leave_out: As for :func:`convert`.
         overwrite: As for :func:`convert`.
+
+    Example:
+        >>> write(load("karate"), getfixture("tmp_path") / "karate")
+        >>> load(getfixture("tmp_path") / "karate")
+        DiskGraph(nodes=34, edges=156, features=34)
     """
     if path.suffix == ".npz":
         write_graphs(data.to_memory() if isinstance(data, DiskGraph) else data, path, data.info.differs)
@@ -74,4 +88,45 @@ def write(data: LoadedData, path: Path, *, leave_out: bool = False, overwrite: b
             f"{data.info.name} has many graphs, but {path} would be a single graph on disk; write {path.name}.npz"
         )
     else:
-        write_disk(data, path, leave_out=leave_out, overwrite=overwrite)
+        _write_disk(data, path, leave_out, overwrite)
+
+
+def _write_disk(data: Data, folder: Path, leave_out: bool, overwrite: bool) -> None:
+    unsupported = [what for name, what in _UNSUPPORTED.items() if data.get(name) is not None]
+    if unsupported and not leave_out:
+        raise ValueError(
+            f"A graph on disk cannot store {' or '.join(unsupported)}. Drop them with --leave-out (leave_out=True), or "
+            "write a .npz file, which keeps them."
+        )
+    masks = [data.get(f"{part}_mask") for part in PARTS]
+    split = None if any(mask is None for mask in masks) else split_codes(from_masks("masks", *masks)) + 1
+    with GraphWriter(
+        folder,
+        int(data.num_nodes),
+        num_edges=data.num_edges,
+        row_bytes=0 if data.x is None else 4 * data.x.shape[1:].numel(),
+        info=data.get("info"),
+        encoding=data.get("encoding"),
+        overwrite=overwrite,
+    ) as writer:
+        if data.edge_index is not None:
+            writer.add_edges(*data.edge_index)
+        if (ids := data.get("node_id")) is not None:
+            writer.set_ids(ids)
+        writer.add_nodes(y=data.y, part=split)
+        for rows in () if data.x is None else _dense_blocks(data.x):
+            writer.add_nodes(x=rows)
+
+
+def _dense_blocks(x: Tensor) -> Iterator[Tensor]:
+    """Yield sparse features as dense blocks of rows, and dense features at once. Integers become int32 if they fit."""
+    if x.layout == torch.sparse_csr:
+        for begin in range(0, x.size(0), _ROWS_AT_ONCE):
+            ptr = x.crow_indices()[begin : begin + _ROWS_AT_ONCE + 1]
+            entries = slice(int(ptr[0]), int(ptr[-1]))
+            shape = (len(ptr) - 1, x.size(1))
+            yield csr(ptr - ptr[0], x.col_indices()[entries], x.values()[entries], shape).to_dense()
+        return
+    rows = x if x.dim() == 2 else x.unsqueeze(1)
+    small = not x.is_floating_point() and bool((x.abs() < 2**31).all())
+    yield rows.int() if small else rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -67,44 +68,42 @@ class StringIds:
     ``subgraph()`` leave it unchanged: the ids of a batch are ``ids[batch.n_id]``.
 
     Args:
-        ids: Array of strings.
+        series: Series of strings.
 
     Example:
-        >>> ids = StringIds(np.array(["ann", "bob", "carol"], dtype=object))
+        >>> ids = StringIds(pl.Series(["ann", "bob", "carol"]))
         >>> len(ids), ids[1], ids[torch.tensor([2, 0])].tolist()
         (3, 'bob', ['carol', 'ann'])
     """
 
-    def __init__(self, ids: np.ndarray) -> None:
-        self._ids = ids
+    def __init__(self, series: pl.Series) -> None:
+        self.series = series
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.series)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
+        return iter(self.series)
 
-    def __getitem__(self, index: int | slice | np.ndarray | Tensor) -> Any:
-        selected = self._ids[index.cpu().numpy() if isinstance(index, Tensor) else index]
-        return StringIds(selected) if isinstance(selected, np.ndarray) else selected
+    def __getitem__(self, index: int | slice | list[int] | np.ndarray | Tensor) -> Any:
+        if isinstance(index, slice):
+            return StringIds(self.series[index])
+        index = index.cpu().numpy() if isinstance(index, Tensor) else index
+        if np.ndim(index) == 0:
+            return self.series[operator.index(index)]  # type: ignore[arg-type]
+        return StringIds(self.series.gather(np.arange(len(self))[index]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self._ids, dtype=dtype)
+        return self.series.to_numpy()
 
     def tolist(self) -> list[str]:
         """Return the ids as a list."""
-        return list(self._ids)
+        return self.series.to_list()
 
     def __repr__(self) -> str:
         return f"StringIds({len(self):,})"
 
 
 def keep_ids(ids: pl.Series) -> Tensor | StringIds:
-    """Convert integer ids to a tensor, which PyG's loaders slice, and string ids to :class:`StringIds`.
-
-    Example:
-        >>> keep_ids(pl.Series([3, 1])), keep_ids(pl.Series(["b", "a"]))
-        (tensor([3, 1]), StringIds(2))
-    """
-    values = ids.to_numpy(writable=True)
-    return torch.from_numpy(values) if ids.dtype == pl.Int64 else StringIds(values)
+    """Convert integer ids to a tensor, which PyG's loaders slice, and string ids to :class:`StringIds`."""
+    return torch.from_numpy(ids.to_numpy(writable=True)) if ids.dtype == pl.Int64 else StringIds(ids)

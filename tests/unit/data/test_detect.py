@@ -13,7 +13,7 @@ import torch
 from tests.unit.data.archives import Poison
 
 from tgnn.data.catalog.embedded import karate
-from tgnn.data.on_disk.from_memory import write_disk
+from tgnn.data.convert import write as write_disk
 from tgnn.data.readers.detect import CONVERT, detect_format, is_on_disk, read_path
 from tgnn.data.readers.graph_npz import write_graphs
 

@@ -16,10 +16,10 @@ from tests import warm
 from tests.unit.data.disks import by_destination, random_graph
 
 from tgnn.data.convert import convert
+from tgnn.data.convert import write as write_disk
 from tgnn.data.dataset_info import DatasetInfo
 from tgnn.data.on_disk import DiskGraph, GraphWriter
-from tgnn.data.on_disk.buckets import EdgeBuckets
-from tgnn.data.on_disk.from_memory import write_disk
+from tgnn.data.on_disk.edge_sort import sort_edges
 from tgnn.utils.memory_map import as_tensor, create_memmap, open_memmap
 
 
@@ -50,10 +50,8 @@ def test_node_indices_above_32_bits(tmp_path, merge):
     random = np.random.default_rng(0)
     source, target = random.integers(0, nodes, 5000), random.integers(begin, nodes, 5000)
     source[7:9], target[7:9] = source[7], target[7]
-    buckets = EdgeBuckets(tmp_path, nodes, 300, merge, begin)
-    buckets.add(source[:3000], target[:3000])
-    buckets.add(source[3000:], target[3000:])
-    counts, found = (np.concatenate(parts) for parts in zip(*buckets.sorted()))
+    np.stack([source, target], axis=1).tofile(tmp_path / "pairs")
+    counts, found = (np.concatenate(parts) for parts in zip(*sort_edges(tmp_path / "pairs", nodes, 300, merge, begin)))
     pairs = np.stack([np.repeat(np.arange(begin, nodes), counts), found], axis=1)
     expected = np.stack([target, source], axis=1)
     expected = np.unique(expected, axis=0) if merge else expected[np.argsort(target, kind="stable")]
@@ -218,12 +216,12 @@ def test_a_full_disk_is_an_error_and_not_a_signal(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize(("file", "edges"), [("all-0.edges", 9), ("all-0.edges", 90_000), ("col.npy", 9)])
+@pytest.mark.parametrize(("file", "edges"), [("pairs-0.edges", 90_000), ("col.npy", 9)])
 def test_a_disk_that_fills_up_leaves_nothing(tmp_path, file, edges):
     """Few edges stay in the buffer of a file until it is closed."""
 
     def write():
-        with GraphWriter(tmp_path / "graph", 640) as writer:
+        with GraphWriter(tmp_path / "graph", 640, memory=2**16) as writer:
             (writer.part / file).symlink_to("/dev/full")
             writer.add_edges(np.arange(edges) % 640, np.arange(edges) % 40)
 

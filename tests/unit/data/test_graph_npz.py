@@ -11,9 +11,9 @@ import torch
 from tests.unit.data.test_graph_dataset import ARRAYS, named_graphs
 from torch_geometric.data import Data
 
+from tgnn.data.convert import write as write_disk
 from tgnn.data.dataset_info import content_hash, infer_dataset_info
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.data.readers.detect import read_path
 from tgnn.data.readers.graph_npz import read_graph, read_graphs, write_graphs
 from tgnn.data.tensors import keep_ids

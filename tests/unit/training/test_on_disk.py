@@ -11,7 +11,6 @@ import torch
 from tgnn.data import load
 from tgnn.data.convert import write
 from tgnn.data.on_disk import GraphWriter
-from tgnn.data.on_disk.from_memory import write_disk
 from tgnn.training.predict import evaluate, predict
 from tgnn.training.recipes import resolve
 from tgnn.training.run_folder import RunFolder
@@ -24,7 +23,7 @@ SMALL = {"model.hidden_channels": 8, "model.rank": 4, "train.epochs": 3, "train.
 def places(tmp_path_factory):
     """The same graph in a folder and in a file."""
     folder, data = tmp_path_factory.mktemp("graphs"), load("digits")
-    write_disk(data, folder / "disk")
+    write(data, folder / "disk")
     write(data, folder / "memory.npz")
     return folder
 
@@ -103,7 +102,7 @@ def test_graph_json_beside_tables_changes_nothing(tmp_path, monkeypatch):
     (tmp_path / "edges.tsv").write_text("source\ttarget\n1\t2\n")
     with pytest.raises(ValueError, match=r"has both edges.csv and edges.tsv. Remove one of them"):
         resolve(str(tmp_path), "tgnn", "node")
-    write_disk(load("karate"), tmp_path / "karate")
+    write(load("karate"), tmp_path / "karate")
     monkeypatch.chdir(tmp_path)
     assert resolve("karate", "tgnn", "node").train.num_neighbors is None  # the name is that of the catalog
     assert resolve("./karate", "tgnn", "node").train.num_neighbors is not None

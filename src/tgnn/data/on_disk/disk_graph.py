@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.on_disk.manifest import COL, IDS, IDS_PER_ROW_GROUP, PART, ROWPTR, STRING_IDS, Manifest, X, Y, damaged
+from tgnn.data.on_disk.manifest import COL, IDS, PART, ROWPTR, STRING_IDS, Manifest, X, Y, damaged
 from tgnn.data.splits import Split
 from tgnn.data.tensors import StringIds
 from tgnn.data.transforms import FEATURE_SCALINGS, scale_columns, scale_rows
@@ -137,14 +136,19 @@ class DiskGraph:
     # ---- other data ------------------------------------------------------------------------------------------------
 
     @property
-    def node_id(self) -> Tensor | ParquetStringIds | None:
+    def node_id(self) -> Tensor | StringIds | None:
         """Node ids of the user: memory-mapped integers, or strings that are read when they are accessed."""
         if STRING_IDS not in self.manifest.files:
             return as_tensor(self.arrays[IDS]) if IDS in self.arrays else None
-        ids = ParquetStringIds(self.folder / STRING_IDS)
-        if len(ids) != self.num_nodes:
-            raise damaged(self.folder / STRING_IDS, f"has {len(ids):,} ids, but must have {self.num_nodes:,}")
-        return ids
+        path = self.folder / STRING_IDS
+        try:
+            frame = pl.read_parquet(path, glob=False)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise damaged(path, f"is not a valid Parquet file ({str(error).splitlines()[0]})") from error
+        if frame.schema != {"id": pl.String} or frame.height != self.num_nodes:
+            found, wanted = f"{frame.height:,} rows of {dict(frame.schema)}", f"{self.num_nodes:,} strings in 'id'"
+            raise damaged(path, f"has {found}, but must have {wanted}")
+        return StringIds(frame["id"])
 
     def stored_split(self) -> Split | None:
         """Return the split that is stored with the graph, if any."""
@@ -180,59 +184,6 @@ class DiskGraph:
     def __repr__(self) -> str:
         width = self.manifest.features
         return f"{type(self).__name__}(nodes={self.num_nodes}, edges={self.num_edges}, features={width})"
-
-
-class ParquetStringIds(StringIds):
-    """One string per node, read from a Parquet file when it is accessed.
-
-    A slice reads only its row groups, so that all ids can be read in pieces with little memory. Other indices read the
-    whole column, which takes 0.7 s for ten million ids.
-
-    Args:
-        path: Path of the file.
-
-    Example:
-        >>> path = getfixture("tmp_path") / "node_id.parquet"
-        >>> pl.DataFrame({"id": ["ann", "", "Zoë"]}).write_parquet(path)
-        >>> ids = ParquetStringIds(path)
-        >>> len(ids), ids[2], ids[np.array([2, 0])].tolist(), list(ids)
-        (3, 'Zoë', ['Zoë', 'ann'], ['ann', '', 'Zoë'])
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._rows = path, pl.scan_parquet(path, glob=False)
-        self._length = int(self._collect(self._rows.select(pl.len())).item())
-        schema = dict(self._rows.collect_schema())
-        if schema != {"id": pl.String}:
-            raise damaged(path, f"has the columns {schema}, but must have strings in 'id'")
-
-    @property
-    def _ids(self) -> np.ndarray:  # type: ignore[override]
-        """All ids, for the methods of the base class."""
-        return self._collect(self._rows)["id"].to_numpy()
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[str]:
-        for begin in range(0, len(self), IDS_PER_ROW_GROUP):
-            yield from self[begin : begin + IDS_PER_ROW_GROUP]
-
-    def __getitem__(self, index: Any) -> Any:
-        if not isinstance(index, slice) or index.step not in (None, 1):
-            return super().__getitem__(index)
-        begin, end, _ = index.indices(len(self))
-        return StringIds(self._collect(self._rows.slice(begin, max(end - begin, 0)))["id"].to_numpy())
-
-    def hashes(self) -> np.ndarray:
-        """Return a hash of each id, uint64 ``[N]``."""
-        return self._collect(self._rows.select(pl.col("id").hash()))["id"].to_numpy()
-
-    def _collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
-        try:
-            return rows.collect(engine="streaming")
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise damaged(self._path, f"is not a valid Parquet file ({str(error).splitlines()[0]})") from error
 
 
 def _memory() -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
+import polars as pl
 
 from tgnn.data.dataset_info import statistics
 from tgnn.data.on_disk.disk_graph import DiskGraph
-from tgnn.data.validation.checks import check_feature_ranges, check_labels, duplicate_mask
+from tgnn.data.tensors import StringIds
+from tgnn.data.validation.checks import check_feature_ranges, check_labels
 from tgnn.data.validation.report import Finding, Reporter, ValidationReport
 from tgnn.utils.io import sha256_of
 from tgnn.utils.progress import bar
@@ -18,19 +19,7 @@ _TARGETS_AT_ONCE, _ROWS_AT_ONCE = 2**12, 2**16
 
 
 def check_disk(folder: Path | str) -> ValidationReport:
-    """Verify the checksums of all files and validate the content of the graph.
-
-    Args:
-        folder: Folder of the graph.
-
-    Example:
-        >>> from tgnn.data import load
-        >>> from tgnn.data.on_disk.from_memory import write_disk
-        >>> folder = getfixture("tmp_path") / "karate"
-        >>> write_disk(load("karate"), folder)
-        >>> check_disk(folder).ok
-        True
-    """
+    """Verify the checksums of all files and validate the content of the graph."""
     graph = DiskGraph(folder, check=False)
     report = ValidationReport(str(folder), "graph on disk", statistics(graph))
     for check in (_check_files, _check_arrays, _check_edges, _check_nodes):
@@ -88,13 +77,13 @@ def _check_nodes(graph: DiskGraph, nodes: Reporter) -> None:
         check_labels(graph.y, nodes)
     try:
         ids = graph.node_id
-        keys = None if ids is None else ids.numpy() if isinstance(ids, Tensor) else ids.hashes()
     except ValueError as error:
         nodes.report.add(Finding("error", "wrong-ids", str(error)))
         return
-    if keys is not None and (duplicate := duplicate_mask(keys)) is not None:
+    if ids is not None:
+        series = ids.series if isinstance(ids, StringIds) else pl.Series(ids.numpy())
         text = "duplicate node id; predictions of these nodes cannot be distinguished"
-        nodes.error("duplicate-id", text, duplicate)
+        nodes.error("duplicate-id", text, ~series.is_first_distinct())
 
 
 def _check_features(graph: DiskGraph, nodes: Reporter) -> None:

@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,8 +30,6 @@ from tgnn.utils.progress import Tick, no_tick
 FILE = "graph.json"
 ROWPTR, COL, X, Y, PART, IDS = "rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy", "node_id.npy"
 STRING_IDS = "node_id.parquet"
-IDS_PER_ROW_GROUP = 2**16
-"""Number of ids in a row group of the Parquet file, which is read at once."""
 _ARRAYS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     ROWPTR: (("int64",), (1,)),
     COL: (("int32", "int64"), (1,)),
@@ -169,39 +166,27 @@ def damaged(path: Path, problem: str) -> ValueError:
     )
 
 
-def why_not_replaceable(folder: Path) -> str:
-    """Return why a path must not be overwritten, or an empty string for a graph on disk without other files.
-
-    Example:
-        >>> folder = getfixture("tmp_path")
-        >>> _ = (folder / "edges.csv").write_text("source,target")
-        >>> why_not_replaceable(folder)
-        'is not a graph on disk (it has no graph.json)'
-    """
+def check_replaceable(folder: Path, overwrite: bool) -> None:
+    """Raise an error unless a folder is missing or empty, or is a graph on disk that may be overwritten."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    problem = ""
     if not folder.is_dir():
-        return "is not a graph on disk (it is a file)"
-    if not (folder / FILE).is_file():
-        return f"is not a graph on disk (it has no {FILE})"
-    try:
-        is_graph = json.loads((folder / FILE).read_bytes())["format"] == "tgnn graph"
-    except (ValueError, TypeError, KeyError):
-        is_graph = False
-    if not is_graph:
-        return f"is not a graph on disk (its {FILE} has another format)"
-    others = sorted(path.name for path in folder.iterdir() if path.name not in (FILE, *NAMES) or not path.is_file())
-    if others:
-        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
-        return f"contains other files than a graph ({', '.join(others[:3])}{more})"
-    return ""
+        problem = "is not a graph on disk (it is a file)"
+    elif not (folder / FILE).is_file():
+        problem = f"is not a graph on disk (it has no {FILE})"
+    elif b'"tgnn graph"' not in (folder / FILE).read_bytes():
+        problem = f"is not a graph on disk (its {FILE} has another format)"
+    elif others := sorted(path.name for path in folder.iterdir() if path.name not in (FILE, *NAMES)):
+        problem = f"contains other files than a graph ({', '.join(others[:3])})"
+    if problem:
+        raise FileExistsError(f"{folder} exists and {problem}. It is not overwritten. Choose another folder.")
+    if not overwrite:
+        raise FileExistsError(f"{folder} exists. Use --force (overwrite=True) to replace it.")
 
 
 def node_type(num_nodes: int) -> np.dtype[Any]:
-    """Return the integer type of node indices.
-
-    Example:
-        >>> node_type(2**31 - 1), node_type(2**31)
-        (dtype('int32'), dtype('int64'))
-    """
+    """Return the integer type of node indices."""
     return np.dtype(np.int32 if num_nodes < 2**31 else np.int64)
 
 
@@ -227,12 +212,7 @@ def split_problem(part: np.ndarray) -> str:
 
 
 def offset_problem(offsets: np.ndarray, last: int) -> str:
-    """Return why offsets do not rise from 0 to ``last``, as :meth:`Manifest.find_problem` does.
-
-    Example:
-        >>> offset_problem(np.array([0, 3, 2, 4]), 4)
-        'decreases after row 1 (from 3 to 2), but must never decrease'
-    """
+    """Return why offsets do not rise from 0 to ``last``, as :meth:`Manifest.find_problem` does."""
     begin, end = int(offsets[0]), int(offsets[-1])
     if begin != 0 or end != last:
         return f"ranges from {begin:,} to {end:,}, but must range from 0 to {last:,}"

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.on_disk import manifest
-from tgnn.data.on_disk.buckets import EdgeBuckets
+from tgnn.data.on_disk.edge_sort import sort_edges
 from tgnn.data.tensors import StringIds
 from tgnn.ops.graph import CompressedEdges
 from tgnn.utils.memory_map import as_tensor, check_disk_space, open_memmap
@@ -33,7 +33,8 @@ class GraphWriter:
 
     Use it as a context manager. Files are written to ``.NAME.part`` beside the folder and moved into place at the end.
     After an error or Ctrl-C nothing is left. Nodes must be added in order. Edges may be added in any order, before,
-    between or after the nodes. The writer needs ``memory`` bytes plus the current piece for a graph of any size.
+    between or after the nodes. The writer needs ``memory`` bytes plus the current piece for a graph of any size, unless
+    a single node has more incoming edges than can be sorted in that memory.
 
     Args:
         folder: Folder to create. Its parent folder must exist.
@@ -78,20 +79,23 @@ class GraphWriter:
         self.part = self.folder.with_name(f".{self.folder.name}.part")
         if not self.folder.parent.is_dir():
             raise FileNotFoundError(f"The folder {self.folder.parent} does not exist.")
-        _check_replaceable(self.folder, overwrite)
+        manifest.check_replaceable(self.folder, overwrite)
         if self.part.exists() and not overwrite:
             raise FileExistsError(
                 f"{self.part} exists. Another process is writing the graph, or a process was killed. In the second "
                 "case remove it, or use --force (overwrite=True)."
             )
-        node_size = manifest.node_type(self.num_nodes).itemsize
-        # Edges are stored twice: as pairs, and then sorted.
-        needed = (self.num_nodes + 1) * 8 + self.num_nodes * row_bytes + num_edges * 3 * node_size
+        self._node_type, self._merge = manifest.node_type(self.num_nodes), merge
+        node_size = self._node_type.itemsize
+        self._at_once = max(1, memory // (16 * node_size))
+        # Edges are stored as pairs, sorted, and as a second copy of the pairs if these are not sorted at once.
+        copies = 3 if num_edges <= self._at_once else 5
+        needed = (self.num_nodes + 1) * 8 + self.num_nodes * row_bytes + num_edges * copies * node_size
         check_disk_space(self.folder.parent, needed, self.folder)
         if overwrite:
             shutil.rmtree(self.part, ignore_errors=True)
         self.part.mkdir()
-        self._buckets = EdgeBuckets(self.part, self.num_nodes, max(1, memory // (16 * node_size)), merge)
+        self._pairs = (self.part / "pairs.edges").open("wb")
         self._arrays: dict[str, _ArrayFile] = {}
         self._in_edges: CompressedEdges | None = None
 
@@ -132,9 +136,7 @@ class GraphWriter:
         if series.dtype.is_integer():
             self._append(manifest.IDS, _cast(manifest.IDS, series.to_numpy(), np.int64))
         else:
-            pl.DataFrame({"id": series}).write_parquet(
-                self.part / manifest.STRING_IDS, row_group_size=manifest.IDS_PER_ROW_GROUP
-            )
+            pl.DataFrame({"id": series}).write_parquet(self.part / manifest.STRING_IDS)
 
     def _append(self, name: str, values: np.ndarray) -> None:
         if name not in self._arrays:
@@ -164,24 +166,23 @@ class GraphWriter:
             if least < 0 or most >= self.num_nodes:
                 wrong = least if least < 0 else most
                 raise ValueError(f"An edge has the node {wrong}, but the graph has nodes 0 to {self.num_nodes - 1}.")
-        self._buckets.add(source, target)
+        self._pairs.write(np.stack([source, target], axis=1, dtype=self._node_type, casting="unsafe").data)
         self.num_edges += len(source)
 
     def sort_edges(self) -> CompressedEdges:
         """Sort the edges by target after the last one was added. Return them as memory maps."""
         if self._in_edges is not None:
             return self._in_edges
-        total = np.zeros(1, dtype=np.int64)
-        self._append(manifest.ROWPTR, total)
-        self._append(manifest.COL, np.empty(0, dtype=self._buckets.node_type))
+        self._pairs.close()
+        total = 0
+        self._append(manifest.ROWPTR, np.zeros(1, dtype=np.int64))
         with bar(f"{self.folder.name}: sorting {self.num_edges:,} edges", self.num_edges) as tick:
-            for counts, sources in self._buckets.sorted():
-                ends = total + counts.cumsum()
-                self._append(manifest.ROWPTR, ends)
+            for counts, sources in sort_edges(Path(self._pairs.name), self.num_nodes, self._at_once, self._merge):
+                self._append(manifest.ROWPTR, total + counts.cumsum())
                 self._append(manifest.COL, sources)
-                total = ends[-1:] if len(ends) else total
+                total += len(sources)
                 tick(len(sources))
-        self.num_edges = int(total[0])
+        self.num_edges = total
         for name in (manifest.ROWPTR, manifest.COL):
             self._arrays[name].close()
         rowptr, col = (open_memmap(self.part / name) for name in (manifest.ROWPTR, manifest.COL))
@@ -212,7 +213,7 @@ class GraphWriter:
         size = sum(path.stat().st_size for path in self.part.iterdir())
         with bar(f"{self.folder.name}: computing checksums of {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
             manifest.Manifest.write(self.part, content, tick)
-        _check_replaceable(self.folder, self.overwrite)  # checked again because writing may take hours
+        manifest.check_replaceable(self.folder, self.overwrite)  # checked again because writing may take hours
         old = self.folder.with_name(f".{self.folder.name}.old")
         if self.folder.exists():
             shutil.rmtree(old, ignore_errors=True)
@@ -225,7 +226,7 @@ class GraphWriter:
 
         Closing a file on a full disk may fail again. That error is ignored because the file is removed.
         """
-        for close in (self._buckets.close, *(array.close for array in self._arrays.values())):
+        for close in (self._pairs.close, *(array.close for array in self._arrays.values())):
             with suppress(OSError):
                 close()
         shutil.rmtree(self.part, ignore_errors=True)
@@ -310,13 +311,3 @@ def _cast(name: str, array: np.ndarray, dtype: type[np.number]) -> np.ndarray:
         if lost.any():
             raise ValueError(f"{name} has the value {array[lost][0]!s}, which does not fit into {stored.dtype}.")
     return stored
-
-
-def _check_replaceable(folder: Path, overwrite: bool) -> None:
-    """Raise an error if the folder contains anything but a graph on disk, or if it must not be replaced."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return
-    if problem := manifest.why_not_replaceable(folder):
-        raise FileExistsError(f"{folder} exists and {problem}. It is not overwritten. Choose another folder.")
-    if not overwrite:
-        raise FileExistsError(f"{folder} exists. Use --force (overwrite=True) to replace it.")

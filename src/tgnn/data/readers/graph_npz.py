@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
+import polars as pl
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -243,5 +244,5 @@ def _decode_metadata(array: np.ndarray, name: str, count: int) -> Any:
         if isinstance(value, list) and not all(isinstance(entry, str) for entry in value):
             raise ValueError(f"{name} must contain strings")
         if isinstance(value, list) and name != "smiles":
-            return StringIds(np.array(value, dtype=object))
+            return StringIds(pl.Series(value, dtype=pl.String))
     return value
