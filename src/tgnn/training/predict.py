@@ -21,7 +21,7 @@ from tgnn.data.load import find_path, load
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.tables.compare_encodings import first_difference
-from tgnn.data.tables.standardize import rescaling
+from tgnn.data.tables.numeric import rescaling
 from tgnn.data.transforms import scale_columns
 from tgnn.models import DataShape, get_model
 from tgnn.training.config import Config, ModelConfig

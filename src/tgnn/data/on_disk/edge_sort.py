@@ -50,7 +50,7 @@ def sort_edges(
     buckets = [path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(len(begins))]
     with ExitStack() as stack, path.open("rb") as file:
         files = [stack.enter_context(bucket.open("wb")) for bucket in buckets]
-        while len(piece := np.fromfile(file, dtype, 2 * at_once)):
+        while len(piece := np.fromfile(file, dtype, 2 * -(-at_once // 4))):
             pairs = piece.reshape(-1, 2)
             order = group(as_tensor((pairs[:, 1] - begin) // width), None, len(buckets), torch.int32)
             parts = np.split(pairs[order.index.numpy()], order.ptr[1:-1].numpy())

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from tgnn.data.on_disk.writer import GraphWriter
 from tgnn.data.splits import split_codes
@@ -25,11 +24,10 @@ from tgnn.data.tables.edges import (
     self_loops_to_drop,
     unique_ids,
 )
-from tgnn.data.tables.encodings import FEW, Encoding, is_missing, is_row_counter, list_width, row_counter_message
 from tgnn.data.tables.features import SPARSE, WIDE, Features, apply
+from tgnn.data.tables.numeric import Encoding, NumericColumn, report_standardized
 from tgnn.data.tables.read_folder import FolderReader
-from tgnn.data.tables.schema import ColumnType, Schema
-from tgnn.data.tables.standardize import Moments, report_standardized
+from tgnn.data.tables.schema import Schema
 from tgnn.data.tables.table_file import BLOCK_CELLS, Table, TableFile, find
 from tgnn.data.validation.checks import check_feature_ranges, check_finite_features
 from tgnn.data.validation.report import Finding, ValidationReport, subject
@@ -152,70 +150,9 @@ def merge_findings(findings: Iterable[Finding]) -> list[Finding]:
 # ---- features ----------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _ColumnStatistics:
-    """Statistics of a feature column, updated block by block."""
-
-    name: str
-    kind: ColumnType | None
-    rows: int = 0
-    present: int = 0
-    """Number of cells that are not missing."""
-    numbers: int = 0
-    """Number of these cells that are numbers."""
-    width: int = 0
-    """Number of features. 0: all cells are empty."""
-    unsupported: bool = False
-    """Whether the column has a type that is never numeric, such as a date."""
-    counts_rows: bool = True
-    """Whether each number is one more than the number before."""
-    last: pl.Series | None = None
-    moments: Moments | None = None
-
-    def update(self, values: pl.Series) -> None:
-        is_list = isinstance(values.dtype, pl.List | pl.Array)
-        if not is_list and values.dtype not in (pl.String, pl.Boolean) and not values.dtype.is_numeric():
-            self.unsupported |= values.null_count() < len(values)
-            return
-        missing = is_missing(values)
-        if is_list:
-            numbers = values.drop_nulls().explode()
-            self.numbers += int((~missing).sum()) if numbers.dtype.is_numeric() else 0
-            numbers = numbers.cast(pl.Float64, strict=False)
-            self.counts_rows = False
-        else:
-            numbers = values.cast(pl.Float64, strict=False)
-            if self.counts_rows:
-                whole = numbers if self.last is None else pl.concat([self.last, numbers])
-                self.counts_rows, self.last = is_row_counter(whole), numbers[-1:]
-            numbers = numbers.filter(~missing)
-            self.numbers += numbers.count()
-        self.rows += len(values)
-        self.present += int((~missing).sum())
-        self.width = self.width or (list_width(values) if values.count() else 0)
-        if self.width and len(numbers) % self.width == 0:  # lists of different lengths are reported by the encoder
-            self.moments = self.moments or Moments(self.width)
-            self.moments.update(numbers.fill_null(np.nan).to_numpy().reshape(-1, self.width))
-
-    def is_numeric(self) -> bool:
-        if self.unsupported or self.kind in ("categorical", "tokens"):
-            return False
-        return self.kind == "numeric" or 2 * self.numbers >= self.present
-
-    def encoding(self, schema: Schema) -> Encoding:
-        encoding: Encoding = {"column": self.name, "kind": "numeric", "width": max(self.width, 1)}
-        if self.moments is None:
-            return encoding
-        if schema.fill == "mean":
-            encoding |= self.moments.fill()
-        elif isinstance(schema.fill, (int, float)):
-            self.moments.update_constant(float(schema.fill), self.rows - self.moments.count)
-        return encoding | self.moments.scale(schema.standardize)
-
-
 def _find_features(nodes: TableFile, schema: Schema, block_cells: int) -> list[Encoding]:
     """Scan all feature columns and return their encodings. Columns that are not numeric are an error."""
-    columns = [_ColumnStatistics(name, kind) for name, kind in nodes.roles.features.items() if kind != "ignore"]
+    columns = [NumericColumn(name, kind) for name, kind in nodes.roles.features.items() if kind != "ignore"]
     if not columns:
         return []
     with bar(f"{nodes.name}: scanning features", nodes.count_rows()) as tick:
@@ -228,29 +165,26 @@ def _find_features(nodes: TableFile, schema: Schema, block_cells: int) -> list[E
             used.append(column)
         else:
             nodes.warning("empty-column", f"column {column.name!r} is empty and ignored")
-    if not_numeric := [column.name for column in used if not column.is_numeric()]:
+    if not_numeric := [column.name for column in used if not column.is_numeric]:
         text = (
             f"{subject('column', not_numeric, 'is', 'are')} not numeric, but tables larger than memory can have "
             "numeric features only; ignore such columns (schema.yaml: nodes: features: "
             f"{not_numeric[0]}: ignore), or convert the tables to a .npz file in memory and that file to a folder"
         )
         nodes.fail("not-streamed", text)
-    for column in used:
-        if column.counts_rows and column.rows > FEW:
-            nodes.warning("feature-like-ids", row_counter_message(nodes, column.name))
-    return [column.encoding(schema) for column in used]
+    return [column.encoding(nodes, schema) for column in used]
 
 
 def _add_features(
     writer: GraphWriter, nodes: TableFile, encodings: list[Encoding], schema: Schema, block_cells: int
 ) -> bool:
-    """Write the features and add fill values to the encodings. Return whether the feature matrix is sparse."""
+    """Write the features, and return whether the feature matrix is sparse."""
     columns, widths = [encoding["column"] for encoding in encodings], [encoding["width"] for encoding in encodings]
     report, nonzeros, features = nodes.report, 0, Features(0)
     least, most = np.full(sum(widths), np.inf), np.full(sum(widths), -np.inf)
     with bar(f"{nodes.name}: writing features", nodes.count_rows()) as tick:
         for table in nodes.read_blocks(columns, tick, block_cells):
-            features = apply(table, encodings, schema.fill)
+            features = apply(table, encodings)
             report.raise_for_errors()
             matrix = features.matrix()
             assert matrix is not None
@@ -260,8 +194,6 @@ def _add_features(
             writer.add_nodes(x=x)
             nonzeros += int(np.count_nonzero(x))
             least, most = np.minimum(least, x.min(axis=0)), np.maximum(most, x.max(axis=0))
-    for encoding, filled in zip(encodings, features.encodings):
-        encoding |= filled
     if writer.num_nodes > 1:
         check_feature_ranges(least, most, nodes, features.names())
     report_standardized(nodes, encodings, np.maximum(-least, most), schema.standardize)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tgnn.data.tables.encodings import Encoding
+from tgnn.data.tables.numeric import Encoding
 
 _EDGE_OPTIONS = ("undirected", "self_loops", "duplicates")
 """Keys of the schema that must be the same for training and prediction."""

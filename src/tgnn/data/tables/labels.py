@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from tgnn.data.splits import PARTS, Split, from_column, labeled_mask
-from tgnn.data.tables.encodings import MISSING, as_numbers, find_words, separator_of, split_words
+from tgnn.data.tables.features import find_words, separator_of, split_words
 from tgnn.data.tables.ids import as_ids, positions
+from tgnn.data.tables.numeric import MISSING, as_numbers
 from tgnn.data.tables.schema import Schema
 from tgnn.data.tables.table_file import Table, examples
 from tgnn.data.validation.checks import check_labels

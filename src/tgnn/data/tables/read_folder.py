@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,10 @@ from tgnn.data.tables.edges import (
     resolve_endpoints_of_graphs,
     unique_ids,
 )
-from tgnn.data.tables.encodings import Encoding
-from tgnn.data.tables.features import Features, apply, encode
+from tgnn.data.tables.features import Features, apply, infer_encodings
 from tgnn.data.tables.labels import Target, graph_statistics, read_labels, read_split, target_statistics
+from tgnn.data.tables.numeric import Encoding, report_standardized
 from tgnn.data.tables.schema import FILE, make_schema, read_schema
-from tgnn.data.tables.standardize import report_standardized
 from tgnn.data.tables.table_file import SUFFIXES, Table, TableFile, examples, find, open_table_file
 from tgnn.data.tensors import keep_ids
 from tgnn.data.validation.checks import check_edge_weights, check_features, check_finite_features, check_isolated_nodes
@@ -248,9 +247,9 @@ class FolderReader:
     def features(self, table: Table) -> Features:
         """Encode the features of a table, with the encoding of the training data for new data."""
         if self.known is not None:
-            solution = "or train again with a fill value in schema.yaml (fill: mean)"
-            return apply(table, self.known[table.name.partition(".")[0]], solution=solution)
-        features = encode(table, self.schema)
+            known = self.known[table.name.partition(".")[0]]
+            return apply(table, known, "train again with a fill value in schema.yaml")
+        features = apply(table, infer_encodings(table, self.schema))
         if features.encodings:
             table.note("features", f"features: {features.describe()}")
         report_standardized(table, features.encodings, features.sizes(), self.schema.standardize)
@@ -266,7 +265,7 @@ class FolderReader:
             split = read_split(table, table.roles.by_role["split"], None if y is None else labeled_mask(y))
         return y, target, split
 
-    def edge_details(self, table: Table, rows: np.ndarray) -> tuple[dict[str, Tensor], list[Encoding]]:
+    def edge_details(self, table: Table, rows: np.ndarray) -> tuple[dict[str, Tensor], Sequence[Encoding]]:
         """Return ``edge_weight`` and ``edge_attr`` of the edges that come from these rows, and the encodings."""
         found: dict[str, Tensor] = {}
         if "weight" in table.roles.by_role:
@@ -306,8 +305,8 @@ class FolderReader:
 
     def encoding(
         self,
-        nodes: list[Encoding],
-        edges: list[Encoding],
+        nodes: Sequence[Encoding],
+        edges: Sequence[Encoding],
         target: Target | None,
         roles: Mapping[str, ColumnRoles],
         sparse: bool = False,
@@ -320,8 +319,8 @@ class FolderReader:
             "version": VERSION,
             "kind": self.report.format,
             "schema": self.schema.model_dump(mode="json", exclude=set(_STEMS)) | columns,
-            "nodes": nodes,
-            "edges": edges,
+            "nodes": list(nodes),
+            "edges": list(edges),
             "largest_weight": self.largest,
             "sparse": sparse,
             "target": target,
