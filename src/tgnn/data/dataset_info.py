@@ -49,12 +49,7 @@ _SCHEMA_TASKS = {
 
 
 def task_name(level: str, target: str, outputs: int) -> str:
-    """Name a task in the words of the field. The arguments are fields of :class:`DatasetInfo`.
-
-    Example:
-        >>> task_name("node", "classes", 7), task_name("node", "labels", 39), task_name("graph", "number", 1)
-        ('node classification', 'multi-label node classification', 'graph regression')
-    """
+    """Name a task in the words of the field. The arguments are fields of :class:`DatasetInfo`."""
     if target == "labels":
         return f"{'binary' if outputs == 1 else 'multi-label'} {level} classification"
     return f"{level} {'regression' if target == 'number' else 'classification'}"

@@ -315,14 +315,8 @@ def pack(graphs: Sequence[Data | Mapping[str, Tensor]], split: Tensor | None = N
     """Concatenate a list of graphs that all have the same attributes.
 
     Args:
-        graphs: ``Data`` objects or dictionaries with ``y`` and ``edge_index``, and any of ``x``, ``pos``,
-            ``edge_attr`` and ``edge_weight``.
+        graphs: ``Data`` objects or dictionaries of their tensors.
         split: 0 (training), 1 (validation) or 2 (test) for each graph.
-
-    Example:
-        >>> graph = Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([1]))
-        >>> pack([graph, graph])
-        GraphDataset(2 graphs, 6 nodes)
     """
     members = [graph if isinstance(graph, Data) else Data.from_dict(dict(graph)) for graph in graphs]
     arrays: dict[str, object] = {

@@ -103,12 +103,8 @@ def compute_by_size(
 ) -> Tensor:
     """Compute values of all nodes, ``[N, channels]``, from batches of graphs with the same number of nodes.
 
-    Args:
-        graphs: The graphs.
-        compute: Function of ``edge_index``, the number of graphs, and their number of nodes. It returns the values of
-            the nodes of the batch.
-        description: Description of the progress bar.
-        channels: Number of values per node.
+    ``compute`` is called with ``edge_index``, the number of graphs, and their number of nodes. It returns the values of
+    the nodes of the batch.
     """
     values, order = [torch.empty(0, channels)], [torch.empty(0, dtype=torch.int64)]
     with bar(description, len(graphs)) as tick:

@@ -93,12 +93,9 @@ class Split:
 
 
 def choose_split(data: LoadedData, name: str, seed: int = 0) -> Split:
-    """Split a data set with the given protocol.
+    """Split a data set, as :func:`tgnn.data.load` returns it, with the given protocol.
 
-    Args:
-        data: The data, as :func:`tgnn.data.load` returns it.
-        name: Name of the protocol.
-        seed: Random seed. For ``fold`` and ``published-fold`` it is the number of the fold.
+    For ``fold`` and ``published-fold``, the seed is the number of the fold.
     """
     available = protocols(data)
     if not available:
@@ -305,12 +302,7 @@ def from_codes(name: str, codes: Tensor) -> Split:
 
 
 def split_codes(split: Split) -> np.ndarray:
-    """Encode a split as an array with 0 for training, 1 for validation, 2 for test and -1 for unused examples.
-
-    Example:
-        >>> split_codes(from_column(["train", "", "test"])).tolist()
-        [0, -1, 2]
-    """
+    """Encode a split as an array with 0 for training, 1 for validation, 2 for test and -1 for unused examples."""
     codes = np.full(split.size, -1)
     for code, part in enumerate(PARTS):
         codes[getattr(split, part).numpy()] = code
@@ -325,10 +317,6 @@ def from_column(values: Sequence[object], name: str = "column") -> Split:
     """Create a split from a column with ``train``, ``val`` or ``test`` (or 0, 1, 2) for each example.
 
     Examples with an empty value are in none of the three sets.
-
-    Example:
-        >>> from_column(["train", "train", "valid", "test", ""])
-        Split('column', train=2, val=1, test=1, hash=...)
     """
     codes = [-1] * len(values)
     for row, value in enumerate(values):

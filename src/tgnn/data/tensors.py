@@ -15,12 +15,7 @@ from torch import Tensor
 
 
 def as_int64(array: np.ndarray, name: str) -> Tensor:
-    """Convert integers to an int64 tensor. Floats are accepted only if they are integers.
-
-    Example:
-        >>> as_int64(np.array([1.0, 2.0]), "n"), as_int64(np.array([], dtype=float), "n")
-        (tensor([1, 2]), tensor([], dtype=torch.int64))
-    """
+    """Convert integers to an int64 tensor. Floats are accepted only if they are integers."""
     fits = array.dtype.kind in "iub"
     if array.dtype.kind == "f":
         fits = bool(((np.abs(array) < 2**53) & (array == np.floor(array))).all())
@@ -37,10 +32,7 @@ def as_tensor(array: np.ndarray, name: str) -> Tensor:
 
 
 def csr(ptr: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...], check: bool = False) -> Tensor:
-    """Create a sparse CSR tensor without torch's warning that such tensors are in beta.
-
-    If ``check`` is true, the parts are validated, e.g. because they come from a file.
-    """
+    """Create a sparse CSR tensor without torch's warning that they are in beta. ``check`` validates the parts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         try:
@@ -50,12 +42,7 @@ def csr(ptr: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...], ch
 
 
 def torch_csr(matrix: scipy.sparse.csr_matrix) -> Tensor:
-    """Convert a SciPy matrix to a sparse CSR tensor of float32.
-
-    Example:
-        >>> torch_csr(scipy.sparse.csr_matrix([[0, 2], [1, 0]])).to_dense().tolist()
-        [[0.0, 2.0], [1.0, 0.0]]
-    """
+    """Convert a SciPy matrix to a sparse CSR tensor of float32."""
     matrix = matrix.sorted_indices()
     ptr, columns = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
     return csr(ptr, columns, torch.from_numpy(matrix.data.astype(np.float32)), matrix.shape)

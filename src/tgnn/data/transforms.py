@@ -36,25 +36,14 @@ def scale_rows(x: Tensor, how: str) -> Tensor:
 
 
 def scale_columns(x: Tensor, factor: Tensor, shift: Tensor) -> Tensor:
-    """Multiply each column by a factor and add a shift. A sparse matrix becomes dense if a shift is not 0.
-
-    Example:
-        >>> scale_columns(torch.tensor([[1.0, 3.0]]), torch.tensor([2.0, 1.0]), torch.tensor([0.0, 1.0])).tolist()
-        [[2.0, 4.0]]
-    """
+    """Multiply each column by a factor and add a shift. A sparse matrix becomes dense if a shift is not 0."""
     if x.layout == torch.sparse_csr and not bool(shift.any()):
         return csr(x.crow_indices(), x.col_indices(), x.values() * factor[x.col_indices()], x.shape)
     return x.to_dense() * factor + shift
 
 
 def with_degrees(graphs: GraphDataset) -> GraphDataset:
-    """Use the in-degree of each node as its only feature, an integer that models embed.
-
-    Example:
-        >>> arrays = {"num_nodes": [2, 1], "num_edges": [1, 0], "edge_index": [[0], [1]], "y": [0, 1]}
-        >>> with_degrees(GraphDataset(arrays | {"directed": False})).x.tolist()
-        [[1], [1], [0]]
-    """
+    """Use the in-degree of each node as its only feature, an integer that models embed."""
     if graphs.edge_index is None:
         raise ValueError("degrees cannot be computed, because the graphs have no edges")
     dataset = copy.copy(graphs)
@@ -63,10 +52,5 @@ def with_degrees(graphs: GraphDataset) -> GraphDataset:
 
 
 def identity(n: int) -> Tensor:
-    """Return the sparse identity matrix as features, so that a linear layer learns an embedding of each node.
-
-    Example:
-        >>> identity(2).to_dense().tolist()
-        [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Return the sparse identity matrix as features, so that a linear layer learns an embedding of each node."""
     return csr(torch.arange(n + 1), torch.arange(n), torch.ones(n), (n, n))

@@ -7,12 +7,7 @@ from typing import Any
 
 
 def import_optional(module: str, extra: str) -> Any:
-    """Import a module of an optional dependency. The error names the extra of this package that installs it.
-
-    Example:
-        >>> import_optional("math", "molecules").floor(1.5)
-        1
-    """
+    """Import a module of an optional dependency. The error names the extra of this package that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

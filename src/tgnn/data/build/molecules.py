@@ -50,19 +50,13 @@ def featurize(smiles: Sequence[str]) -> tuple[dict[str, np.ndarray], list[int]]:
     instead of 1.1 s for 2,000 molecules).
 
     Returns:
-        The packed arrays, and the positions of the molecules that RDKit cannot parse.
-
-    Shapes:
-        - ``num_nodes``, ``num_edges`` ``[G]``; ``x`` ``[atoms, 9]``; ``edge_attr`` ``[2 * bonds, 3]``;
-          ``edge_index`` ``[2, 2 * bonds]``, node indices local to the graph. All are int64.
-        - The edges of a graph are its bonds in RDKit's order, then the reverse of all of them.
+        The packed arrays, and the positions of the molecules that RDKit cannot parse. The edges of a graph are its
+        bonds in RDKit's order, then the reverse of all of them.
 
     Example:
         >>> arrays, unreadable = featurize(["CO", "no molecule"])
         >>> arrays["num_nodes"].tolist(), arrays["edge_index"].tolist(), unreadable
         ([2, 0], [[0, 1], [1, 0]], [1])
-        >>> arrays["x"].tolist()
-        [[5, 0, 4, 5, 3, 0, 2, 0, 0], [7, 0, 2, 5, 1, 0, 2, 0, 0]]
     """
     arrays, unreadable = _featurize_bonds(smiles)
     count, forward, features = arrays["num_edges"], arrays["edge_index"], arrays["edge_attr"]
@@ -106,10 +100,7 @@ def _featurize_bonds(smiles: Sequence[str], valence: bool = True) -> tuple[dict[
 
 
 def parse(text: str, valence: bool = True) -> Any:
-    """Parse SMILES with RDKit. Returns ``None`` if they cannot be parsed.
-
-    If ``valence`` is false, atoms may have more bonds than their valence allows.
-    """
+    """Parse SMILES with RDKit, also with too many bonds for an atom if not ``valence``. ``None`` if that fails."""
     chem = import_optional("rdkit.Chem", "molecules")
     if not isinstance(text, str):
         raise TypeError(f"a molecule must be a SMILES string, got {text!r}")
@@ -205,12 +196,7 @@ def scaffold_split(smiles: Sequence[str], train: float = 0.8, val: float = 0.1) 
 
 
 def scaffolds(smiles: Sequence[str]) -> list[str | None]:
-    """Compute the Bemis-Murcko scaffolds as SMILES without chirality. ``None`` if RDKit cannot parse the molecule.
-
-    Example:
-        >>> scaffolds(["CCc1ccccc1", "CCO", "no molecule"])
-        ['c1ccccc1', '', None]
-    """
+    """Compute the Bemis-Murcko scaffolds as SMILES without chirality. ``None`` if RDKit cannot parse the molecule."""
     murcko = import_optional("rdkit.Chem.Scaffolds.MurckoScaffold", "molecules")
     with quiet():
         molecules = (parse(text) for text in track(smiles, "computing scaffolds of molecules"))
@@ -221,17 +207,11 @@ def scaffolds(smiles: Sequence[str]) -> list[str | None]:
 
 
 def build_molhiv(path: Path | str) -> dict[str, np.ndarray]:
-    """Build packed graphs of ogbg-molhiv with ``y`` (1 for active molecules) and the scaffold split.
+    """Build packed graphs of MoleculeNet's table HIV.csv with ``y`` (1 for active molecules) and the scaffold split.
 
     Features and split follow OGB and are recomputed. Current versions of RDKit reject seven of the 41,127 molecules,
     because their metals have too many bonds. These are parsed without the valence check and belong to the test set,
     which gives OGB's sizes 32901/4113/4113.
-
-    Args:
-        path: MoleculeNet's table HIV.csv (Wu et al. 2018) with the columns ``smiles`` and ``HIV_active``.
-
-    Shapes:
-        - As :mod:`tgnn.data.readers.graph_npz`: ``x`` ``[atoms, 9]``, ``edge_attr`` ``[bonds, 3]``, ``y`` ``[G, 1]``
     """
     smiles, y = read_hiv(path)
     arrays, unreadable = _featurize_bonds(smiles, valence=False)

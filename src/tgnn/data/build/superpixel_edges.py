@@ -21,15 +21,11 @@ _PAIRS = 1 << 20  # pairs of nodes that are compared at a time; a few MB stay in
 
 
 def superpixel_edges(arrays: Mapping[str, np.ndarray], k: int = 8) -> dict[str, np.ndarray]:
-    """Add edges from each node to its ``k`` most similar nodes, the most similar first.
+    """Add edges from each node to its ``k`` most similar nodes, the most similar first. ``edge_attr`` has similarities.
 
     The arrays are packed graphs with ``x`` and ``pos``, and with ``x_scale`` and ``pos_scale`` unless these are 1. Ties
     go to the node with the lower index. A graph with at most ``k`` nodes is complete. Graphs of the same size are
-    processed together, so that there is no loop over graphs.
-
-    Shapes:
-        - ``x`` ``[nodes, colors + 2]``, color then position; ``edge_index`` ``[2, k * nodes]``; ``edge_attr``
-          ``[k * nodes, 1]``, the similarity
+    processed together, so that there is no loop over graphs. The result has the position in the last columns of ``x``.
 
     Example:
         >>> arrays = {"num_nodes": np.array([3]), "x": np.zeros((3, 1)), "pos": np.array([[0, 0], [0, 1], [0, 3]])}

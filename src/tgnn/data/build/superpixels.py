@@ -29,13 +29,9 @@ _NUM_VAL = 5000  # the last training images are the validation set
 
 
 def read_benchmarking_gnns(path: Path | str) -> GraphDataset:
-    """Read the published graphs and split of "Benchmarking GNNs" (PyG's ``GNNBenchmarkDataset``).
+    """Read the published graphs and split of "Benchmarking GNNs" (PyG's ``GNNBenchmarkDataset``), e.g. ``MNIST_v2.pt``.
 
-    Args:
-        path: Path of the file, e.g. ``MNIST_v2.pt``. Only tensors are unpickled.
-
-    Shapes:
-        - ``x`` ``[nodes, colors + 2]`` (color, then position); ``edge_attr`` ``[edges, 1]``; ``y`` ``[1]``
+    Only tensors are unpickled. ``x`` is ``[nodes, colors + 2]``: color, then position.
     """
     try:
         parts = torch.load(path, map_location="cpu", weights_only=True)
@@ -125,12 +121,9 @@ def _read_rows(path: Path) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SlicOptions:
-    """Options of the segmentation.
+    """Options of SLIC: the number of segments to request first, their maximum number, and the compactness.
 
-    Args:
-        segments: Number of segments to request first. It is reduced until at most ``max_segments`` result.
-        max_segments: Maximum number of segments.
-        compactness: Weight of spatial proximity relative to color similarity in SLIC.
+    The requested number is reduced until at most ``max_segments`` result.
     """
 
     segments: int
@@ -145,11 +138,8 @@ CIFAR10 = SlicOptions(200, 150, 10.0)
 def superpixels(images: np.ndarray, options: SlicOptions, processes: int | None = None) -> dict[str, np.ndarray]:
     """Segment images, ``[G, side, side]`` or ``[G, side, side, 3]`` bytes, into packed graphs without edges.
 
-    Default of ``processes``: one per core, at most eight.
-
-    Shapes:
-        - ``num_nodes`` ``[G]``; ``x`` ``[nodes, 1]`` or ``[nodes, 3]`` and ``pos`` ``[nodes, 2]`` as bytes, to be
-          multiplied by ``x_scale`` and ``pos_scale``
+    ``x`` and ``pos`` are bytes, to be multiplied by ``x_scale`` and ``pos_scale``. Default of ``processes``: one per
+    core, at most eight.
 
     Example:
         >>> arrays = superpixels(np.zeros((2, 8, 8), np.uint8), SlicOptions(4, 4, 0.25))

@@ -62,12 +62,8 @@ _OFFICIAL_KEYS = ("atom_type", "bond_type", "logP_SA_cycle_normalized")
 def read_zinc(folder: Path | str) -> GraphDataset:
     """Read the 12,000 molecules of the subset in their order, as PyG's ``ZINC`` does, with the split.
 
-    Args:
-        folder: Folder of ``train.pickle``, ``val.pickle``, ``test.pickle`` (pickled lists of molecules) and the three
-            ``.index`` files (indices of the subset).
-
-    Shapes:
-        - ``x`` ``[atoms, 1]``, 0 to 27; ``edge_attr`` ``[edges, 1]`` (``[edges]`` in PyG), 1 to 3; ``y`` ``[1]``
+    The folder has ``train.pickle``, ``val.pickle``, ``test.pickle`` (lists of molecules) and three ``.index`` files
+    (indices of the subset). Unlike PyG's, ``edge_attr`` is ``[edges, 1]``.
     """
     atoms, edges, bonds, targets, split = [], [], [], [], []
     for code, part in enumerate(PARTS):
@@ -141,11 +137,7 @@ def zinc_index() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def featurize_zinc(smiles: Sequence[str]) -> dict[str, np.ndarray]:
-    """Convert molecules to packed graphs with targets. All atoms must be of the 28 types.
-
-    Shapes:
-        - As :mod:`tgnn.data.readers.graph_npz`, each bond stored once: ``x`` ``[atoms, 1]``, 0 to 27; ``edge_attr``
-          ``[bonds, 1]``, 1 to 3; ``y`` ``[G]``
+    """Convert molecules to packed graphs with targets, each bond stored once. All atoms must be of the 28 types.
 
     Example:
         >>> arrays = featurize_zinc(["C[NH3+]", "C=O"])

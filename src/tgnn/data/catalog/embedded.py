@@ -16,23 +16,13 @@ _NEIGHBORS = 8
 
 
 def karate() -> Data:
-    """Zachary's karate club: 34 members in four communities, with one labeled node in each.
-
-    Example:
-        >>> karate()
-        Data(x=[34, 34], edge_index=[2, 156], y=[34], train_mask=[34])
-    """
+    """Zachary's karate club: 34 members in four communities, with one labeled node in each."""
     data: Data = KarateClub()[0]
     return data
 
 
 def digits() -> Data:
-    """Build a graph of scikit-learn's 1,797 handwritten digits, each connected with its 8 nearest neighbors.
-
-    Example:
-        >>> digits()
-        Data(x=[1797, 64], edge_index=[2, 19858], y=[1797])
-    """
+    """Build a graph of scikit-learn's 1,797 handwritten digits, each connected with its 8 nearest neighbors."""
     pixels, labels = load_digits(return_X_y=True)
     squares = (pixels * pixels).sum(1)  # pixels are integers, so that all distances are exact
     distance = squares[:, None] + squares[None, :] - 2 * pixels @ pixels.T
@@ -47,10 +37,6 @@ def digits_graphs() -> GraphDataset:
     """Build pixel graphs of the same images for graph classification. Adjacent pixels that are not empty are connected.
 
     The features of a pixel are its intensity, row and column, all scaled to [0, 1].
-
-    Example:
-        >>> digits_graphs()[0]
-        Data(num_nodes=35, x=[35, 3], edge_index=[2, 182], y=[1])
     """
     images, labels = load_digits(return_X_y=True)
     images = images.reshape(-1, 8, 8)

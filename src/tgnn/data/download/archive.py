@@ -21,12 +21,9 @@ _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMA
 
 
 def extract(archive: Path, members: Mapping[str, str], folder: Path) -> None:
-    """Extract the listed members of a zip, wheel or tar file.
+    """Extract members of a zip, wheel or tar file to their target paths below ``folder``.
 
-    Args:
-        archive: Path of the archive. Its format is detected from its content.
-        members: Target path below ``folder`` for each member. A name that ends in ``/`` extracts all files below it.
-        folder: Target folder. Members whose path leads out of it are an error.
+    A member whose name ends in ``/`` stands for all files below it. Paths that lead out of the folder are an error.
     """
     try:
         if zipfile.is_zipfile(archive):

@@ -30,14 +30,10 @@ Downloader = Callable[[str, str, object], None]
 
 
 def download(url: str, path: Path, *, sha256: str | None = None, downloader: Downloader | None = None) -> Path:
-    """Download a file unless it exists. An interrupted download is resumed.
+    """Download a file unless it exists with the expected SHA-256. An interrupted download is resumed.
 
-    Args:
-        url: Address of the file (``http`` or ``https``), or another source that the downloader understands.
-        path: Target path. Nothing but a complete and verified file is ever written there.
-        sha256: Expected SHA-256. An existing file with a different one is downloaded again.
-        downloader: Function that writes the file. It is called once. Default: :func:`_download_or_resume`, which is
-            called again after temporary errors.
+    Only a complete and verified file is written to ``path``. ``downloader`` writes the file and is called once.
+    Default: :func:`_download_or_resume`, which is called again after temporary errors.
     """
     import pooch  # 50 ms, which data in the cache need not take
 

@@ -39,14 +39,7 @@ class ChecksumError(ValueError):
 
 @dataclass(frozen=True)
 class LocatedFiles:
-    """The files of a data set.
-
-    Args:
-        folder: Folder of the files.
-        layout: Names, checksums and reader of the files.
-        source: Where the files come from.
-        differs: How the data differ from the published data set.
-    """
+    """The folder, layout and source of the files of a data set, and how they differ from the published ones."""
 
     folder: Path
     layout: FileLayout
@@ -55,14 +48,10 @@ class LocatedFiles:
 
 
 def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Callable[[LocatedFiles], T]) -> T:
-    """Find the files of a data set, or download them into the cache, and read them.
+    """Find the files of a data set in the user's folder or the cache, or download them into the cache, and read them.
 
-    Args:
-        entry: Catalog entry of the data set.
-        root: User's folder that is searched first.
-        offline: Whether to use no network.
-        read: Reads the files and raises an error if they are not the data set. Downloaded files are kept only if they
-            can be read. Otherwise the next source is tried.
+    ``read`` raises an error if the files are not the data set. Downloaded files are kept only if they can be read.
+    Otherwise the next source is tried.
     """
     if root is not None and (found := find_in_root(entry, root)):
         return read(found)
@@ -90,10 +79,7 @@ def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Callable
 
 
 def find_in_root(entry: CatalogEntry, root: Path) -> LocatedFiles | None:
-    """Find the files of a data set in the user's folder and verify their checksums.
-
-    Returns ``None`` if no layout of the data set is complete in the folder.
-    """
+    """Find the files of a data set in the user's folder and verify their checksums. ``None`` if a file is missing."""
     if not root.is_dir():
         raise NotADirectoryError(
             f"{root} is not a folder, but was given as the folder of {entry.name} (--root, root= or TGNN_DATA)"

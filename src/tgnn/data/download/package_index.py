@@ -24,12 +24,9 @@ _ERROR_LINE = re.compile(r"\wError\b|No space left")
 
 @dataclass(frozen=True)
 class Package:
-    """One archive of a package.
+    """One archive of a package: its index (``"pip"`` or ``"npm"``), file name and SHA-256.
 
-    Args:
-        index: ``"pip"`` or ``"npm"``.
-        file: File name of the archive: a wheel, or ``name-version.tar.gz`` or ``.tgz``.
-        sha256: SHA-256 of the archive.
+    The file is a wheel, or ``name-version.tar.gz`` or ``.tgz``.
     """
 
     index: str
@@ -50,14 +47,7 @@ class Package:
 
 
 def fetch_package(package: Package, archives: Path, scratch: Path, timeout: float = _TIMEOUT) -> Path:
-    """Return the path of the verified archive of a package, downloaded unless it is cached.
-
-    Args:
-        package: The package.
-        archives: Cache folder of archives.
-        scratch: Folder for temporary files, on the same disk as ``archives``.
-        timeout: Timeout in seconds.
-    """
+    """Return the path of the verified archive of a package, downloaded unless it is in ``archives``."""
 
     def run_index(url: str, output_file: str, pooch: object) -> None:
         with tempfile.TemporaryDirectory(dir=scratch) as created:

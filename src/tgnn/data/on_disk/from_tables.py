@@ -129,11 +129,6 @@ def merge_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Merge the findings of several blocks of one table.
 
     Notes, and findings without line numbers, are merged only if their texts are equal.
-
-    Example:
-        >>> found = Finding("warning", "self-loop", "a loop", "edges.csv", locations=(3,), count=1)
-        >>> merge_findings([found, replace(found, locations=(9,))])[0]
-        Finding(level='warning', code='self-loop', message='a loop', ..., locations=(3, 9), count=2, values=())
     """
     found: dict[tuple[str, str, str, str], Finding] = {}
     for finding in findings:

@@ -147,10 +147,9 @@ class Manifest(_Record):
         return arrays
 
     def find_problem(self, name: str, array: np.ndarray) -> str:
-        """Check the values of edge offsets, labels and split, which would cause obscure errors later.
+        """Return what is wrong with the values of edge offsets, labels or split, or an empty string.
 
-        Returns:
-            The rest of a sentence that starts with the file name, or an empty string if the array is valid.
+        It is the rest of a sentence that starts with the file name.
         """
         if name == ROWPTR:
             return offset_problem(array, self.edges)

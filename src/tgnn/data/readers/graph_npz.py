@@ -41,13 +41,9 @@ T = TypeVar("T")
 
 @contextmanager
 def open_npz(path: Path | str, what: str) -> Iterator[Any]:
-    """Open a ``.npz`` file without unpickling. Every failure is raised as a ``ValueError`` with the path.
+    """Open a ``.npz`` file without unpickling. Every failure is a ``ValueError`` with the path and ``what`` it is.
 
     A damaged file can fail in zip, in zlib, in numpy's headers or for lack of memory.
-
-    Args:
-        path: Path of the file.
-        what: What the file should be, for the error message.
     """
     with Path(path).open("rb") as stream:
         try:
@@ -82,12 +78,7 @@ def write_npz(path: Path | str, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def shrink_dtype(array: np.ndarray) -> np.ndarray:
-    """Cast integers to the smallest type that holds them. Other arrays are returned unchanged.
-
-    Example:
-        >>> [str(shrink_dtype(np.array(values)).dtype) for values in ([3, 200], [-1, 200], [-1, 2**40])]
-        ['uint8', 'int16', 'int64']
-    """
+    """Cast integers to the smallest type that holds them. Other arrays are returned unchanged."""
     if array.dtype.kind not in "iu" or array.size == 0 or array.ndim == 0:
         return array
     least, most = int(array.min()), int(array.max())
@@ -101,11 +92,7 @@ def shrink_dtype(array: np.ndarray) -> np.ndarray:
 def write_graphs(data: Data | GraphDataset, path: Path | str, origin: str = "") -> None:
     """Write a graph or a data set of graphs atomically. Integers are stored in the smallest type that holds them.
 
-    Args:
-        data: Data set, or a graph with ``edge_index`` and any of ``x`` (dense or sparse), ``y``, ``edge_attr``,
-            ``edge_weight``, ``pos``, the three masks, ``node_id`` and ``encoding``.
-        path: Path of the ``.npz`` file.
-        origin: How the data differs from the official files. Default: that of the data set.
+    ``origin`` is how the data differs from the official files. Default: that of the data set.
     """
     if isinstance(data, GraphDataset):
         metadata = {name: getattr(data, name) for name in _DATASET_METADATA}

@@ -31,14 +31,6 @@ def read_ogb_node(folder: Path | str, split: str, add_reverse_edges: bool) -> Da
     """Read a node property prediction data set, as OGB's ``PygNodePropPredDataset`` does, with the split as masks.
 
     Nodes without features get the mean of their incoming edges' features, as in OGB's examples.
-
-    Args:
-        folder: Folder that contains ``raw`` and ``split``.
-        split: Name of the official split, e.g. ``"time"``.
-        add_reverse_edges: Whether each stored edge stands for both directions.
-
-    Shapes:
-        - ``x`` ``[N, F]``; ``edge_index`` ``[2, E]``; ``y`` ``[N]``, or ``[N, tasks]`` with several
     """
     folder = Path(folder)
     n = int(read_numbers(folder / "raw/num-node-list.csv.gz").sum())
@@ -80,11 +72,7 @@ def read_ogb_graphs(folder: Path | str, split: str) -> GraphDataset:
 def set_official_split(graphs: GraphDataset, folder: Path, files: Sequence[str], split: str) -> None:
     """Replace the split that is stored with graphs by OGB's, which is read from three files of indices from 0.
 
-    Args:
-        graphs: The graphs, in OGB's order.
-        folder: Folder of the files.
-        files: Files of the training, validation and test set.
-        split: Name of the official split, e.g. ``"scaffold"``. The name of the :class:`Split` starts with ``ogb-``.
+    The name of the :class:`Split` starts with ``ogb-``.
     """
     official = _read_split(folder, files, split, len(graphs))
     graphs.split_codes, graphs.split_name = torch.from_numpy(split_codes(official)), official.name

@@ -17,12 +17,7 @@ FILE_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 
 def read_planetoid(folder: Path | str, name: str) -> Data:
-    """Read a citation network with sparse features and Planetoid's public split as masks.
-
-    Args:
-        folder: Folder of ``ind.<name>.x`` and the other files.
-        name: ``"cora"``, ``"citeseer"`` or ``"pubmed"``.
-    """
+    """Read a citation network with sparse features and Planetoid's public split as masks."""
     paths = {part: Path(folder) / f"ind.{name}.{part}" for part in FILE_PARTS}
     parts = {part: read_arrays(path.read_bytes(), str(path)) for part, path in paths.items() if part != "test.index"}
     test = np.loadtxt(paths["test.index"], dtype=np.int64)

@@ -20,14 +20,7 @@ _PARTS = ("data", "indices", "indptr", "shape")
 
 
 def read_gnn_benchmark(path: Path | str) -> Data:
-    """Read a graph as PyG does: the reverse of every edge is added, and word counts become 0 and 1. They stay sparse.
-
-    Args:
-        path: Path of the ``.npz`` file. Nothing in it is unpickled.
-
-    Shapes:
-        - ``x`` ``[N, F]`` sparse CSR or dense; ``edge_index`` ``[2, E]``; ``y`` ``[N]``
-    """
+    """Read a graph as PyG does: the reverse of every edge is added, and word counts become 0 and 1, but stay sparse."""
     with open_npz(path, _WHAT) as file:
         arrays = {name: file[name] for name in file.files if not name.endswith("_names")}
     try:

@@ -86,13 +86,7 @@ def read_arrays(content: bytes, file: str) -> Any:
 
 
 def read_tensors(content: bytes, file: str) -> Any:
-    """Unpickle tensors (as :class:`StoredTensor`), numbers, lists and dictionaries. Anything else is an error.
-
-    Example:
-        >>> stored = read_tensors(pickle.dumps({"a": torch.arange(3)}), "the file")
-        >>> stored["a"].load()
-        tensor([0, 1, 2])
-    """
+    """Unpickle tensors (as :class:`StoredTensor`), numbers, lists and dictionaries. Anything else is an error."""
     return _read(_RestrictedUnpickler(content, _TENSORS, "tensors"), file)
 
 

@@ -63,14 +63,8 @@ def find_roles(
 ) -> ColumnRoles:
     """Assign at most one role to every column: by the schema, else by name, else by position.
 
-    Args:
-        file: The table file, to report errors and notes.
-        columns: Names of its columns.
-        part: ``"nodes"``, ``"edges"`` or ``"graphs"``; ``"nodes of graphs"`` or ``"edges of graphs"`` for a data set of
-            many graphs.
-        given: The section of the schema for this table.
-        labels: Whether the table may have label columns.
-        guess: Whether to use names and positions of columns for roles that the schema does not set.
+    ``part`` is ``"nodes"``, ``"edges"`` or ``"graphs"``, or ``"nodes of graphs"`` or ``"edges of graphs"`` for a data
+    set of many graphs. Without ``guess``, only the schema (``given``) assigns roles.
     """
     stem, names = part.split()[0], _NAMES[part] | ({"label": _LABEL_NAMES} if labels else {})
     present = dict.fromkeys(columns)

@@ -16,21 +16,8 @@ def first_difference(known: Mapping[str, Any], found: Mapping[str, Any], scales:
     """Describe the first difference between the encoding of new data and the encoding of the training data.
 
     Two feature matrices of the same width may still have columns of different meaning. Targets and sparsity are not
-    compared because they do not change the output of a model.
-
-    Args:
-        known: ``data.encoding`` of the training data.
-        found: ``data.encoding`` of the new data.
-        scales: Whether a different mean or standard deviation of a standardized column counts as a difference. Such
-            columns can be :func:`rescaled <tgnn.data.tables.standardize.rescaling>`.
-
-    Returns:
-        A sentence about the new data, or ``None`` if both encodings are the same.
-
-    Example:
-        >>> age, size = ({"column": name, "kind": "numeric", "width": 1} for name in ("age", "size"))
-        >>> first_difference({"nodes": [age, size]}, {"nodes": [size, age]})
-        "its columns of nodes are in a different order ('size' instead of 'age')"
+    compared because they do not change the output of a model. With ``scales=False``, neither are the mean and standard
+    deviation of standardized columns, which can be :func:`rescaled <tgnn.data.tables.numeric.rescaling>`.
     """
     return next(_differences(known, found, scales), None)
 

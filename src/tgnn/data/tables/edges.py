@@ -65,13 +65,7 @@ def check_header(file: Reporter, guessed: Iterable[str], ids: pl.Series) -> None
 
 
 class EndpointLookup:
-    """Index of the nodes of one graph, to look up the endpoints of an edge table block by block.
-
-    Args:
-        ids: Node ids.
-        nodes: The node table, if any.
-        schema: What to do with an edge to an unknown node.
-    """
+    """Index of the nodes of one graph, to look up the endpoints of an edge table block by block."""
 
     def __init__(self, ids: pl.Series, nodes: Table | None, schema: Schema) -> None:
         self.ids = ids
@@ -162,13 +156,8 @@ def _concat(columns: list[pl.Series]) -> pl.Series:
 def make_edges(ends: np.ndarray, num_nodes: int, schema: Schema, table: Table) -> tuple[np.ndarray, np.ndarray]:
     """Build ``edge_index``, sorted by target and then by source, and the table row of each edge.
 
-    Without weights and features, the returned rows are not meaningful.
-
-    Args:
-        ends: Source and target index of each row, ``[2, rows]``. Rows with -1 are dropped.
-        num_nodes: Number of nodes.
-        schema: What to do with self-loops, duplicate edges and directions.
-        table: The edge table. Every change is reported.
+    Rows whose source or target is -1 are dropped. All changes are reported. Without weights and features, the returned
+    rows are not meaningful.
     """
     details = table.roles.details()
     dropped = (ends[0] < 0) | (ends[1] < 0)

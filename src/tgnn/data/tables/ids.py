@@ -14,12 +14,7 @@ _MANY = 100_000
 
 
 def as_ids(values: pl.Series) -> pl.Series:
-    """Convert ids to ``Int64`` if all of them are plain integers (``7``, not ``007``), else to strings.
-
-    Example:
-        >>> as_ids(pl.Series(["7", "12"])).to_list(), as_ids(pl.Series(["007", "12"])).to_list()
-        ([7, 12], ['007', '12'])
-    """
+    """Convert ids to ``Int64`` if all of them are plain integers (``7``, not ``007``), else to strings."""
     if values.dtype.is_integer() or values.dtype.is_float():
         values = values.fill_nan(None) if values.dtype.is_float() else values
         numbers = values.cast(pl.Int64, strict=False)  # null if a value does not fit into Int64
@@ -47,12 +42,7 @@ def same_type(ids: list[pl.Series]) -> list[pl.Series]:
 
 
 def positions(values: pl.Series, among: pl.Series) -> np.ndarray:
-    """Find the position of each value in a series of unique values of the same type. Unknown values get -1.
-
-    Example:
-        >>> positions(pl.Series(["b", "c", "b"]), pl.Series(["a", "b"])).tolist()
-        [1, -1, 1]
-    """
+    """Find the position of each value in a series of unique values of the same type. Unknown values get -1."""
     return Lookup(among).positions(values)
 
 
@@ -62,10 +52,6 @@ class Lookup:
     Polars can do the same with a join or a cast to ``Enum``, but slower. To find ten million strings among a million
     ids, in ten blocks, takes 1.1 s of CPU time, and 1.7 s with a join and 2.8 s with ``Enum``. For integers it takes
     0.1 s, and 0.9 s with a join.
-
-    Example:
-        >>> Lookup(pl.Series([7, 5])).positions(pl.Series([5, 6])).tolist()
-        [1, -1]
     """
 
     def __init__(self, among: pl.Series) -> None:

@@ -26,13 +26,7 @@ Target = dict[str, Any]
 
 
 def read_labels(table: Table, columns: list[str], schema: Schema, known: Target | None = None) -> tuple[Tensor, Target]:
-    """Read and check the target of each row, and describe it.
-
-    Args:
-        table: The rows.
-        columns: Label columns.
-        schema: Reading options; ``task`` sets the task type.
-        known: Target description of the training data. New labels are encoded the same way.
+    """Read and check the target of each row, and describe it. New labels are encoded like the ``known`` target.
 
     Shapes:
         - classes: int64 ``[N]``, -1 without a label
@@ -54,13 +48,7 @@ def read_labels(table: Table, columns: list[str], schema: Schema, known: Target 
 
 
 def read_split(table: Table, column: str, labeled: Tensor | None) -> Split | None:
-    """Read the user's own split from a column. Rows without a label are in no set.
-
-    Args:
-        table: The rows.
-        column: Name of the column with ``train``, ``val``, ``test`` or empty cells.
-        labeled: Mask of the rows that have a label; ``None`` if the table has no label column.
-    """
+    """Read the user's own split from a column. Rows without a label are in no set."""
     values = table.series[column].cast(pl.String)
     unknown = [value for value in values.drop_nulls().unique(maintain_order=True) if not _is_split_name(value)]
     text = f"column {column!r} contains {quoted(unknown)}, but only train, val, test and empty cells are allowed"

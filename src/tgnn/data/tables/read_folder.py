@@ -175,11 +175,8 @@ def read_graph_tables(
 class FolderReader:
     """Reader of a folder of tables.
 
-    Args:
-        folder: Folder of the tables.
-        kind: Name of the format in the report: ``"table"`` or ``"graph tables"``.
-        encoding: ``data.encoding`` of the training data, for new data. It replaces the schema of the folder.
-        schema: Schema as a dictionary. Default: the content of ``schema.yaml``.
+    New data is read with the ``encoding`` of the training data, which replaces the schema. ``schema`` replaces
+    ``schema.yaml``.
     """
 
     def __init__(
@@ -221,11 +218,8 @@ class FolderReader:
     def open(self, stem: str, part: str, *, labels: bool = False, scratch: Path | None = None) -> TableFile:
         """Find a table and assign roles to its columns. A missing table is an error.
 
-        Args:
-            stem: ``"nodes"``, ``"edges"`` or ``"graphs"``.
-            part: Type of table, see :func:`~tgnn.data.tables.columns.find_roles`.
-            labels: Whether the table may have label columns.
-            scratch: Folder for decompressed files. Default: files are decompressed in memory.
+        ``part`` is that of :func:`~tgnn.data.tables.columns.find_roles`. Files are decompressed in ``scratch``, or in
+        memory without it.
         """
         path = find(self.folder, stem)
         if path is None:

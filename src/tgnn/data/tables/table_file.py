@@ -81,10 +81,7 @@ class TableFile(Reporter):
     def read(self, columns: Sequence[str] | None = None, text: Collection[str] | None = None) -> Table:
         """Read all rows as one block.
 
-        Args:
-            columns: Columns to read. Default: all columns.
-            text: Columns to read as strings. Other columns become float64 if their cells are numbers. Default: the
-                columns that their roles say.
+        Columns in ``text`` become strings, others float64 if their cells are numbers. Default: what their roles say.
         """
         (table,) = self._tables(self.columns if columns is None else columns, text, None)
         if not table.frame.height:
@@ -94,13 +91,7 @@ class TableFile(Reporter):
     def read_blocks(
         self, columns: Sequence[str], tick: Tick = no_tick, block_cells: int = BLOCK_CELLS
     ) -> Iterator[Table]:
-        """Yield some columns in blocks of rows, for tables larger than memory.
-
-        Args:
-            columns: Columns to read. The type of a column may differ between blocks.
-            tick: Called with the number of rows of each block.
-            block_cells: Number of cells in a block.
-        """
+        """Yield columns in blocks of rows. The type of a column may differ between blocks."""
         for table in self._tables(columns, None, block_cells):
             if table.frame.height:  # some blocks have only empty lines
                 yield table
@@ -180,12 +171,9 @@ def find(folder: Path, stem: str) -> Path | None:
 
 
 def open_table_file(path: Path, report: ValidationReport, scratch: Path | None = None) -> TableFile:
-    """Read the header of a table file and scan a text file for errors.
+    """Read the header of a table file and scan a text file for errors. An unreadable file raises an error.
 
-    Args:
-        path: Path of the file.
-        report: Collects warnings and notes. An unreadable file raises an error.
-        scratch: Folder for the decompressed file. Default: a gzipped file is decompressed in memory.
+    A gzipped file is decompressed in ``scratch``, else in memory.
     """
     here = Reporter(report, path.name)
     if path.name.endswith(".parquet"):

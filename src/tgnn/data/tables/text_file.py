@@ -64,15 +64,7 @@ class TextLayout:
 
 
 def scan(content: np.ndarray, name: str, report: ValidationReport) -> TextLayout:
-    r"""Scan the bytes of a file and raise an error if it cannot be read.
-
-    Example:
-        >>> report = ValidationReport("", "")
-        >>> scan(np.frombuffer(b"id; age\na;1\n\nb;2\n", dtype=np.uint8), "nodes.csv", report)
-        TextLayout(columns=['id', 'age'], separator=';', rows=4, blank=array([2]), ..., spaces=True)
-        >>> print(report.findings[1])
-        nodes.csv, line 3: empty line ignored
-    """
+    """Scan the bytes of a file and raise an error if it cannot be read."""
     file = Reporter(report, name, "line", lambda lines: lines + 1)
     if not (content[:_CHUNK] > _SPACE).any():
         file.fail("empty-file", "the file is empty; the first line must contain the column names")

@@ -24,18 +24,10 @@ _LIKE_IDS = 0.5
 def check_graph(data: Data) -> list[Finding]:
     """Check a single graph. Locations are node and edge indices.
 
-    Args:
-        data: Graph with any of ``edge_index``, ``edge_weight``, ``edge_attr``, ``x`` (dense or sparse CSR) and ``y``.
-
     Example:
-        >>> import torch
         >>> data = Data(edge_index=torch.tensor([[0, 1], [1, 1]]), y=torch.tensor([0, 0, 1]), num_nodes=3)
-        >>> for finding in check_graph(data):
-        ...     print(finding.level, finding.code, finding.locations)
-        note self-loop (1,)
-        note isolated-node (2,)
-        note no-features ()
-        warning single-member ()
+        >>> [(finding.code, finding.locations) for finding in check_graph(data)]
+        [('self-loop', (1,)), ('isolated-node', (2,)), ('no-features', ()), ('single-member', ())]
     """
     data = copy.copy(data).cpu()
     report = ValidationReport("", "")
@@ -53,21 +45,7 @@ def check_graph(data: Data) -> list[Finding]:
 
 
 def check_graphs(graphs: GraphDataset) -> list[Finding]:
-    """Check many graphs without a loop over graphs. Locations are graph indices.
-
-    Args:
-        graphs: The graphs to check.
-
-    Example:
-        >>> arrays = {"num_nodes": [2, 0], "num_edges": [1, 0], "edge_index": [[0], [0]], "y": [0, 1]}
-        >>> for finding in check_graphs(GraphDataset(arrays)):
-        ...     print(finding.level, finding.code, finding.locations)
-        warning empty-graph (1,)
-        note self-loop (0,)
-        note isolated-node (0,)
-        note no-features ()
-        warning single-member ()
-    """
+    """Check many graphs without a loop over graphs. Locations are graph indices."""
     report, sizes = ValidationReport("", ""), graphs.num_nodes.numpy()
     graph_of_node, graph_of_edge = (np.repeat(np.arange(len(sizes)), n) for n in (sizes, graphs.num_edges.numpy()))
     edge_index = None
@@ -121,20 +99,7 @@ def check_isolated_nodes(edge_index: np.ndarray, num_nodes: int, nodes: Reporter
 
 
 def check_features(x: Tensor, rows: Reporter, names: Sequence[str] | None = None, what: str = "feature") -> None:
-    """Report NaN, infinite, very large and constant features.
-
-    Args:
-        x: Feature matrix, dense or sparse CSR, ``[N, F]`` or ``[N]``.
-        rows: Reporter of the rows.
-        names: Names of the columns. Default: their indices.
-        what: Name of a column in messages.
-
-    Example:
-        >>> rows = Reporter(ValidationReport("", ""))
-        >>> check_features(torch.tensor([[1.0, 2.0], [float("inf"), 2.0]]), rows)
-        >>> [(finding.code, finding.locations) for finding in rows.report.findings]
-        [('infinite-feature', (1,)), ('constant-feature', ())]
-    """
+    """Report NaN, infinite, very large and constant features. Default of ``names``: the indices of the columns."""
     check_finite_features(x, rows, what)
     if x.size(0) > 1:
         check_feature_ranges(*_column_ranges(x), rows, names, what)
@@ -167,13 +132,7 @@ def check_feature_ranges(
 ) -> None:
     """Report constant columns, and columns with values so large that they dominate the others in training.
 
-    Large integers are not reported, because they are categories. The arguments are those of :func:`check_features`.
-
-    Example:
-        >>> rows = Reporter(ValidationReport("", ""))
-        >>> check_feature_ranges(np.array([0.0, -1.0]), np.array([1.0, 25000.0]), rows, ["age", "income"])
-        >>> print(rows.report.findings[0])
-        the feature 'income' has values up to 25000; scale it or take its logarithm so that values are close to 1
+    Large integers are not reported, because they are categories.
     """
     columns: Sequence[object] = range(len(minimum)) if names is None else names
     size = np.maximum(np.abs(minimum), np.abs(maximum))
@@ -191,19 +150,7 @@ def check_feature_ranges(
 
 
 def check_labels(y: Tensor, rows: Reporter, classes: Sequence[object] | None = None) -> None:
-    """Report missing and infinite labels, and classes that look wrong.
-
-    Args:
-        y: Class indices (int64, -1 if unlabeled) or numbers (NaN if unlabeled), ``[N]`` or ``[N, T]``.
-        rows: Reporter of the examples.
-        classes: Names of the classes. Default: their indices.
-
-    Example:
-        >>> rows = Reporter(ValidationReport("", ""), unit="node")
-        >>> check_labels(torch.tensor([0, 0, 1, -1]), rows)
-        >>> print(rows.report.findings[0])
-        node 3: no label; not used for training or evaluation
-    """
+    """Report missing and infinite labels, and classes that look wrong. Default of ``classes``: their indices."""
     is_class = not y.is_floating_point() and y.dim() == 1
     missing = _as_rows(y < 0 if is_class else y.isnan()).all(1)
     rows.note("missing-label", "no label; not used for training or evaluation", missing.numpy())
@@ -249,12 +196,6 @@ def check_edge_weights(
         edges: Reporter of the edges.
         scaling_hint: Advice for weights larger than 1.
         feature_hint: Advice for weights that are negative, infinite or NaN.
-
-    Example:
-        >>> edges = Reporter(ValidationReport("", ""), unit="edge")
-        >>> check_edge_weights(np.array([0.5, 2.0]), edges)
-        >>> edges.report.findings[0].locations, edges.report.findings[0].values
-        ((1,), ('2.0',))
     """
     outside = ~((weight >= 0) & (weight <= 1))  # NaN is outside too
     if not outside.any():
@@ -267,12 +208,7 @@ def check_edge_weights(
 
 
 def duplicate_mask(keys: np.ndarray) -> np.ndarray | None:
-    """Return a mask of the keys that occurred before, or ``None`` if all keys are distinct.
-
-    Example:
-        >>> duplicate_mask(np.array([3, 1, 3])).tolist()
-        [False, False, True]
-    """
+    """Return a mask of the keys that occurred before, or ``None`` if all keys are distinct."""
     ordered = np.sort(keys)  # takes a sixth of the time of the mask
     if not (ordered[1:] == ordered[:-1]).any():
         return None

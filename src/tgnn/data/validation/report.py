@@ -201,12 +201,7 @@ class Reporter:
 
 
 def subject(noun: str, names: Iterable[object], verb: str, verb_of_many: str, limit: int = 5) -> str:
-    """Return subject and verb of a sentence about one or many named things.
-
-    Example:
-        >>> subject("column", ["a"], "is", "are"), subject("column", ["a", "b"], "is", "are")
-        ("column 'a' is", "columns 'a', 'b' are")
-    """
+    """Return subject and verb of a sentence about one or many named things: "columns 'a', 'b' are"."""
     names = list(names)
     if len(names) == 1:
         return f"{noun} {quoted(names, limit)} {verb}"
@@ -214,12 +209,7 @@ def subject(noun: str, names: Iterable[object], verb: str, verb_of_many: str, li
 
 
 def quoted(values: Iterable[object], limit: int = 5) -> str:
-    """Quote the first values and count the others.
-
-    Example:
-        >>> quoted(["a", "b", "c"], limit=2)
-        "'a', 'b' and 1 more"
-    """
+    """Quote the first values and count the others: "'a', 'b' and 1 more"."""
     values = list(values)
     text = ", ".join(map(repr, values[:limit]))
     return text if len(values) <= limit else f"{text} and {len(values) - limit:,} more"
