@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tgnn.experiments import decoding
 from tgnn.experiments.experiment import Column, Experiment, Row
 from tgnn.experiments.interactions import NOTES, ORDERS, POOLINGS, WIDTHS, measure_interaction
 from tgnn.experiments.results import load_paper_figures
@@ -322,6 +323,17 @@ _ALL = (
         runs=3,
         notes=NOTES,
         measure=measure_interaction,
+    ),
+    Experiment(
+        "table-decoding",
+        "Bit error rates of decoders for error-correcting codes (beyond the paper)",
+        _models(*decoding.NETWORK_ROWS, *decoding.BELIEF_PROPAGATION_ROWS),
+        {column: (point.trained_on, {}) for column, point in decoding.POINTS.items()},
+        layout="decoding",
+        runs=5,
+        notes=decoding.NOTES,
+        measure=decoding.measure_decoding,
+        describe=decoding.describe_decoding,
     ),
 )
 

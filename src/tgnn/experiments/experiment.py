@@ -63,6 +63,10 @@ Row = tuple[str, str, Mapping[str, Any]]
 Column = tuple[str, Mapping[str, Any]]
 """Data set of a column, and the options that override the recipe."""
 
+Measure = Callable[[str, str, int, Path, Mapping[str, Any]], CellResult]
+"""Measures a cell. Called with its row, its column, the number of runs, a folder for its files and the options of the
+data, such as ``data.root``."""
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -75,12 +79,13 @@ class Experiment:
         columns: Data set and options of each column, by name.
         runs: Number of runs per cell.
         layout: How the result is displayed: ``"table"``, ``"efficiency"`` or ``"theorems"`` for tables, ``"rank"``,
-            ``"mixing"`` or ``"interactions"`` for figures.
+            ``"mixing"``, ``"interactions"`` or ``"decoding"`` for figures.
         notes: Notes shown with the result, such as differences from the protocol of the paper.
         positions: Rows and columns that have a cell. ``None`` means all of them.
         series: Keep the curves of the first run whose names start with one of these prefixes.
-        measure: Measures a cell instead of training a recipe. Called with its row, its column, the number of runs and
-            a folder for its files.
+        measure: Measures a cell instead of training a recipe.
+        describe: Returns the configuration of a measured cell. Cells with a configuration are measured in parallel
+            processes, and are kept in a result when other cells are measured.
     """
 
     name: str
@@ -92,7 +97,8 @@ class Experiment:
     notes: Sequence[str] = ()
     positions: Collection[tuple[str, str]] | None = None
     series: Sequence[str] = ()
-    measure: Callable[[str, str, int, Path], CellResult] | None = None
+    measure: Measure | None = None
+    describe: Callable[[str, str], Mapping[str, Any]] | None = None
 
     def cells(self, selection: Selection) -> list[ExperimentCell]:
         """Return the selected cells, ordered by row. Invalid options raise a ``ValueError``."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tgnn.experiments.captions import long_reasons, result_layout, result_notes, result_title, shorten_reason
+from tgnn.experiments.decoding import METRIC, PUBLISHED, by_protocol, error_rates_text
 from tgnn.experiments.results import CellResult, Result, find_paper_figure
 from tgnn.experiments.statistics import (
     SIGNIFICANCE_LEVEL,
@@ -122,6 +123,8 @@ def _markdown_table(result: Result, layout: str) -> list[str]:
             [cell.row, cell.column, _holds(cell), "; ".join(filter(None, (cell.failed, cell.note)))] for cell in cells
         ]
         return _grid(["theorem", "case", "holds", "check"], checks)
+    if layout == "decoding":
+        return _decoding_tables(result)
     if layout == "efficiency":
         column = "neighbors" if len(result.columns) > 1 else "data"
         head = ["model", column, "parameters", "seconds", "epochs", "epochs/s", "accuracy"]
@@ -134,6 +137,24 @@ def _markdown_table(result: Result, layout: str) -> list[str]:
         ]
         return [*_grid(["", *result.columns], rows), "", _CELL_FORMAT]
     return _table_without_paper(result, show_parameters=layout == "interactions")
+
+
+def _decoding_tables(result: Result) -> list[str]:
+    """Format one table per code or protocol, with a column for each signal-to-noise ratio."""
+    lines = []
+    for protocol, columns in by_protocol(result.columns).items():
+        rows = []
+        for row in result.rows:
+            cells = [result.cell(row, column) for column in columns.values()]
+            runs = [run for cell in cells if cell is not None for run in cell.runs]
+            sizes = [f"{runs[0].parameters:,}", f"{runs[0].epochs:,}", str(len({run.seed for run in runs}))]
+            rows += [[row, *(sizes if runs else [""] * 3), *map(error_rates_text, cells)]] if any(cells) else []
+        for name, (weights, rates) in PUBLISHED.get(protocol, {}).items():
+            rates_text = [f"{rates[ebn0]:.2e}" if ebn0 in rates else "" for ebn0 in columns]
+            rows.append([f"{name} (published)", f"{weights:,}", "", "", *rates_text])
+        head = ["decoder", "weights", "steps", "runs", *(f"{ebn0} dB" for ebn0 in columns)]
+        lines += [f"**{protocol}**", "", *_grid(head, rows), ""]
+    return [*lines, "Bit error rate (mean ± standard deviation over runs) / frame error rate."]
 
 
 def _table_without_paper(result: Result, show_parameters: bool) -> list[str]:
@@ -334,6 +355,7 @@ def _latex_scores(cell: CellResult | None, best: Mapping[str, set[str]]) -> tupl
     scores = summarize_scores(cell.tests)
     if scores is None:
         return "failed" if cell.failed else "", paper
-    ours = f"{scores.mean:.4f}" + (f" $\\pm$ {scores.std:.4f}" if scores.runs > 1 else "")
+    digits = ".2e" if cell.metric == METRIC else ".4f"
+    ours = f"{scores.mean:{digits}}" + (f" $\\pm$ {scores.std:{digits}}" if scores.runs > 1 else "")
     ours = f"\\textbf{{{ours}}}" if cell.row in best[cell.column] else ours
     return ours + ("$^{*}$" if _differs_from_paper(cell) else ""), paper

@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -95,7 +96,7 @@ def _make_pooling(name: str, width: int) -> Aggregation:
     return aggregation_resolver(name)
 
 
-def measure_interaction(row: str, column: str, runs: int, store: Path) -> CellResult:
+def measure_interaction(row: str, column: str, runs: int, store: Path, options: Mapping[str, Any]) -> CellResult:
     """Measure one pooling function and width at one order. Runs stored in ``store`` are reused."""
     pooling, width = row.split()
     results = tuple(_cached_run(pooling, int(width), int(column), seed, store) for seed in range(runs))

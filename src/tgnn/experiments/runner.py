@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tgnn.data.dataset_info import LoadedData, content_hash
 from tgnn.data.load import get_entry, load
 from tgnn.data.splits import choose_split
 from tgnn.experiments.captions import shorten_reason
-from tgnn.experiments.experiment import Experiment, ExperimentCell, Selection
+from tgnn.experiments.experiment import Experiment, ExperimentCell, Measure, Selection
 from tgnn.experiments.results import (
     CellResult,
     Result,
@@ -27,7 +28,7 @@ from tgnn.experiments.results import (
     read_result,
 )
 from tgnn.training.config import Config, DataConfig, make_config
-from tgnn.training.parallel_runs import run_parallel
+from tgnn.training.parallel_runs import call_parallel, run_parallel
 from tgnn.training.prepare import transform_features
 from tgnn.training.run_folder import METRICS, RunError, RunFolder, current_environment
 
@@ -110,7 +111,7 @@ def run_experiment(
         ) from None
 
 
-# ---- experiments that train no recipes: the theorems and the planted interactions -------------------------------
+# ---- experiments that train no recipes: theorems, planted interactions and decoders -----------------------------
 
 
 def _measure_cells(
@@ -121,30 +122,82 @@ def _measure_cells(
     result: Result,
     on_progress: OnProgress,
 ) -> Result:
-    """Measure one cell after the other and write the result after each. A failed cell does not stop the others.
+    """Measure the cells and write the result after each. A failed cell does not stop the others.
 
-    Earlier cells are not merged, because they store no configuration. Their files are kept in the folder of cells.
+    Earlier cells are kept if they store the configuration that they have now. The files of all cells are kept in the
+    folder of cells.
     """
-    assert experiment.measure is not None
     path, positions = folder / f"{experiment.name}.json", [(cell.row, cell.column) for cell in cells]
-    _read_earlier(path, lambda cell: (cell.row, cell.column) in positions, "cells that are not selected")
-    progress = ExperimentProgress(len(cells))
-    for row, column in positions:
-        progress.running = {(row, column, 0)}
-        on_progress(progress)
-        start = time.monotonic()
-        try:
-            cell = experiment.measure(row, column, selection.runs or experiment.runs, folder / CELLS_FOLDER)
-            progress.done += 1
-        except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
-            cell = CellResult(row, column, "", failed=str(error) or type(error).__name__)
-            progress.failed += 1
-        progress.seconds.append(time.monotonic() - start)
-        result = replace(result, cells=(*result.cells, cell))
+    earlier = _read_earlier(path, lambda cell: _is_current(cell, experiment, positions), "cells that are not selected")
+    kept = [] if earlier is None else [cell for cell in earlier.cells if (cell.row, cell.column) not in positions]
+    jobs = 1 if experiment.describe is None else selection.jobs
+    progress = ExperimentProgress(len(cells), jobs=jobs)
+    rows, columns = [row for row, _, _ in experiment.rows], list(experiment.columns)
+    if earlier is not None and kept:
+        commands = dict.fromkeys([*earlier.command.split("; "), result.command])
+        result = replace(result, cells=tuple(kept), command="; ".join(filter(None, commands)))
+
+    def add(key: RunKey, cell: CellResult) -> None:
+        nonlocal result
+        progress.running.discard(key)
+        progress.seconds.append(time.monotonic() - started[key])
+        ordered = sorted([*result.cells, cell], key=lambda cell: (rows.index(cell.row), columns.index(cell.column)))
+        result = replace(result, cells=tuple(ordered))
         result.write(path)
-    progress.running = set()
+
+    def on_done(key: RunKey, cell: CellResult) -> None:
+        progress.done += 1
+        add(key, cell)
+
+    def on_failure(key: RunKey, error: Exception) -> None:
+        progress.failed += 1
+        add(key, CellResult(key[0], key[1], "", failed=str(error) or type(error).__name__))
+
+    def on_start(key: RunKey) -> None:
+        started[key] = time.monotonic()
+        progress.running.add(key)
+        on_progress(progress)
+
+    assert experiment.measure is not None
+    started: dict[RunKey, float] = {}
+    runs, options = selection.runs or experiment.runs, dict(selection.changes)
+    threads = None if jobs == 1 else max(1, (os.cpu_count() or 1) // jobs)
+    tasks = {
+        (row, column, 0): partial(
+            _measure_cell, experiment.measure, threads, row, column, runs, folder / CELLS_FOLDER, options
+        )
+        for row, column in _in_turns(experiment, positions)
+    }
+    call_parallel(tasks, min(jobs, len(tasks)), on_done, on_failure, on_start)
     on_progress(progress)
     return result
+
+
+def _measure_cell(measure: Measure, threads: int | None, *arguments: Any) -> CellResult:
+    """Measure a cell, in a worker process with a number of threads."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    return measure(*arguments)
+
+
+def _in_turns(experiment: Experiment, positions: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Order the first cell of every row and data set before the second one, because those share a trained network."""
+    if experiment.describe is None:
+        return list(positions)
+    groups = [(row, experiment.columns[column][0]) for row, column in positions]
+    turns = [groups[:index].count(group) for index, group in enumerate(groups)]
+    return [position for _, position in sorted(zip(turns, positions), key=lambda pair: pair[0])]
+
+
+def _is_current(cell: CellResult, experiment: Experiment, positions: Sequence[tuple[str, str]]) -> bool:
+    """Check whether a cell is measured again, or stores the configuration that it would have now."""
+    if (cell.row, cell.column) in positions:
+        return True
+    if experiment.describe is None or cell.row not in [row for row, _, _ in experiment.rows]:
+        return False
+    return cell.column in experiment.columns and experiment.describe(cell.row, cell.column) == cell.config
 
 
 # ---- experiments that train recipes ----------------------------------------------------------------------------

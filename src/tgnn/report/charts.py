@@ -122,6 +122,7 @@ def line_chart(
     points: Sequence[Trace] = (),
     right_name: str = "",
     log: bool = False,
+    log_y: bool = False,
     mark: float | None = None,
     max_points: int = MAX_POINTS,
     height: int = 225,
@@ -130,8 +131,9 @@ def line_chart(
 ) -> Chart:
     """Draw curves, and points over them.
 
-    ``log`` makes the x axis logarithmic, ``mark`` draws a vertical line, and ``y_range`` makes panels comparable. The
-    height does not include the legend. The default text alternative names the curves with their first and last value.
+    ``log`` makes the x axis logarithmic, ``log_y`` the y axis, ``mark`` draws a vertical line, and ``y_range`` makes
+    panels comparable. The height does not include the legend. The default text alternative names the curves with their
+    first and last value.
     """
     traces = [*curves, *points]
     on_left = [trace for trace in traces if "yaxis" not in trace]
@@ -142,6 +144,9 @@ def line_chart(
         "xaxis": {"title": {"text": plain_text(x_name)}, **_x_ticks([x for trace in traces for x in trace["x"]], log)},
         "yaxis": {"title": {"text": plain_text(y_name)}, "range": rounded(y_range)},
     }
+    if log_y:
+        layout["yaxis"] |= {"type": "log", "autorange": True, "exponentformat": "power", "dtick": 1}
+        del layout["yaxis"]["range"]
     if right_name:
         layout["yaxis2"] = {"title": {"text": right_name}, "overlaying": "y", "side": "right", "showgrid": False}
         layout["yaxis2"] |= {"rangemode": "tozero", "tickmode": "auto", "nticks": 6}

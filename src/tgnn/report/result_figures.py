@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from tgnn.experiments.captions import result_layout
+from tgnn.experiments.decoding import AGGREGATIONS, ITERATIONS, METRIC, NETWORK_ROWS, PUBLISHED, RULES, by_protocol
 from tgnn.experiments.results import CellResult, Result
 from tgnn.experiments.statistics import (
     SIGNIFICANCE_LEVEL,
@@ -250,12 +251,32 @@ def _score_curve(name: str, points: Points, style: int, interval: bool = True) -
     return curve(name, [x for x, _ in points], [score.mean for score in scores], style, markers=True, interval=ends)
 
 
+def _decoding_figure(result: Result) -> ReportFigure | None:
+    """Draw the bit error rate against the signal-to-noise ratio, one chart per code or protocol."""
+    charts = []
+    for protocol, columns in by_protocol(result.columns).items():
+        curves = []
+        for row in (*NETWORK_ROWS, *(f"{RULES[0]} {iterations}" for iterations in ITERATIONS)):
+            scores = {ebn0: cell_summary(result.cell(row, column)) for ebn0, column in columns.items()}
+            rates = {ebn0: summary.mean for ebn0, summary in scores.items() if summary is not None and summary.mean > 0}
+            name, _, variant = row.partition(" ")
+            style = AGGREGATIONS.index(name) if name in AGGREGATIONS else len(AGGREGATIONS)
+            dash = ITERATIONS.index(int(variant)) if name in RULES else int(bool(variant))
+            curves += [curve(row, list(rates), list(rates.values()), style, dash, markers=True)] if rates else []
+        for style, (name, (_, published)) in enumerate(PUBLISHED.get(protocol, {}).items()):
+            trace = curve(f"{name} (published)", list(published), list(published.values()), style, 2, markers=True)
+            curves.append(trace | {"line": trace["line"] | {"color": "var(--muted)"}})
+        charts.append(line_chart(protocol, curves, "Eb/N0 in dB", METRIC, log_y=True, height=320))
+    return ReportFigure("Bit error rate against the signal-to-noise ratio", charts) if charts else None
+
+
 FIGURES_BY_LAYOUT: dict[str, Sequence[Callable[[Result], ReportFigure | None]]] = {
     "table": (_paper_figure, _rank_figure, _speed_figure),
     "efficiency": (_paper_figure, _speed_figure),
     "rank": (_size_figure,),
     "mixing": (_mixing_figure,),
     "interactions": (_interaction_figure, _parameters_figure),
+    "decoding": (_decoding_figure,),
     "theorems": (),
 }
 """Functions that draw the figures of a result, by layout."""

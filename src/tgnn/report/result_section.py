@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tgnn.experiments.captions import long_reasons, result_layout, result_notes, result_title, shorten_reason
+from tgnn.experiments.decoding import by_protocol, error_rates_text
 from tgnn.experiments.results import CellResult, Result, find_paper_figure, read_result
 from tgnn.experiments.statistics import (
     SIGNIFICANCE_LEVEL,
@@ -21,7 +22,7 @@ from tgnn.report.result_figures import FIGURES_BY_LAYOUT, cell_summary, differs_
 from tgnn.report.sections import ReportSection, ReportTable, TableCell, number_cell, text_cell
 from tgnn.training.metrics import HIGHER_IS_BETTER
 
-_DRAWN_LAYOUTS = ("rank", "mixing", "interactions")
+_DRAWN_LAYOUTS = ("rank", "mixing", "interactions", "decoding")
 """Layouts whose numbers are collapsed below the figures."""
 _PAPER_COMPARISON = (
     "≠ statistically significant difference from the paper, ≈ no significant difference (Welch's t-test, p < .05, at "
@@ -36,6 +37,8 @@ def read_result_section(path: Path, key: str) -> ReportSection:
     layout = result_layout(result)
     figures = [figure for draw in FIGURES_BY_LAYOUT[layout] if (figure := draw(result)) is not None]
     tables = [{"theorems": _theorems_table, "efficiency": _efficiency_table}.get(layout, _score_table)(result)]
+    if layout == "decoding":
+        tables = _decoding_tables(result)
     if layout in ("table", "efficiency"):
         tables.append(_significance_table(result))
     failures = [] if layout == "theorems" else long_reasons(result)
@@ -70,6 +73,22 @@ def _theorems_table(result: Result) -> ReportTable:
         holds = text_cell("✗ no", cell.failed, tone="bad") if cell.failed else text_cell("✓ yes", tone="good")
         rows.append([text_cell(cell.row), text_cell(cell.column), holds, text_cell(cell.note)])
     return ReportTable(["theorem", "case", "holds", "check"], rows)
+
+
+def _decoding_tables(result: Result) -> list[ReportTable]:
+    """Build one table per code or protocol, with a column for each signal-to-noise ratio."""
+    tables = []
+    for protocol, columns in by_protocol(result.columns).items():
+        rows = []
+        for row in result.rows:
+            cells = [cell for column in columns.values() if (cell := result.cell(row, column)) is not None]
+            weights = next((cell.runs[0].parameters for cell in cells if cell.runs), None)
+            rates = {cell.column: TableCell(error_rates_text(cell), min(cell.tests, default=None)) for cell in cells}
+            row_cells = [rates.get(column, TableCell()) for column in columns.values()]
+            rows += [[text_cell(row), number_cell(weights, count), *row_cells]] if cells else []
+        headers = ["", "weights", *(f"{ebn0_db} dB" for ebn0_db in columns)]
+        tables.append(ReportTable(headers, rows, "Bit error rate / frame error rate.", protocol))
+    return tables
 
 
 # ---- scores ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-HIGHER_IS_BETTER = {"accuracy": True, "roc-auc": True, "mae": False}
+HIGHER_IS_BETTER = {"accuracy": True, "roc-auc": True, "mae": False, "bit error rate": False}
 
 
 @dataclass(frozen=True)

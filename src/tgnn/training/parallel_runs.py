@@ -33,6 +33,7 @@ from tgnn.training.interrupts import Interrupted, catch_interrupts, delay_interr
 from tgnn.training.train import train_run
 
 K = TypeVar("K")
+R = TypeVar("R")
 
 
 def run_parallel(
@@ -53,12 +54,36 @@ def run_parallel(
         on_failed: Called with the error of each failed run. ``None``: the first error stops all runs.
         on_started: Called when a run starts.
     """
+    threads = None if jobs == 1 else max(1, (os.cpu_count() or 1) // jobs)
+    tasks = {}
+    for key, (config, folder) in plans.items():
+        config = config.replace("train", threads=config.train.threads or threads)
+        tasks[key] = partial(train_run, config, folder, resume)
+    call_parallel(tasks, jobs, on_finished, on_failed, on_started)
+
+
+def call_parallel(
+    tasks: Mapping[K, Callable[[], R]],
+    jobs: int,
+    on_finished: Callable[[K, R], None],
+    on_failed: Callable[[K, Exception], None] | None = None,
+    on_started: Callable[[K], None] = lambda key: None,
+) -> None:
+    """Call functions in parallel.
+
+    Args:
+        tasks: Functions without arguments. With several jobs they must be picklable.
+        jobs: Number of worker processes; 1: the functions are called in this process.
+        on_finished: Called with the result of each function.
+        on_failed: Called with the error of each function that raises one. ``None``: the first error stops all of them.
+        on_started: Called when a function is started.
+    """
     if jobs == 1:
-        for key, (config, folder) in plans.items():
+        for key, task in tasks.items():
             on_started(key)
-            _report(partial(train_run, config, folder, resume), key, on_finished, on_failed)
+            _report(task, key, on_finished, on_failed)
         return
-    waiting, spawn, threads = dict(plans), get_context("spawn"), max(1, (os.cpu_count() or 1) // jobs)
+    waiting, spawn = dict(tasks), get_context("spawn")
     idle: list[Worker] = []
     busy: dict[Any, tuple[Worker, K]] = {}
     kill = False
@@ -69,9 +94,7 @@ def run_parallel(
                     key = next(iter(waiting))
                     worker = idle.pop() if idle else Worker(spawn, log_queue)
                     busy[worker.answers] = worker, key
-                    config, folder = waiting.pop(key)
-                    config = config.replace("train", threads=config.train.threads or threads)
-                    worker.start_run(config, folder, resume)
+                    worker.start(waiting.pop(key))
                     on_started(key)
                 for answers in connection.wait(list(busy), timeout=0.5):
                     worker, key = busy[answers]
@@ -88,22 +111,22 @@ def run_parallel(
 
 
 def _report(
-    run: Callable[[], dict[str, Any]],
+    task: Callable[[], R],
     key: K,
-    on_finished: Callable[[K, dict[str, Any]], None],
+    on_finished: Callable[[K, R], None],
     on_failed: Callable[[K, Exception], None] | None,
 ) -> None:
     try:
-        metrics = run()
+        result = task()
     except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
         if on_failed is None:
             raise
         on_failed(key, error)
     else:
-        on_finished(key, metrics)
+        on_finished(key, result)
 
 
-def _result(worker: Worker, stop: threading.Event) -> dict[str, Any]:
+def _result(worker: Worker, stop: threading.Event) -> Any:
     try:
         return worker.result()
     except WorkerKilledError:
@@ -157,13 +180,13 @@ class Worker:
             self.process.start()
         theirs.close()  # so that the pipe reports the end of the process
 
-    def start_run(self, config: Config, folder: Path, resume: bool) -> None:
-        """Start a run. :attr:`answers` becomes readable when it has ended."""
+    def start(self, task: Callable[[], Any]) -> None:
+        """Start a function. :attr:`answers` becomes readable when it has ended."""
         with contextlib.suppress(OSError):  # the process is dead, which result() reports
-            self.answers.send((config, folder, resume))
+            self.answers.send(task)
 
-    def result(self) -> dict[str, Any]:
-        """Return the metrics of the run, or raise its error."""
+    def result(self) -> Any:
+        """Return the result of the function, or raise its error."""
         try:
             answer, remote_traceback = self.answers.recv()
         except (EOFError, OSError):
@@ -177,19 +200,18 @@ class Worker:
             ) from None
         if isinstance(answer, Exception):
             raise answer from RemoteTraceback(f"\n{remote_traceback}")
-        metrics: dict[str, Any] = answer
-        return metrics
+        return answer
 
 
 def _work(answers: Any, log_queue: Any) -> None:
     set_up_worker(log_queue)
     while True:
         try:
-            config, folder, resume = answers.recv()
+            task = answers.recv()
         except EOFError:  # the parent has closed the pipe
             return
         try:
-            answer: tuple[Any, str] = train_run(config, folder, resume), ""
+            answer: tuple[Any, str] = task(), ""
         except Interrupted:
             sys.exit(130)
         except Exception as error:  # the parent decides what to do with it

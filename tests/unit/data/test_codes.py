@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tgnn.data.codes import ParityCheckCode, awgn_frames, bch_code, peg_code, read_alist
+from tgnn.data.codes import CODES, ParityCheckCode, awgn_frames, bch_code, load_code, peg_code, read_alist
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "codes"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the published matrices are not part of the project")
@@ -90,3 +90,22 @@ def test_impossible_codes():
         ParityCheckCode("identity", torch.eye(3, dtype=torch.int64))
     with pytest.raises(ValueError, match="zeros and ones"):
         ParityCheckCode("two", torch.full((1, 3), 2))
+
+
+def test_codes_by_name(tmp_path, monkeypatch):
+    monkeypatch.delenv("TGNN_DATA", raising=False)
+    for name, entry in CODES.items():
+        if entry.construct is not None:
+            code = load_code(name)
+            assert (code.n, code.k) == (entry.n, entry.k)
+    with pytest.raises(ValueError, match="neither an alist file nor a code: bch-63-45"):
+        load_code("bch")
+    with pytest.raises(FileNotFoundError, match="LDPC_N49_K24.alist, but no folder was given"):
+        load_code("ldpc-49-24")
+    with pytest.raises(FileNotFoundError, match="it is not in .* or its folder codes"):
+        load_code("ldpc-49-24", tmp_path)
+    (tmp_path / "codes").mkdir()
+    (tmp_path / "codes" / "LDPC_N49_K24.alist").write_text("3 2\n2 2\n1 2 1\n2 2\n1 0\n1 2\n2 0\n1 2\n2 3\n")
+    with pytest.raises(ValueError, match="is not ldpc-49-24: it has n = 3 and k = 1"):
+        load_code("ldpc-49-24", tmp_path)
+    assert load_code(tmp_path / "codes" / "LDPC_N49_K24.alist").k == 1

@@ -154,7 +154,7 @@ def test_remaining_time_accounts_for_parallel_runs():
 
 
 def test_a_failed_measurement_does_not_stop_the_others(tmp_path, caplog):
-    def measure(row, column, runs, store):
+    def measure(row, column, runs, store, options):
         if row == "b":
             raise RuntimeError("too big")
         return cell(row, column, [0.5] * runs)

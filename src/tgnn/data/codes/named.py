@@ -1,0 +1,81 @@
+"""Codes by name: constructed ones, and those whose parity-check matrices are read from alist files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tgnn.data.codes.alist import read_alist
+from tgnn.data.codes.code import ParityCheckCode
+from tgnn.data.codes.constructions import bch_code, peg_code
+
+
+@dataclass(frozen=True)
+class NamedCode:
+    """A code that :func:`load_code` knows.
+
+    Args:
+        title: What the code is, in one line.
+        n: Number of bits.
+        k: Number of information bits.
+        construct: Function that constructs the code. ``None`` if it is read from a file.
+        file: Name of its alist file, searched in the root folder and in its folder ``codes``.
+    """
+
+    title: str
+    n: int
+    k: int
+    construct: Callable[[], ParityCheckCode] | None = None
+    file: str = ""
+
+
+def _alist(title: str, n: int, k: int, family: str) -> NamedCode:
+    return NamedCode(title, n, k, file=f"{family}_N{n}_K{k}.alist")
+
+
+CODES: Mapping[str, NamedCode] = {
+    "bch-63-45": NamedCode("BCH code", 63, 45, partial(bch_code, 63, 45)),
+    "bch-63-36": NamedCode("BCH code", 63, 36, partial(bch_code, 63, 36)),
+    "peg-96-48": NamedCode("LDPC code by progressive edge growth", 96, 48, partial(peg_code, 96, 48)),
+    "ldpc-49-24": _alist("LDPC code", 49, 24, "LDPC"),
+    "ldpc-121-60": _alist("LDPC code", 121, 60, "LDPC"),
+    "ccsds-128-64": _alist("LDPC code for telecommand (CCSDS 231.1-O-1)", 128, 64, "CCSDS"),
+}
+"""All codes that :func:`load_code` knows, by name."""
+
+
+def load_code(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> ParityCheckCode:
+    """Load a code by name or from an alist file.
+
+    Args:
+        name_or_path: A name of ``CODES``, or the path of an alist file.
+        root: Folder with alist files of the codes that are not constructed. Default: the environment variable
+            ``TGNN_DATA``.
+
+    Example:
+        >>> load_code("bch-63-45")
+        ParityCheckCode('BCH(63,45)', n=63, k=45, checks=18)
+    """
+    name = os.fspath(name_or_path)
+    if name not in CODES:
+        if not name.endswith(".alist"):
+            raise ValueError(f"{name!r} is neither an alist file nor a code: {', '.join(CODES)}.")
+        return read_alist(Path(name).expanduser())
+    entry, root = CODES[name], root or os.environ.get("TGNN_DATA")
+    if entry.construct is not None:
+        return entry.construct()
+    folders = [] if root is None else [Path(root).expanduser(), Path(root).expanduser() / "codes"]
+    path = next((folder / entry.file for folder in folders if (folder / entry.file).exists()), None)
+    if path is None:
+        where = "no folder was given" if root is None else f"it is not in {root} or its folder codes"
+        raise FileNotFoundError(
+            f"{name} needs the file {entry.file}, but {where}; pass the folder of the file with --root (root=) or "
+            f"TGNN_DATA"
+        )
+    code = read_alist(path)
+    if (code.n, code.k) != (entry.n, entry.k):
+        raise ValueError(f"{path} is not {name}: it has n = {code.n} and k = {code.k}.")
+    return code

@@ -1,0 +1,384 @@
+"""Bit error rates of decoders: networks that differ in the aggregation at the parity checks, and belief propagation.
+
+All networks have the same skeleton (:class:`~tgnn.nn.FactorGraphNet`), the same training frames and, within 5%, the
+same number of weights. The learning rate of each is selected on validation frames.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock
+from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation, DegreeScalerAggregation
+from torch_geometric.utils import softmax
+
+from tgnn.data.codes import ParityCheckCode, load_code
+from tgnn.experiments.results import CellResult, RunResult
+from tgnn.nn import BeliefPropagation, FactorGraphNet
+from tgnn.training.checkpoint import load_weights, read_tensors
+from tgnn.training.decoding import DecoderTraining, ErrorCount, count_errors, train_decoder, validation_loss
+from tgnn.utils.io import write_json, write_tensors
+
+logger = logging.getLogger("tgnn")
+
+METRIC = "bit error rate"
+AGGREGATIONS = ("cp", "sum", "mean", "max", "pna", "gat", "gated")
+LEARNING_RATES = (0.002, 0.005, 0.01)
+RULES = ("sum-product", "min-sum")
+ITERATIONS = (5, 8, 20)
+MIN_FRAME_ERRORS = 100
+NETWORK_ROWS = (*AGGREGATIONS, *(f"{name} 10x" for name in AGGREGATIONS))
+BELIEF_PROPAGATION_ROWS = tuple(f"{rule} {iterations}" for rule in RULES for iterations in ITERATIONS)
+PUBLISHED: Mapping[str, Mapping[str, tuple[int, Mapping[int, float]]]] = {
+    "bch-63-45": {
+        "GNN of Cammerer et al., 8 iterations": (9640, {5: 2.07e-3, 6: 2.24e-4, 7: 1.30e-5}),
+        "GNN of Cammerer et al., 10 iterations": (9640, {5: 1.73e-3, 6: 1.84e-4, 7: 9.7e-6}),
+        "sum-product of Cammerer et al., 20 iterations": (0, {5: 4.82e-3, 6: 9.01e-4, 7: 1.48e-4}),
+    }
+}
+"""Number of weights and bit error rates of other publications, by code and decoder."""
+
+NOTES = (
+    "All networks are FactorGraphNets that differ in the aggregation at the checks. Their numbers of weights agree "
+    "within 5%. Each has its own learning rate out of 0.002, 0.005 and 0.01, the one with the lowest validation loss "
+    "after a tenth of the steps. Nothing is selected on test frames. A step has 64 new frames. Rows with '10x' have "
+    "ten times the steps.",
+    "The frames are random codewords sent with BPSK over an AWGN channel. With the same seed, all decoders decode the "
+    f"same test frames. A point ends after {MIN_FRAME_ERRORS} wrong frames, but not before 10,000 frames. It also ends "
+    "after 100,000 frames (200,000 for BCH codes), and then says 'fewer than'.",
+    "'to' means that the networks were trained on the first code and tested on the second. 'with 20 rounds' means that "
+    "they were trained with 5 rounds. Rows such as 'sum-product 20' are belief propagation with 20 iterations. min-sum "
+    "is normalized by 0.75.",
+    "Cammerer et al. 2022 (arXiv:2207.14742) train on 635,000 batches of 256 frames. 'cp 10x' on BCH(63,45) sees 1% of "
+    "these frames.",
+)
+_FORMAT = 1
+"""Part of the hash of stored runs. Increase it if the training or the network changes."""
+
+
+@dataclass(frozen=True)
+class CodeRecipe:
+    """How the networks of a code are trained, and where they are tested.
+
+    Args:
+        hidden_channels: Size of the edge states of the product network. The other networks have as many weights.
+        num_rounds: Number of rounds.
+        steps: Number of training steps.
+        train_db: Lowest and highest signal-to-noise ratio of the training frames.
+        test_db: Signal-to-noise ratios of the test frames.
+        max_frames: Maximum number of test frames per point and run.
+        transfer: Another code that the trained networks are tested on, without training.
+        more_rounds: Another number of rounds that the trained networks are run with.
+        batch_size: Number of frames per training step.
+    """
+
+    hidden_channels: int
+    num_rounds: int
+    steps: int
+    train_db: tuple[float, float]
+    test_db: tuple[int, ...]
+    max_frames: int = 100_000
+    transfer: str = ""
+    more_rounds: int = 0
+    batch_size: int = 64
+
+
+RECIPES: Mapping[str, CodeRecipe] = {
+    "bch-63-45": CodeRecipe(20, 8, 2500, (3.0, 7.0), (4, 5, 6, 7), max_frames=200_000, transfer="bch-63-36"),
+    "bch-63-36": CodeRecipe(20, 8, 2500, (3.0, 7.0), (4, 5, 6), max_frames=200_000),
+    "peg-96-48": CodeRecipe(16, 5, 1000, (1.0, 5.0), (2, 3, 4), transfer="ccsds-128-64", more_rounds=20),
+    "ldpc-49-24": CodeRecipe(16, 5, 1000, (2.0, 6.0), (4, 5, 6)),
+    "ldpc-121-60": CodeRecipe(16, 5, 1000, (2.0, 6.0), (4, 5)),
+    "ccsds-128-64": CodeRecipe(16, 5, 1000, (1.0, 5.0), (3, 4)),
+}
+
+
+@dataclass(frozen=True)
+class TestPoint:
+    """One column: the code of the training, the code of the test, the rounds of the test and its Eb/N0."""
+
+    trained_on: str
+    tested_on: str
+    num_rounds: int
+    ebn0_db: int
+
+
+def _points() -> dict[str, TestPoint]:
+    points = {}
+    for name, recipe in RECIPES.items():
+        for ebn0_db in recipe.test_db:
+            points[f"{name} {ebn0_db} dB"] = TestPoint(name, name, recipe.num_rounds, ebn0_db)
+        for ebn0_db in recipe.test_db if recipe.more_rounds else ():
+            column = f"{name} with {recipe.more_rounds} rounds {ebn0_db} dB"
+            points[column] = TestPoint(name, name, recipe.more_rounds, ebn0_db)
+        for ebn0_db in RECIPES[recipe.transfer].test_db if recipe.transfer else ():
+            column = f"{name} to {recipe.transfer} {ebn0_db} dB"
+            points[column] = TestPoint(name, recipe.transfer, recipe.num_rounds, ebn0_db)
+    return points
+
+
+POINTS: Mapping[str, TestPoint] = _points()
+"""All columns of the table."""
+
+
+def by_protocol(columns: Iterable[str]) -> dict[str, dict[int, str]]:
+    """Group columns by code and protocol, and order them by signal-to-noise ratio.
+
+    Example:
+        >>> by_protocol(["bch-63-45 5 dB", "peg-96-48 with 20 rounds 3 dB", "bch-63-45 6 dB"])
+        {'bch-63-45': {5: 'bch-63-45 5 dB', 6: 'bch-63-45 6 dB'}, 'peg-96-48 with 20 rounds': {3: ...}}
+    """
+    groups: dict[str, dict[int, str]] = {}
+    for column in columns:
+        protocol, ebn0_db, _ = column.rsplit(" ", 2)
+        groups.setdefault(protocol, {})[int(ebn0_db)] = column
+    return {protocol: dict(sorted(group.items())) for protocol, group in groups.items()}
+
+
+def error_rates_text(cell: CellResult | None) -> str:
+    """Format the bit and frame error rates of a cell, with the standard deviation of the former over runs."""
+    if cell is None or not cell.runs:
+        return "" if cell is None or not cell.failed else f"failed: {cell.failed}"
+    errors, frames = (sum(value or 0 for value in cell.series[name]) for name in ("frame errors", "frames"))
+    if not errors:
+        return f"no wrong frame in {frames:,.0f}"
+    rates = torch.tensor(cell.tests, dtype=torch.float64)
+    spread = f" ± {rates.std():.1e}" if len(rates) > 1 else ""
+    few = f" (fewer than {MIN_FRAME_ERRORS} wrong frames)" if errors < MIN_FRAME_ERRORS else ""
+    return f"{rates.mean():.2e}{spread} / {errors / frames:.2e}{few}"
+
+
+def describe_decoding(row: str, column: str) -> dict[str, Any]:
+    """Return the options of a cell that can change its result."""
+    point = POINTS[column]
+    test = {"code": point.tested_on, "ebn0_db": point.ebn0_db, "max_frames": RECIPES[point.tested_on].max_frames}
+    if row in BELIEF_PROPAGATION_ROWS:
+        return {"format": _FORMAT, "decoder": row, "test": test}
+    return {
+        "format": _FORMAT,
+        "train": _training_options(row, point.trained_on),
+        "test": test | {"rounds": point.num_rounds},
+    }
+
+
+def _training_options(row: str, code: str) -> dict[str, Any]:
+    """Return the options of a trained network that can change its weights."""
+    aggr, _, factor = row.partition(" ")
+    recipe = RECIPES[code]
+    steps = recipe.steps * (10 if factor else 1)
+    return {
+        "code": code,
+        "aggr": aggr,
+        "hidden_channels": recipe.hidden_channels,
+        "rounds": recipe.num_rounds,
+        "steps": steps,
+        "search_steps": recipe.steps // 10,
+        "learning_rates": list(LEARNING_RATES),
+        "batch_size": recipe.batch_size,
+        "ebn0_db": list(recipe.train_db),
+    }
+
+
+def measure_decoding(row: str, column: str, runs: int, store: Path, options: Mapping[str, Any]) -> CellResult:
+    """Train and test one decoder at one point. Trained networks and counted errors in ``store`` are reused."""
+    root, point = options.get("data.root"), POINTS[column]
+    config, code = describe_decoding(row, column), load_code(point.tested_on, root)
+    results, counts = [], []
+    for seed in range(runs):
+        if row in BELIEF_PROPAGATION_ROWS:
+            rule, iterations = row.split()
+            decoder: torch.nn.Module = BeliefPropagation(int(iterations), rule)
+            trained: dict[str, Any] = {"val": float("nan"), "steps": 0, "seconds": 0.0}
+        else:
+            decoder, trained = _trained(config["train"], load_code(point.trained_on, root), seed, store)
+        key = _hash([config, seed])
+        count = _count(decoder, code, point, seed, store / f"decoding-errors-{key}.json")
+        weights = sum(parameter.numel() for parameter in decoder.parameters())
+        matrix = hashlib.sha256(code.parity_check.numpy().tobytes()).hexdigest()[:16]
+        steps, seconds = trained["steps"], round(trained["seconds"], 3)
+        results.append(
+            RunResult(seed, count.bit_error_rate, trained["val"], steps, steps, seconds, weights, matrix, matrix, key)
+        )
+        counts.append(count)
+    series: dict[str, list[float | None]] = {
+        "frame error rate": [count.frame_error_rate for count in counts],
+        "frame errors": [count.frame_errors for count in counts],
+        "frames": [count.frames for count in counts],
+    }
+    return CellResult(row, column, METRIC, config=config, runs=tuple(results), series=series)
+
+
+def _count(decoder: torch.nn.Module, code: ParityCheckCode, point: TestPoint, seed: int, path: Path) -> ErrorCount:
+    if path.exists():
+        return ErrorCount(**json.loads(path.read_text(encoding="utf-8")))
+    count = count_errors(
+        decoder,
+        code,
+        point.ebn0_db,
+        seed=seed,
+        num_rounds=None if isinstance(decoder, BeliefPropagation) else point.num_rounds,
+        max_frames=RECIPES[point.tested_on].max_frames,
+        min_frame_errors=MIN_FRAME_ERRORS,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, asdict(count))
+    return count
+
+
+# ---- training --------------------------------------------------------------------------------------------------
+
+
+def _trained(
+    options: Mapping[str, Any], code: ParityCheckCode, seed: int, store: Path
+) -> tuple[FactorGraphNet, dict[str, Any]]:
+    """Train a network, or read it from ``store``."""
+    net = make_network(options, code, seed)
+    path = store / f"decoding-{_hash([_FORMAT, options, seed])}.safetensors"
+    store.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):  # another process may train it for another column
+        if not path.exists():
+            lr = _select_learning_rate(options, code, store)
+            seconds, loss = _train(net, options, code, seed, options["steps"], lr, path.with_suffix(".checkpoint"))
+            write_tensors(
+                path, net.state_dict(), {"val": loss, "steps": options["steps"], "seconds": seconds, "lr": lr}
+            )
+    weights, trained = read_tensors(path)
+    load_weights(net, weights, path)
+    return net, trained
+
+
+def _train(
+    net: FactorGraphNet,
+    options: Mapping[str, Any],
+    code: ParityCheckCode,
+    seed: int,
+    steps: int,
+    lr: float,
+    checkpoint: Path | None = None,
+) -> tuple[float, float]:
+    """Train a network, and return the seconds and the validation loss."""
+
+    def log(step: int, loss: float) -> None:
+        if step % max(1, steps // 20) == 0:
+            message = "%s at the checks of %s, seed %d, learning rate %g: step %d of %d, loss %.4f"
+            logger.info(message, options["aggr"], options["code"], seed, lr, step, steps, loss)
+
+    ebn0_db = (options["ebn0_db"][0], options["ebn0_db"][1])
+    training = DecoderTraining(steps, options["batch_size"], lr, ebn0_db, seed)
+    seconds = train_decoder(net, code, training, checkpoint, log)
+    return seconds, validation_loss(net, code, ebn0_db, 5000)
+
+
+def _select_learning_rate(options: Mapping[str, Any], code: ParityCheckCode, store: Path) -> float:
+    """Return the learning rate with the lowest validation loss after a tenth of the steps."""
+    search = {key: value for key, value in options.items() if key != "steps"}
+    path = store / f"decoding-lr-{_hash([_FORMAT, search])}.json"
+    losses = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for lr in map(str, LEARNING_RATES):
+        if lr not in losses:
+            net = make_network(options, code, seed=1000)  # a seed that no run of the table has
+            losses[lr] = _train(net, options, code, 1000, options["search_steps"], float(lr))[1]
+            write_json(path, losses)
+    return float(min(losses, key=lambda lr: losses[lr]))
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+# ---- networks --------------------------------------------------------------------------------------------------
+
+
+def make_network(options: Mapping[str, Any], code: ParityCheckCode, seed: int) -> FactorGraphNet:
+    """Build a network with any aggregation at the checks, and with as many weights as the product network.
+
+    The largest number of hidden channels is chosen that has no more weights than the product network. The hidden
+    channels of the two MLPs are then increased until the numbers of weights are closest.
+    """
+    channels, rounds, aggr = options["hidden_channels"], options["rounds"], options["aggr"]
+
+    def build(hidden_channels: int, mlp_channels: int) -> FactorGraphNet:
+        aggregation, num_outputs = _aggregation(aggr, hidden_channels, code)
+        return FactorGraphNet(
+            1,
+            hidden_channels,
+            rounds,
+            mlp_channels=mlp_channels,
+            aggr=aggregation,
+            aggr_channels=num_outputs * hidden_channels,
+        )
+
+    with torch.random.fork_rng([]):
+        target = _num_weights(FactorGraphNet(1, channels, rounds))
+        hidden = max(
+            size for size in range(1, channels + 1) if size == 1 or _num_weights(build(size, 2 * size)) <= target
+        )
+        mlp = min(range(2 * hidden, 4 * hidden), key=lambda size: abs(_num_weights(build(hidden, size)) - target))
+        torch.default_generator.manual_seed(seed)
+        return build(hidden, mlp)
+
+
+def _num_weights(net: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in net.parameters())
+
+
+def _aggregation(name: str, channels: int, code: ParityCheckCode) -> tuple[str | Aggregation, int]:
+    """Return an aggregation, and the number of outputs for each input channel."""
+    if name == "pna":
+        degrees = torch.bincount(code.parity_check.sum(1))
+        aggregations, scalers = ["mean", "min", "max", "std"], ["identity", "amplification", "attenuation"]
+        return DegreeScalerAggregation(aggregations, scalers, degrees), len(aggregations) * len(scalers)
+    if name in ("gat", "gated"):
+        return WeightedMean(channels, attention=name == "gat"), 1
+    return name, 1
+
+
+class WeightedMean(Aggregation):
+    r"""Mean with learned weights for each channel, the aggregation of GAT or of GatedGCN.
+
+    The score of a member is :math:`s_e = W_1 x_e + W_2 \bar{x}`, with the mean :math:`\bar{x}` of its set. The weights
+    are :math:`\mathrm{softmax}(\mathrm{LeakyReLU}(s))` in GAT and :math:`\sigma(s_e) / \sum_{e'} \sigma(s_{e'})` in
+    GatedGCN.
+
+    Args:
+        channels: Number of channels.
+        attention: Whether to compute the weights of GAT, else those of GatedGCN.
+    """
+
+    def __init__(self, channels: int, attention: bool) -> None:
+        super().__init__()
+        self.lin_member = torch.nn.Linear(channels, channels)
+        self.lin_set = torch.nn.Linear(channels, channels, bias=False)
+        self.attention = attention
+
+    def reset_parameters(self) -> None:
+        self.lin_member.reset_parameters()
+        self.lin_set.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+    ) -> Tensor:
+        assert index is not None
+        mean = self.reduce(x, index, ptr, dim_size, dim, reduce="mean")
+        score = self.lin_member(x) + self.lin_set(mean).index_select(dim, index)
+        if self.attention:
+            weight = softmax(torch.nn.functional.leaky_relu(score, 0.2), index, num_nodes=dim_size, dim=dim)
+        else:
+            weight = score.sigmoid()
+            total: Tensor = self.reduce(weight, index, ptr, dim_size, dim, reduce="sum")
+            weight = weight / (total.index_select(dim, index) + 1e-6)
+        out: Tensor = self.reduce(weight * x, index, ptr, dim_size, dim, reduce="sum")
+        return out
