@@ -20,9 +20,34 @@ from collections.abc import Callable
 from pathlib import Path
 
 TGNN = "from tgnn.__main__ import main\nmain()"  # the script of the installed command
+HELD = """
+import contextlib, pathlib, time
+from tgnn.cli import training_output
+
+show_epochs = training_output.show_epochs
+
+@contextlib.contextmanager
+def hold_epochs(*arguments):
+    with show_epochs(*arguments) as on_epoch:
+        def hold(epoch):
+            on_epoch(epoch)
+            while epoch.number >= {epoch} and not pathlib.Path({release!r}).exists():
+                time.sleep(0.005)
+        yield hold
+
+training_output.show_epochs = hold_epochs
+"""
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tgnn.cli.app", "tgnn.training.repeated_runs", "tgnn.training.predict", "pytest"])
+
+
+def held_after(epoch: int, release: Path) -> str:
+    """Return the script of a command that trains until an epoch, and continues when the file ``release`` exists.
+
+    A test can kill or interrupt such a process without a race: it cannot end before the signal arrives.
+    """
+    return HELD.format(epoch=epoch, release=str(release)) + TGNN
 
 
 class Process:
@@ -61,7 +86,7 @@ class Process:
         """Return the standard output (``out``) or standard error (``err``) of the process."""
         return (Path(self._output.name) / name).read_text()
 
-    def until(self, holds: Callable[[], bool], seconds: float = 120) -> None:
+    def until(self, holds: Callable[[], bool], seconds: float = 900) -> None:
         """Wait until a condition holds, which must happen before the process ends."""
         end = time.monotonic() + seconds
         while not holds():
@@ -69,7 +94,7 @@ class Process:
             assert time.monotonic() < end, f"the condition did not hold after {seconds} seconds: {self.read('err')}"
             time.sleep(0.005)
 
-    def wait(self, seconds: float = 300) -> int:
+    def wait(self, seconds: float = 900) -> int:
         """Wait until every process that could write output has ended, and return the exit code."""
         end = time.monotonic() + seconds
         while self.returncode is None or self._somebody_writes():

@@ -43,11 +43,12 @@ def processes(
     each: list[tuple[str, ...]], script: str = warm.TGNN, machines: bool = False, **more: str
 ) -> Iterator[list[warm.Process]]:
     """Start one process per list of arguments, as a launcher on one or several machines does."""
-    with socket.socket() as probe:
+    with contextlib.ExitStack() as stack:
+        probe = stack.enter_context(socket.socket())
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # rank 0 may listen on the port, and nobody else
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    common = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} | more
-    with contextlib.ExitStack() as stack:
+        common = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} | more
         started = []
         for rank, arguments in enumerate(each):
             own = {"RANK": str(rank), "WORLD_SIZE": str(len(each))}
@@ -105,13 +106,14 @@ def test_any_number_of_processes_trains_as_one_and_resumes(way, tmp_path, monkey
     write_example_graphs(tmp_path / "graphs.npz")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(whole, WAYS[way], 1)
-    with processes([("train", *WAYS[way], *SAVE, "--out", str(parts))]) as (alone,):
+    held = warm.held_after(3, tmp_path / "go")
+    with processes([("train", *WAYS[way], *SAVE, "--out", str(parts))], held) as (alone,):
         alone.until(lambda: (parts / "checkpoint.safetensors").exists())
     elsewhere = tmp_path / "not here"  # other ranks need no folder
-    with processes([("train", "--resume", str(folder)) for folder in (parts, elsewhere)]) as started:
-        at = len(RunFolder(parts).history())
-        started[0].until(lambda: len(RunFolder(parts).history()) > at)
+    with processes([("train", "--resume", str(folder)) for folder in (parts, elsewhere)], held) as started:
+        started[0].until(lambda: len(RunFolder(parts).history()) > 3)
         started[1].send_signal(signal.SIGTERM)
+        (tmp_path / "go").touch()
         output = finish(started, 130)
     assert f"continue with: tgnn train --resume {parts}" in output[0]
     assert output[1] == ""
@@ -248,38 +250,37 @@ def test_several_runs_cannot_use_several_processes(tmp_path):
 # ---- torch's launcher -------------------------------------------------------------------------------------------
 
 
-def workers(of: int) -> list[int]:
-    """Return the ids of the worker processes."""
-    children = Path(f"/proc/{of}/task/{of}/children").read_text().split()
-    return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers to kill in /proc, which only Linux has")
 def test_killed_workers_are_restarted_and_all_are_interrupted_together(tmp_path):
-    arguments = ("karate", "--sample", "3,3", "--batch-size", "16", "--epochs", "150", "--patience", "150", *SAVE)
+    """The run never ends. Its epochs are those of a run without interruptions."""
+    arguments = ("train", "karate", "--sample", "3,3", "--batch-size", "16", *SAVE)
+    arguments += ("--epochs", "1000000", "--patience", "1000000", "--out")
     broken, whole = tmp_path / "broken", tmp_path / "whole"
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    command = ("train", *arguments, "--processes", "2", "--out", str(broken))
-    with warm.Process(warm.TGNN, *command, environment=environment) as launcher:
-        launcher.until(lambda: len(RunFolder(broken).history()) > 3)
-        os.kill(workers(launcher.pid)[0], signal.SIGKILL)
+
+    def epochs(folder: Path) -> int:
+        return len(RunFolder(folder).history())
+
+    command = (*arguments, str(broken), "--processes", "2")
+    with warm.Process(warm.TGNN, *command, environment=os.environ | {"OMP_NUM_THREADS": "1"}) as launcher:
+        launcher.until(lambda: epochs(broken) > 3)
+        children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+        workers = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        os.kill(workers[0], signal.SIGKILL)
         launcher.until(lambda: "restarted; continuing from the last checkpoint" in launcher.read("err"))
-        at = len(RunFolder(broken).history())
-        launcher.until(lambda: len(RunFolder(broken).history()) > at + 3)
+        at = epochs(broken)
+        launcher.until(lambda: epochs(broken) > at + 3)
         launcher.send_signal(signal.SIGINT, to_all=True)
         assert launcher.wait() == 130, launcher.read("err")
         output = launcher.read("err")
     assert "Traceback" not in output
     assert output.count(f"continue with: tgnn train --resume {broken}") == 1
-    assert read_tensors(broken / "checkpoint.safetensors")[1]["epoch"] == len(RunFolder(broken).history()) < 150
-    with processes([("train", "--resume", str(broken))] * 2) as started:
-        finish(started)
-    train(whole, arguments, 2)
-    assert curve(broken) == curve(whole)
-    assert metrics(broken) == metrics(whole)
+    assert read_tensors(broken / "checkpoint.safetensors")[1]["epoch"] == epochs(broken)
+    with processes([(*arguments, str(whole))] * 2) as started:
+        started[0].until(lambda: epochs(whole) >= epochs(broken))
+    assert curve(broken) == curve(whole)[: len(curve(broken))]
 
 
-HOSTS = {"tgnn-one": "10.231.77.1", "tgnn-two": "10.231.77.2"}
+HOSTS = {f"tgnn-{os.getpid()}-one": "10.231.77.1", f"tgnn-{os.getpid()}-two": "10.231.77.2"}
 TORCHRUN = """
 import ctypes, os, sys
 name = sys.argv.pop(1)
@@ -323,8 +324,9 @@ def test_two_hosts_and_torchrun(hosts, tmp_path):
         started = []
         for name, address in hosts.items():
             (tmp_path / name).mkdir()
-            at = ("--rdzv-endpoint", f"{hosts['tgnn-one']}:29400", "--local-addr", address)
-            at += ("--rdzv-conf", f"is_host={int(name == 'tgnn-one')}")  # their name has no address here
+            first = next(iter(hosts.values()))
+            at = ("--rdzv-endpoint", f"{first}:29400", "--local-addr", address)
+            at += ("--rdzv-conf", f"is_host={int(address == first)}")  # their name has no address here
             arguments = (name, *meet, *at, "-m", "tgnn", "train", *NODES, "--json")
             process = warm.Process(TORCHRUN, *arguments, folder=tmp_path / name, environment=environment)
             started.append(stack.enter_context(process))

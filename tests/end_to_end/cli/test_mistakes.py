@@ -149,7 +149,7 @@ def workplace(tmp_path_factory) -> Path:
 def test_an_error_is_a_short_message_that_says_what_to_do(run, workplace, monkeypatch, command):
     monkeypatch.chdir(workplace)
     before = sorted(str(path) for path in workplace.rglob("*"))
-    code, out, err = run(*command.split())
+    code, out, err = run(command)
     assert (code, out) == (2, ""), err
     assert MISTAKES[command] in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
     assert not re.search(r"Traceback|Errno|secret|\.part", err)

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 
 import pytest
 
-from tests import warm
-from tgnn.training.checkpoint import read_tensors
-from tgnn.training.run_folder import RunFolder
-
-PART = ("table-1-citation", "--datasets", "karate", "--set", "train.epochs=3", "--set", "data.features=stored")
+PART = "reproduce table-1-citation --datasets karate --set train.epochs=3 --set data.features=stored"
 
 
-def test_list_of_experiments(succeed):
+def test_list_of_experiments(read, succeed):
     text = succeed("reproduce")
-    found = {one["name"]: one for one in json.loads(succeed("reproduce", "--json"))}
+    found = {one["name"]: one for one in read("reproduce")}
     assert {"table-1-citation", "table-2-graph", "figure-rank", "theorems", "figure-interactions"} <= found.keys()
     assert all(f"\n{name} " in text for name in found)
     assert (found["theorems"]["cells"], found["theorems"]["rows"]) == (9, ["Theorem 1", "Theorem 2", "Theorem 3"])
 
 
-def test_a_part_of_a_table(run, succeed, tmp_path):
-    options = ("--set", "model.norm=null", "--set", f"data.root={tmp_path}", "--out", str(tmp_path / "out"))
-    two_rows = (*PART, "--models", "gcn,tgnn", "--runs", "2", *options)
-    code, text, output = run("reproduce", *two_rows, "--jobs", "1")
+def test_a_part_of_a_table(run, read, succeed, tmp_path):
+    options = f"--set model.norm=null --set data.root={tmp_path} --out out"
+    two_rows = f"{PART} --models gcn,tgnn --runs 2 {options}"
+    code, text, output = run(f"{two_rows} --jobs 1")
     assert code == 0
     assert "| gcn | 0." in text
     assert output.startswith("0 of 4 runs done, 3 waiting; running: gcn on karate (seed 0)")
     assert "4 of 4 runs done" in output
     assert sorted(path.suffix for path in (tmp_path / "out").glob("table*")) == [".csv", ".json", ".md", ".tex"]
-    text = succeed("reproduce", *two_rows, "--json")
+    text = succeed(f"{two_rows} --json")
     found = json.loads(text)
     assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
     assert str(tmp_path) not in text
@@ -43,31 +37,31 @@ def test_a_part_of_a_table(run, succeed, tmp_path):
     assert found["cells"][0]["std"] is not None
     splits = "Splits: stratified (karate). Runs with the same seed have the same split in every row."
     assert found["notes"][-1] == splits
-    found = json.loads(succeed("reproduce", *PART, "--models", "tgnn", "--runs", "1", *options, "--json"))
+    found = read(f"{PART} --models tgnn --runs 1 {options}")
     assert [(cell["row"], len(cell["runs"])) for cell in found["cells"]] == [("gcn", 2), ("tgnn", 2)]
     assert [command.split("--models ")[1][:8] for command in found["command"].split("; ")] == ["gcn,tgnn", "tgnn --d"]
 
 
 @pytest.mark.parametrize(
-    ("words", "lines", "last"),
+    ("part", "lines", "last"),
     [
-        (("theorems",), 9, "Theorem 3 on 100 random layers, 1 run"),
-        (("figure-interactions", "--models", "pna", "--largest", "8"), 8, "pna 8 on 8, 3 runs"),
-        (("table-1-citation", "--models", "tgnn", "--runs", "2"), 3, "tgnn on pubmed, 2 runs  (paper 0.908)"),
+        ("theorems", 9, "Theorem 3 on 100 random layers, 1 run"),
+        ("figure-interactions --models pna --largest 8", 8, "pna 8 on 8, 3 runs"),
+        ("table-1-citation --models tgnn --runs 2", 3, "tgnn on pubmed, 2 runs  (paper 0.908)"),
     ],
 )
-def test_dry_run(succeed, words, lines, last):
-    text = succeed("reproduce", *words, "--dry-run")
+def test_dry_run(read, succeed, part, lines, last):
+    text = succeed(f"reproduce {part} --dry-run")
     assert (len(text.splitlines()), text.splitlines()[-1]) == (lines, last)
-    found = json.loads(succeed("reproduce", *words, "--dry-run", "--json"))
+    found = read(f"reproduce {part} --dry-run")
     assert len(found) == lines
     assert f"{found[-1]['row']} on {found[-1]['column']}, {found[-1]['runs']} run" in last
     assert ("paper" in last) == (found[-1]["paper"] is not None)
 
 
-def test_failed_cells_and_exit_code(run, tmp_path):
-    few = ("--models", "gat,gcn", "--runs", "1", "--jobs", "1", "--out", str(tmp_path))
-    code, text, output = run("reproduce", *PART, "--datasets", "karate,citeseer", "--offline", *few)
+def test_failed_cells_and_exit_code(run):
+    few = "--models gat,gcn --runs 1 --jobs 1 --out out"
+    code, text, output = run(f"{PART} --datasets karate,citeseer --offline {few}")
     assert code == 1
     assert text.count("citeseer could not be downloaded") == 3  # in two cells, and in full below
     assert "gcn on citeseer, gat on citeseer failed:" in text
@@ -75,41 +69,12 @@ def test_failed_cells_and_exit_code(run, tmp_path):
     assert "2 of 4 runs done, 2 failed" in output
 
 
-def test_one_model(succeed):
-    text = succeed("models", "gat")
+def test_one_model(read, succeed):
+    text = succeed("models gat")
     assert "arXiv:1710.10903" in text
     assert "model.attention_dropout" in text
-    found = json.loads(succeed("models", "gcn", "--json"))
+    found = read("models gcn")
     assert found["year"] == 2017
     assert found["tasks"] == ["node", "graph"]
     assert found["search_space"]["node"]["optimizer.lr"]
     assert found["hyperparameters"]["node"]["model.hidden_channels"] == 64  # of the default recipe
-
-
-@pytest.mark.slow
-def test_interrupt_and_continue(tmp_path):
-    """Ctrl-C to all processes. The same command then continues the runs."""
-    # Enough epochs that no run ends between its first epoch and the signal, even on a busy machine.
-    epochs = ("--set", "train.epochs=2000", "--set", "train.patience=2000")
-    part = ("table-1-citation", "--datasets", "karate", "--set", "data.features=stored", *epochs)
-    words = ["reproduce", *part, "--models", "gcn", "--runs", "2", "--out", str(tmp_path)]
-    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
-    cells = tmp_path / "cells"
-    with warm.Process(warm.TGNN, *words, "--jobs", "2", environment=quiet) as process:
-        process.until(lambda: len(list(cells.glob("*/history.jsonl"))) == 2)
-        process.send_signal(signal.SIGINT, to_all=True)
-        code, output = process.wait(), process.read("err")
-    assert code == 130, output
-    assert "run the same command again" in output
-    assert "Traceback" not in output
-    stopped = [path.parent for path in cells.glob("*/history.jsonl") if not (path.parent / "metrics.json").exists()]
-    assert stopped
-    for folder in stopped:
-        assert read_tensors(folder / "checkpoint.safetensors")[1]["epoch"] == len(RunFolder(folder).history())
-    begun = {path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")}
-    again = warm.run(warm.TGNN, *words, "--jobs", "1", environment=quiet)
-    assert again.returncode == 0, again.stderr
-    assert begun == {
-        path: path.stat().st_mtime_ns for path in cells.glob("*/config.yaml")
-    }  # continued, not started again
-    assert [len(path.read_text().splitlines()) for path in cells.glob("*/history.jsonl")] == [2000, 2000]
