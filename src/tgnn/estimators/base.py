@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -22,10 +21,10 @@ from torch_geometric.data import Data
 from tgnn.data.dataset_info import DEFAULT_METRICS, DatasetInfo
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import Split
-from tgnn.estimators.inputs import NetworkXAttributes
+from tgnn.estimators.inputs import NetworkXAttributes, drop_unit_weights
 from tgnn.estimators.parameters import config_from_parameters
 from tgnn.estimators.saving import read_estimator, write_estimator
-from tgnn.estimators.targets import check_labels, check_numbers, draw_holdout
+from tgnn.estimators.targets import check_labels, check_mask, check_numbers, draw_holdout, is_missing, to_column
 from tgnn.models import get_model
 from tgnn.training.config import Config
 from tgnn.training.loaders import make_inference_batches
@@ -43,7 +42,6 @@ from tgnn.training.prepare import (
     set_num_threads,
     transform_features,
 )
-from tgnn.utils.suggest import closest_match
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
@@ -54,12 +52,11 @@ class Estimator(BaseEstimator, ABC):
     """Base class of all estimators. Subclasses define the examples, nodes or graphs, and the targets.
 
     The fields are the parameters. They are only stored in ``__init__``, as in scikit-learn, and validated in
-    :meth:`fit`. :mod:`~tgnn.estimators.parameters` documents them.
+    :meth:`fit`.
     """
 
     _level: ClassVar[str]
     _target_type: ClassVar[str]
-    __signature__: ClassVar[inspect.Signature]
 
     model: str = "tgnn"
     hidden: int | None = None
@@ -80,45 +77,22 @@ class Estimator(BaseEstimator, ABC):
     y_attribute: str = "y"
     weight_attribute: str | None = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Set the signature to that of ``__init__``, because ``__new__`` takes any arguments."""
-        super().__init_subclass__(**kwargs)
-        signature = inspect.signature(cls.__init__)
-        cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
-
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Raise a ``TypeError`` with the closest parameter name for an unknown parameter."""
-        known = cls._get_param_names()
-        for name in parameters:
-            if name not in known:
-                match = closest_match(name, known)
-                hint = f"did you mean {match}?" if match else f"its parameters are {', '.join(known)}"
-                raise TypeError(f"{cls.__name__} has no parameter {name!r}: {hint}")
-        instance: Self = super().__new__(cls)
-        return instance
-
     # ---- implemented by subclasses ---------------------------------------------------------------------------
 
     @abstractmethod
-    def _labeled(
-        self, X: Any, y: Any, validation: Any
-    ) -> tuple[Data | GraphDataset, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return the graph or graphs, and of its labeled examples the indices, targets and validation mask.
+    def _examples(self, X: Any) -> tuple[Data | GraphDataset, np.ndarray, Any]:
+        """Return the graph or graphs, the indices of the examples, and the targets stored in the graphs.
 
-        The graphs are a copy that may be changed. Without a validation mask, the validation set is drawn at random.
+        The graphs are a copy that may be changed. The targets are as given by the user, ``None`` if there are none.
         """
-
-    @abstractmethod
-    def _data(self, X: Any) -> tuple[Data | GraphDataset, np.ndarray]:
-        """Return the graph or graphs to predict, and the indices of the requested outputs."""
-
-    @abstractmethod
-    def _known_targets(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return a mask of the examples that have a target, and their targets."""
 
     @abstractmethod
     def _encode(self, y: np.ndarray) -> tuple[Tensor, np.ndarray | None]:
         """Return the targets as a tensor, and the classes if they are class indices (otherwise ``None``)."""
+
+    @abstractmethod
+    def _decode(self, outputs: Tensor) -> np.ndarray:
+        """Return the predictions for the outputs of the model."""
 
     # ---- training and inference ------------------------------------------------------------------------------
 
@@ -132,12 +106,16 @@ class Estimator(BaseEstimator, ABC):
                 draws ``validation_fraction`` of the examples.
         """
         config = config_from_parameters(self.get_params(deep=False), self._level)
-        data, indices, y, validation_mask = self._labeled(X, y, validation)
-        targets, classes = self._encode(y)
+        data, indices, stored_targets = self._examples(X)
+        if len(np.unique(indices)) < len(indices):
+            raise ValueError("X contains a node twice: each node index must be unique")
+        y, used = self._targets(y, stored_targets, indices)
+        used, validation_mask = self._apply_masks(X, used, validation)
+        targets, classes = self._encode(y[used])
         if validation_mask is None:
             strata = np.zeros(len(targets)) if classes is None else targets.numpy()
             validation_mask = draw_holdout(strata, self.validation_fraction, config.train.seed)
-        prepared = self._prepare(config, data, indices, targets, validation_mask)
+        prepared = self._prepare(config, drop_unit_weights(data), indices[used], targets, validation_mask)
         device = find_device(config.train.device)
         history: list[dict[str, Any]] = []
 
@@ -156,6 +134,39 @@ class Estimator(BaseEstimator, ABC):
         if classes is not None:
             self.classes_ = classes
         return self
+
+    def _targets(self, y: Any, stored_targets: Any, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the targets of the examples, ``y`` or those stored in the graphs, and a mask of the known ones."""
+        if y is not None:
+            column = to_column(y, indices)
+        elif stored_targets is None:
+            raise ValueError(f"the {'graph has' if self._level == 'node' else 'graphs have'} no targets: pass y")
+        else:
+            column = to_column(stored_targets, stored_targets)
+            if len(column) <= indices.max():
+                raise ValueError(f"the graph has only {len(column)} targets, so node {indices.max()} has none")
+            column = column[indices]
+        known = ~is_missing(column, minus_one=self._level == "node" and is_classifier(self))
+        if self._level == "graph" and not known.all():
+            raise ValueError(
+                f"Input y contains NaN or None: graph {known.argmin()} has no target, but every graph needs one"
+            )
+        return column, known
+
+    def _apply_masks(self, X: Any, used: np.ndarray, validation: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return a mask of the examples to use, and among these a mask of the validation set, if it is given."""
+        validation_mask = None if validation is None else check_mask(validation, len(used), "validation")
+        if isinstance(X, Data):  # with node indices, X itself selects the nodes and masks are ignored
+            validation_mask = _mask(X, "val_mask") if validation_mask is None else validation_mask
+            if (train_mask := _mask(X, "train_mask")) is not None:
+                used = used & (train_mask if validation_mask is None else train_mask | validation_mask)
+            elif (test_mask := _mask(X, "test_mask")) is not None:
+                used = used & ~test_mask
+        if validation_mask is not None:
+            validation_mask = validation_mask[used]
+            if not validation_mask.any():
+                raise ValueError(f"the validation mask selects no labeled {self._level}: it must select at least one")
+        return used, validation_mask
 
     def _prepare(
         self,
@@ -191,17 +202,42 @@ class Estimator(BaseEstimator, ABC):
         data.info = DatasetInfo("", self._level, self._target_type, metric, num_outputs, "memory")
         return transform_features(data, config.data)
 
-    def _outputs(self, X: Any) -> Tensor:
-        """Compute the outputs of the model for each example of ``X``."""
+    def _outputs(self, X: Any) -> tuple[Tensor, np.ndarray, Any]:
+        """Compute the outputs of the model for each example of ``X``; also return its indices and stored targets."""
         check_is_fitted(self, "model_")
-        data, rows = self._data(X)
+        data, indices, stored_targets = self._examples(X)
+        data = data if self.shape_.edge_weights else drop_unit_weights(data)
         config, device = self.config_, find_device(self.device or self.config_.train.device)
         data = self._transform(data, self.shape_.outputs, config)
         check_compatible(config.model, self.shape_, infer_shape(data), "X", type(self).__name__)
         add_model_inputs(data, config.model.name)
         batches = make_inference_batches(data, None, config.train.batch_size, device)
         outputs = infer(self.model_.to(device), batches, config.train.precision, device)
-        return outputs.cpu()[torch.from_numpy(rows)]
+        return outputs.cpu()[torch.from_numpy(indices)], indices, stored_targets
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the target of each example: the most probable class, or the number.
+
+        Args:
+            X: Nodes or graphs, as for :meth:`fit`.
+        """
+        return self._decode(self._outputs(X)[0])
+
+    def _score(
+        self,
+        metric: Callable[..., float],
+        check_targets: Callable[[np.ndarray], np.ndarray],
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+    ) -> float:
+        """Compare the predictions with the known targets."""
+        outputs, indices, stored_targets = self._outputs(X)
+        targets, known = self._targets(y, stored_targets, indices)
+        if y is None and isinstance(X, Data) and (test_mask := _mask(X, "test_mask")) is not None:
+            known = known & test_mask
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(metric(check_targets(targets[known]), self._decode(outputs)[known], sample_weight=weight))
 
     def _print_epoch(self, epoch: Epoch, max_epochs: int) -> None:
         interval = 1 if self.verbose > 1 else max(1, max_epochs // 10)
@@ -235,9 +271,6 @@ class Estimator(BaseEstimator, ABC):
         """
         return read_estimator(cls, Path(path))
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
@@ -249,26 +282,13 @@ class Classifier(ClassifierMixin, Estimator):
 
     _target_type: ClassVar[str] = "classes"
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the most probable class of each example.
-
-        Args:
-            X: Nodes or graphs, as for :meth:`fit`.
-        """
-        best = self.predict_proba(X).argmax(1)
-        labels: np.ndarray = self.classes_[best]
-        return labels
-
     def predict_proba(self, X: Any) -> np.ndarray:
         """Predict the probability of each class, in the order of ``classes_``.
 
         Args:
             X: Nodes or graphs, as for :meth:`fit`.
         """
-        outputs = self._outputs(X)
-        _, probabilities = self.task_.predictions(outputs)
-        assert probabilities is not None
-        return probabilities.numpy()
+        return self._probabilities(self._outputs(X)[0])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy of the predictions.
@@ -278,10 +298,7 @@ class Classifier(ClassifierMixin, Estimator):
             y: True classes. ``None`` uses those of ``X``.
             sample_weight: Weight of each example.
         """
-        predicted = self.predict(X)
-        known, labels = self._known_targets(X, y)
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(check_labels(labels), predicted[known], sample_weight=weight))
+        return self._score(accuracy_score, check_labels, X, y, sample_weight)
 
     def _encode(self, y: np.ndarray) -> tuple[Tensor, np.ndarray | None]:
         classes, indices = np.unique(check_labels(y), return_inverse=True)
@@ -291,21 +308,20 @@ class Classifier(ClassifierMixin, Estimator):
             raise ValueError(f"{type(self).__name__} needs at least two classes, but y has {labels}{hint}")
         return torch.from_numpy(indices.astype(np.int64)), classes
 
+    def _decode(self, outputs: Tensor) -> np.ndarray:
+        labels: np.ndarray = self.classes_[self._probabilities(outputs).argmax(1)]
+        return labels
+
+    def _probabilities(self, outputs: Tensor) -> np.ndarray:
+        _, probabilities = self.task_.predictions(outputs)
+        assert probabilities is not None
+        return probabilities.numpy()
+
 
 class Regressor(RegressorMixin, Estimator):
     """Base class of regressors. Targets are numbers."""
 
     _target_type: ClassVar[str] = "number"
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the target of each example.
-
-        Args:
-            X: Nodes or graphs, as for :meth:`fit`.
-        """
-        outputs = self._outputs(X)
-        numbers, _ = self.task_.predictions(outputs)
-        return numbers.reshape(-1).numpy()
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions.
@@ -315,13 +331,22 @@ class Regressor(RegressorMixin, Estimator):
             y: True targets. ``None`` uses those of ``X``.
             sample_weight: Weight of each example.
         """
-        predicted = self.predict(X)
-        known, targets = self._known_targets(X, y)
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(r2_score(check_numbers(targets), predicted[known], sample_weight=weight))
+        return self._score(r2_score, check_numbers, X, y, sample_weight)
 
     def _encode(self, y: np.ndarray) -> tuple[Tensor, np.ndarray | None]:
         return torch.from_numpy(check_numbers(y)).float(), None
+
+    def _decode(self, outputs: Tensor) -> np.ndarray:
+        return self.task_.predictions(outputs)[0].reshape(-1).numpy()
+
+
+def _mask(data: Data, name: str) -> np.ndarray | None:
+    mask = data.get(name)
+    if mask is None:
+        return None
+    if mask.dim() == 2:
+        raise ValueError(f"{name} has {mask.size(1)} columns, one for each split: select one column")
+    return check_mask(mask, int(data.num_nodes), name)
 
 
 @contextlib.contextmanager

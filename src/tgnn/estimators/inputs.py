@@ -91,14 +91,14 @@ def to_data(graph: Any, names: NetworkXAttributes) -> tuple[Data, Any]:
     return Data(x=x, edge_index=to_edge_index(edges, x.size(0))), None
 
 
-def drop_unit_weights(data: Data) -> Data:
-    """Remove the edge weights of a graph, in place, if all of them are 1.
+def drop_unit_weights(data: Data | GraphDataset) -> Data | GraphDataset:
+    """Remove the edge weights of a graph, in place, if all of them are 1. A ``GraphDataset`` has none.
 
     Example:
         >>> drop_unit_weights(Data(edge_index=torch.tensor([[0], [1]]), edge_weight=torch.ones(1)))
         Data(edge_index=[2, 1])
     """
-    if data.edge_weight is not None and bool((data.edge_weight == 1).all()):
+    if isinstance(data, Data) and data.edge_weight is not None and bool((data.edge_weight == 1).all()):
         del data.edge_weight
     return data
 

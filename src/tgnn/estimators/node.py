@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.base import is_classifier
 from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.estimators.base import Classifier, Estimator, Regressor
-from tgnn.estimators.inputs import drop_unit_weights, is_graph, to_data
-from tgnn.estimators.parameters import document_parameters
-from tgnn.estimators.targets import check_mask, is_missing, to_column
+from tgnn.estimators.inputs import is_graph, to_data
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
@@ -31,39 +28,7 @@ class NodeEstimator(Estimator):
 
     graph: Any = field(default=None, kw_only=False)
 
-    def _data(self, X: Any) -> tuple[Data, np.ndarray]:
-        data, nodes, _ = self._graph_and_nodes(X)
-        return data if self.shape_.edge_weights else drop_unit_weights(data), nodes
-
-    def _labeled(self, X: Any, y: Any, validation: Any) -> tuple[Data, np.ndarray, np.ndarray, np.ndarray | None]:
-        data, nodes, graph_targets = self._graph_and_nodes(X)
-        if len(np.unique(nodes)) < len(nodes):
-            raise ValueError("X contains a node twice: each node index must be unique")
-        y = _targets(y, graph_targets, nodes)
-        used = ~self._is_missing(y)
-        validation_mask = None if validation is None else check_mask(validation, len(nodes), "validation")
-        if isinstance(X, Data):  # with node indices, X itself selects the nodes and masks are ignored
-            validation_mask = _mask(X, "val_mask") if validation_mask is None else validation_mask
-            if (train_mask := _mask(X, "train_mask")) is not None:
-                used &= train_mask if validation_mask is None else train_mask | validation_mask
-            elif (test_mask := _mask(X, "test_mask")) is not None:
-                used &= ~test_mask
-        if validation_mask is not None:
-            validation_mask = validation_mask[used]
-            if not validation_mask.any():
-                raise ValueError("the validation mask selects no labeled node: it must select at least one")
-        return drop_unit_weights(data), nodes[used], y[used], validation_mask
-
-    def _known_targets(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        _, nodes, graph_targets = self._graph_and_nodes(X)
-        column = _targets(y, graph_targets, nodes)
-        known = ~self._is_missing(column)
-        if y is None and isinstance(X, Data) and (test_mask := _mask(X, "test_mask")) is not None:
-            known &= test_mask
-        return known, column[known]
-
-    def _graph_and_nodes(self, X: Any) -> tuple[Data, np.ndarray, Any]:
-        """Return the graph, the indices of the selected nodes, and the targets stored in the graph."""
+    def _examples(self, X: Any) -> tuple[Data, np.ndarray, Any]:
         is_whole_graph = is_graph(X)
         if not is_whole_graph and self.graph is None:
             raise ValueError(
@@ -75,9 +40,6 @@ class NodeEstimator(Estimator):
             raise ValueError("Found a graph with 0 node(s) while a minimum of 1 is required.")
         nodes = np.arange(data.num_nodes) if is_whole_graph else check_nodes(X, int(data.num_nodes))
         return data, nodes, graph_targets
-
-    def _is_missing(self, y: np.ndarray) -> np.ndarray:
-        return is_missing(y, minus_one=is_classifier(self))
 
     def __sklearn_clone__(self) -> Self:
         """Clone the estimator, but share the graph, which scikit-learn would copy for each fold."""
@@ -110,29 +72,6 @@ def check_nodes(nodes: Any, num_nodes: int) -> np.ndarray:
     return indices.astype(np.int64)
 
 
-def _targets(y: Any, graph_targets: Any, nodes: np.ndarray) -> np.ndarray:
-    """Return the targets of the nodes: ``y``, or those stored in the graph."""
-    if y is not None:
-        return to_column(y, nodes)
-    if graph_targets is None:
-        raise ValueError("the graph has no targets: pass y")
-    column = to_column(graph_targets, graph_targets)
-    if len(column) <= nodes.max():
-        raise ValueError(f"the graph has only {len(column)} targets, so node {nodes.max()} has none")
-    selected: np.ndarray = column[nodes]
-    return selected
-
-
-def _mask(data: Data, name: str) -> np.ndarray | None:
-    mask = data.get(name)
-    if mask is None:
-        return None
-    if mask.dim() == 2:
-        raise ValueError(f"{name} has {mask.size(1)} columns, one for each split: select one column")
-    return check_mask(mask, int(data.num_nodes), name)
-
-
-@document_parameters
 class NodeClassifier(Classifier, NodeEstimator):
     """Classifier for the nodes of a graph.
 
@@ -143,7 +82,41 @@ class NodeClassifier(Classifier, NodeEstimator):
     If the ``Data`` passed to ``fit`` has a ``train_mask``, only its nodes are trained on. A ``val_mask`` is the
     validation set that selects the epoch, and ``score(data)`` evaluates on the ``test_mask``.
 
-    {parameters}
+    Args:
+        graph: Graph that node indices refer to: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or a NetworkX graph.
+            Clones share it, and it is never changed. ``None`` if whole graphs are passed to :meth:`fit`.
+        model: Name of the model, see ``tgnn models``.
+        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
+            below.
+        layers: Number of layers.
+        rank: CP rank of the product branch. 0 removes the branch.
+        dropout: Dropout probability of hidden channels.
+        lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
+        weight_decay: Weight decay of the optimizer.
+        epochs: Maximum number of epochs.
+        patience: Stop after this many epochs without improvement on the validation set.
+        batch_size: Number of nodes in a mini-batch, which needs ``options={"train.num_neighbors": ...}``. By default,
+            the model is trained on the whole graph.
+        validation_fraction: Fraction of the labeled nodes to hold out for validation. 0 holds out none and selects the
+            epoch on the training set.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+        random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
+        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
+        options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
+        x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
+        y_attribute: Attribute of each node of NetworkX graphs with the target.
+        weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
+
+    Attributes:
+        classes_: Class labels, sorted.
+        n_features_in_: Number of node features seen in :meth:`fit`.
+        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
+        history_: Losses and metrics of each epoch, as a list of dictionaries.
+        n_iter_: Number of epochs that were run.
+        best_epoch_: Epoch with the best validation score, from 0.
+        config_: Resolved training configuration.
+        shape_: Number and type of the features and outputs.
+        task_: Target type, metric and prior correction.
 
     Example:
         >>> from tgnn.data.catalog.embedded import karate
@@ -157,13 +130,45 @@ class NodeClassifier(Classifier, NodeEstimator):
     """
 
 
-@document_parameters
 class NodeRegressor(Regressor, NodeEstimator):
     """Regressor for the nodes of a graph.
 
     It is used as :class:`NodeClassifier`. A target of NaN or ``None`` means unlabeled.
 
-    {parameters}
+    Args:
+        graph: Graph that node indices refer to: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or a NetworkX graph.
+            Clones share it, and it is never changed. ``None`` if whole graphs are passed to :meth:`fit`.
+        model: Name of the model, see ``tgnn models``.
+        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
+            below.
+        layers: Number of layers.
+        rank: CP rank of the product branch. 0 removes the branch.
+        dropout: Dropout probability of hidden channels.
+        lr: Learning rate of the optimizer. That of the product branch is ``options={"optimizer.cp_lr": ...}``.
+        weight_decay: Weight decay of the optimizer.
+        epochs: Maximum number of epochs.
+        patience: Stop after this many epochs without improvement on the validation set.
+        batch_size: Number of nodes in a mini-batch, which needs ``options={"train.num_neighbors": ...}``. By default,
+            the model is trained on the whole graph.
+        validation_fraction: Fraction of the labeled nodes to hold out for validation. 0 holds out none and selects the
+            epoch on the training set.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+        random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
+        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
+        options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
+        x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
+        y_attribute: Attribute of each node of NetworkX graphs with the target.
+        weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
+
+    Attributes:
+        n_features_in_: Number of node features seen in :meth:`fit`.
+        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
+        history_: Losses and metrics of each epoch, as a list of dictionaries.
+        n_iter_: Number of epochs that were run.
+        best_epoch_: Epoch with the best validation score, from 0.
+        config_: Resolved training configuration.
+        shape_: Number and type of the features and outputs.
+        task_: Target type, metric and prior correction.
 
     Example:
         >>> x, edges = np.eye(6), np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
