@@ -1,8 +1,8 @@
-"""Decode an error-correcting code, a task in which products are decisive.
+"""Decode an error-correcting code with products, sums or means at the parity checks, and with belief propagation.
 
-A parity check is satisfied if the product of the signs of its bits is +1. A network that multiplies at the checks
-learns to decode in a few hundred steps, as well as belief propagation with the same number of rounds. The same network
-with a sum or a mean at the checks learns far less. Run: python examples/decoding.py
+With bits 0 and 1 as +1 and -1, the product of the bits of a satisfied check is +1. After 500 steps, the bit error rate
+of the network with products is about a third higher than that of belief propagation with the same number of rounds.
+With sums it is several times as high, and with means even higher. Run: python examples/decoding.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Construction of BCH codes and of regular LDPC codes by progressive edge growth."""
+"""Construction of BCH codes, and of LDPC codes by progressive edge growth."""
 
 from __future__ import annotations
 
