@@ -108,14 +108,15 @@ def _readme_row(result: Result, column: str) -> str:
     ours, cell = means["tgnn"], cells["tgnn"]
     baseline = next((name for name in ("gcn", "gin") if name in means), None)
     sign = 1 if HIGHER_IS_BETTER.get(cell.metric, True) else -1
-    others = {row: sign * scores.mean for row, scores in means.items() if row not in ("tgnn", baseline)}
+    baselines = {row: scores for row, scores in means.items() if row.split()[0] != "tgnn"}  # no variants of tGNN
+    others = {row: sign * scores.mean for row, scores in baselines.items() if row != baseline}
     best = max(others, key=lambda row: others[row], default=None)
     spread = f" ± {cell.paper_spread:.3f}" if cell.paper_spread else ""
     paper = "" if cell.paper is None else f"{cell.paper:.3f}{spread}"
     interval = "" if ours.interval is None else "{:.3f} to {:.3f}".format(*ours.interval)
     rest = ["" if baseline is None else _mean(means[baseline]), "" if best is None else f"{best} {_mean(means[best])}"]
     data = cell.config.get("data", {}).get("name", column)
-    names = [column if column == data else f"{data}, {column}", _METRIC_NAMES.get(cell.metric, cell.metric)]
+    names = [column if column.startswith(data) else f"{data}, {column}", _METRIC_NAMES.get(cell.metric, cell.metric)]
     return _line([*names, str(ours.runs), _mean(ours), interval, paper, *rest])
 
 

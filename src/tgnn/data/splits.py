@@ -96,13 +96,24 @@ def choose_split(data: LoadedData, name: str, seed: int = 0) -> Split:
     """Split a data set, as :func:`tgnn.data.load` returns it, with the given protocol.
 
     For ``fold`` and ``published-fold``, the seed is the number of the fold.
+    ``"published:20000"`` keeps 20,000 random examples of the training set, stratified by class, and the whole
+    validation and test sets.
     """
     available = protocols(data)
+    protocol, colon, limit = name.partition(":")
     if not available:
         raise ValueError(f"{data.info.name} has no labels and cannot be split")
-    if name not in available:
-        raise ValueError(f"{data.info.name} has no split {name!r}; available are {', '.join(available)}")
-    return available[name](seed)
+    if protocol not in available or (colon and not (limit.isdecimal() and int(limit))):
+        raise ValueError(
+            f"{data.info.name} has no split {name!r}; available are {', '.join(available)}, and each with the size of "
+            f"a smaller training set, as in {next(iter(available))}:20000"
+        )
+    split = available[protocol](seed)
+    if not colon or int(limit) >= len(split.train):
+        return split
+    assert data.y is not None
+    train, _ = _stratified_draw(split.train.numpy(), int(limit), data.y, seed)
+    return replace(split, name=f"{split.name}:{limit}", seed=seed, train=torch.from_numpy(np.sort(train)))
 
 
 def protocols(data: LoadedData) -> dict[str, Callable[[int], Split]]:

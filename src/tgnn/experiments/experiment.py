@@ -37,7 +37,8 @@ class Selection:
 
     Args:
         models: Run only the rows of these models. ``None`` means all rows.
-        datasets: Run only these data sets. A data set that the experiment does not have is added as a column.
+        datasets: Run only these columns, or all columns of a data set whose name is not that of a column. A data set
+            that the experiment does not have is added as a column.
         largest: Run only rows whose size (the number at the end of the name) is at most this.
         runs: Number of runs per cell. ``None`` means the default of the experiment.
         changes: Options that override the recipe in every cell, as ``section.key``.
@@ -61,7 +62,7 @@ Row = tuple[str, str, Mapping[str, Any]]
 """Name of a row, its model, and the options that override the recipe."""
 
 Column = tuple[str, Mapping[str, Any]]
-"""Data set of a column, and the options that override the recipe."""
+"""Data set of a column, and the options that override the recipe. Those of the row come after them."""
 
 Measure = Callable[[str, str, int, Path, Mapping[str, Any]], CellResult]
 """Measures a cell. Called with its row, its column, the number of runs, a folder for its files and the options of the
@@ -128,7 +129,7 @@ class Experiment:
         known = {
             name: value
             for name, value in self.columns.items()
-            if name in selection.datasets or value[0] in selection.datasets
+            if name in selection.datasets or (value[0] in selection.datasets and value[0] not in self.columns)
         }
         covered = {data for data, _ in known.values()} | set(known)
         return {**known, **{name: (name, {}) for name in selection.datasets if name not in covered}}
@@ -146,7 +147,7 @@ class Experiment:
 
     def _cell(self, row: Row, column: str, columns: Column, selection: Selection) -> ExperimentCell:
         (name, model, row_options), (data, column_options), changes = row, columns, selection.changes
-        options = {**row_options, **column_options}
+        options = {**column_options, **row_options}
         for key in changes:
             if self.measure is not None and not key.startswith("data."):
                 raise ValueError(f"{self.name} trains no recipe, so {key} cannot be set")

@@ -166,6 +166,7 @@ def build_graph_dgn(
     messages: Literal["simple", "complex"] = "complex",
     scalers: bool = True,
     readout: str = "mean",
+    ffn: bool = False,
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of :class:`DGNConv`, without the towers of the paper.
 
@@ -184,7 +185,7 @@ def build_graph_dgn(
     edge_channels = None if messages == "simple" else 1 if directions.encoder is None else 1 + hidden_channels
     mean_log_degree = _mean_log_degree(shape.degrees) if scalers else None
     layers = [DGNConv(hidden_channels, names, edge_channels, mean_log_degree) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs=directions)
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs=directions, ffn=ffn)
 
 
 def _mean_log_degree(degrees: tuple[int, ...] | None) -> float:

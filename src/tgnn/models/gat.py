@@ -116,6 +116,7 @@ def build_graph_gat(
     *,
     heads: PositiveInt = 8,
     readout: str = "mean",
+    ffn: bool = False,
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``GATConv``. ``hidden_channels`` is divided among the heads."""
     check_multiple(hidden_channels, "heads", heads)
@@ -123,4 +124,4 @@ def build_graph_gat(
     layers = [
         GATConv(hidden_channels, hidden_channels // heads, heads=heads, edge_dim=edge_dim) for _ in range(num_layers)
     ]
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features")
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features", ffn=ffn)

@@ -66,11 +66,11 @@ def build_gcn(
 
 @register_model("gcn", "graph", uses=("edge weights",))
 def build_graph_gcn(
-    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, readout: str = "mean"
+    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, readout: str = "mean", ffn: bool = False
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``GCNConv``, with edge weights if the data has them."""
     layers = [GCNConv(hidden_channels, hidden_channels) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="weights")
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="weights", ffn=ffn)
 
 
 @register_model(
@@ -88,6 +88,7 @@ def build_graph_gatedgcn(
     *,
     readout: str = "mean",
     update_edges: bool = False,
+    ffn: bool = False,
 ) -> GraphNetwork | GraphTGNNNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``ResGatedGraphConv``. Its residual connections are those of the paper.
 
@@ -111,9 +112,10 @@ def build_graph_gatedgcn(
             add_self_loops=False,
             root_weight=True,
             residual=True,
+            ffn=ffn,
             update_edges=True,
         )
         return GraphTGNNNetwork(gnn)
     edge_dim = None if shape.edge_features is None else hidden_channels
     layers = [ResGatedGraphConv(hidden_channels, hidden_channels, edge_dim=edge_dim) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features")
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features", ffn=ffn)

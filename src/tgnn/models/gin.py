@@ -71,6 +71,7 @@ def build_graph_gin(
     jk: Literal["cat"] | None = "cat",
     readout_norm: bool = False,
     rank: PositiveInt = 32,
+    ffn: bool = False,
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``GINConv``, or of ``GINEConv`` if edges have features.
 
@@ -78,7 +79,16 @@ def build_graph_gin(
     """
     layers = [make_gin_layer(shape, hidden_channels, train_eps) for _ in range(num_layers)]
     return GraphNetwork(
-        shape, hidden_channels, layers, readout, dropout, rank, jk=jk, readout_norm=readout_norm, edge_inputs="features"
+        shape,
+        hidden_channels,
+        layers,
+        readout,
+        dropout,
+        rank,
+        jk=jk,
+        readout_norm=readout_norm,
+        edge_inputs="features",
+        ffn=ffn,
     )
 
 

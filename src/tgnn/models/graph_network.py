@@ -15,12 +15,33 @@ from tgnn.nn.feature_maps import make_encoder
 from tgnn.nn.readout import Readout, ReadoutNorm
 
 
+class FeedForward(torch.nn.Module):
+    """The feed-forward sublayer of :class:`tgnn.nn.TGNNBlock`: two linear layers with a residual connection, and batch
+    normalization of their sum.
+    """
+
+    def __init__(self, channels: int, dropout: float) -> None:
+        super().__init__()
+        self.mlp = torch.nn.Sequential(
+            torch.nn.Linear(channels, 2 * channels),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(dropout),
+            torch.nn.Linear(2 * channels, channels),
+            torch.nn.Dropout(dropout),
+        )
+        self.norm = torch.nn.BatchNorm1d(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.norm(x + self.mlp(x))
+        return out
+
+
 class GraphNetwork(torch.nn.Module):
     """Encoder, GNN layers, readout and MLP head.
 
     The network follows Dwivedi et al., "Benchmarking Graph Neural Networks" (JMLR 2023). It is called with PyG's
     ``Batch`` and returns the outputs of all graphs. Each GNN layer is followed by batch normalization, ReLU, a residual
-    connection and dropout.
+    connection and dropout, and with ``ffn=True`` by a :class:`FeedForward` sublayer.
 
     Args:
         shape: Sizes of the inputs and outputs.
@@ -39,6 +60,7 @@ class GraphNetwork(torch.nn.Module):
         edge_inputs: Third argument of the GNN layers. ``"features"`` are the edge features transformed to
             ``hidden_channels``. ``"weights"`` are the edge weights. Both are left out if the data has none. A function
             computes the argument from the batch. ``None`` passes nothing.
+        ffn: Whether each layer is followed by a :class:`FeedForward` sublayer, as in :class:`tgnn.nn.TGNNBlock`.
     """
 
     def __init__(
@@ -54,6 +76,7 @@ class GraphNetwork(torch.nn.Module):
         head_layers: int = 3,
         head_dropout: float | None = None,
         edge_inputs: str | Callable[[Data], Tensor] | None = None,
+        ffn: bool = False,
     ) -> None:
         super().__init__()
         readout = Readout(readout, hidden_channels, rank) if isinstance(readout, str) else readout
@@ -66,6 +89,8 @@ class GraphNetwork(torch.nn.Module):
         self.uses_weights = edge_inputs == "weights" and shape.edge_weights
         self.layers = torch.nn.ModuleList(layers)
         self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden_channels) for _ in self.layers)
+        sublayers = (FeedForward(hidden_channels, dropout) if ffn else torch.nn.Identity() for _ in self.layers)
+        self.sublayers = torch.nn.ModuleList(sublayers)
         self.dropout, self.jk, self.readout = torch.nn.Dropout(dropout), jk, readout
         width = int(readout.width) * (len(self.layers) if jk == "cat" else 1)  # type: ignore[arg-type]
         self.readout_norm = ReadoutNorm(width) if readout_norm else torch.nn.Identity()
@@ -75,8 +100,8 @@ class GraphNetwork(torch.nn.Module):
     def forward(self, data: Data) -> Tensor:
         x, edge_inputs = self.encoder(data.x), self._edge_inputs(data)
         embeddings = []
-        for layer, norm in zip(self.layers, self.norms):
-            x = self.dropout(norm(layer(x, data.edge_index, *edge_inputs)).relu() + x)
+        for layer, norm, sublayer in zip(self.layers, self.norms, self.sublayers):
+            x = sublayer(self.dropout(norm(layer(x, data.edge_index, *edge_inputs)).relu() + x))
             embeddings.append(x)
         num_graphs = data.num_graphs
         pooled = self.readout(x, data.batch, num_graphs)

@@ -36,8 +36,8 @@ def build_mlp(
 
 @register_model("mlp", "graph")
 def build_graph_mlp(
-    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, readout: str = "mean"
+    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, readout: str = "mean", ffn: bool = False
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of linear layers."""
     layers = [NodewiseLayer(torch.nn.Linear(hidden_channels, hidden_channels)) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout)
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, ffn=ffn)

@@ -64,6 +64,7 @@ def build_graph_monet(
     kernels: PositiveInt = 3,
     pseudo: Literal["degree", "position"] = "degree",
     readout: str = "mean",
+    ffn: bool = False,
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of :class:`MoNetLayer`.
 
@@ -74,4 +75,4 @@ def build_graph_monet(
     dim = 2 if pseudo == "degree" else int(shape.positions or 0)
     layers = [MoNetLayer(hidden_channels, dim, kernels) for _ in range(num_layers)]
     coordinates = degree_coordinates if pseudo == "degree" else position_coordinates
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs=coordinates)
+    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs=coordinates, ffn=ffn)

@@ -114,6 +114,7 @@ def build_graph_phm_gnn(
     readout: str = "sum",
     train_eps: bool = False,
     head_dropout: Probability | None = None,
+    ffn: bool = False,
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of :class:`PHMConv`. Its encoder, readout and head are real-valued.
 
@@ -122,5 +123,5 @@ def build_graph_phm_gnn(
     check_multiple(hidden_channels, "dimension", dimension)
     layers = [PHMConv(hidden_channels, dimension, pooling, train_eps) for _ in range(num_layers)]
     return GraphNetwork(
-        shape, hidden_channels, layers, readout, dropout, head_dropout=head_dropout, edge_inputs="features"
+        shape, hidden_channels, layers, readout, dropout, head_dropout=head_dropout, edge_inputs="features", ffn=ffn
     )

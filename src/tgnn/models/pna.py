@@ -165,6 +165,7 @@ def build_graph_pna(
     readout: str = "sum",
     readout_norm: bool = False,
     rank: PositiveInt = 32,
+    ffn: bool = False,
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``PNAConv``. ``rank`` is that of a ``cp`` readout."""
     check_multiple(hidden_channels, "towers", towers)
@@ -173,7 +174,15 @@ def build_graph_pna(
     deg = _degree_histogram(shape)
     layers = [NodewisePNAConv(hidden_channels, hidden_channels, deg, **kwargs) for _ in range(num_layers)]
     return GraphNetwork(
-        shape, hidden_channels, layers, readout, dropout, rank, readout_norm=readout_norm, edge_inputs="features"
+        shape,
+        hidden_channels,
+        layers,
+        readout,
+        dropout,
+        rank,
+        readout_norm=readout_norm,
+        edge_inputs="features",
+        ffn=ffn,
     )
 
 

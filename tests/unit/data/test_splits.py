@@ -158,6 +158,20 @@ def test_protocols_of_one_seed_are_repeatable():
     assert choose_split(data, "fold", 13).seed == whole.seed == 1
 
 
+def test_a_protocol_with_a_smaller_training_set():
+    data = load("digits-graphs")
+    whole, part = (choose_split(data, name, 3) for name in ("stratified", "stratified:100"))
+    assert (part.name, part.seed, len(part.train)) == ("stratified:100", 3, 100)
+    assert set(part.train.tolist()) < set(whole.train.tolist())
+    assert torch.equal(torch.cat([part.val, part.test]), torch.cat([whole.val, whole.test]))
+    assert torch.bincount(data.y[part.train]).min() > 5
+    assert choose_split(data, "stratified:100", 3).hash == part.hash != choose_split(data, "stratified:100", 4).hash
+    assert choose_split(data, "stratified:99999", 3).name == "stratified"
+    for name in ("stratified:", "stratified:0", "stratified:many", "public:100"):
+        with pytest.raises(ValueError, match=f"no split '{name}'; .* as in per-class-quota:20000"):
+            choose_split(data, name)
+
+
 def test_data_that_cannot_be_split():
     with pytest.raises(ValueError, match="no split 'public'; available are per-class-quota, stratified, fold"):
         load("digits", split="public")

@@ -32,7 +32,9 @@ VARIANTS = [  # networks that hyperparameters select
     ("tgnn", "node", BLOCKS),
     ("tgnn", "graph", BLOCKS),
     ("tgnn", "graph", {**BLOCKS, "rank": 0, "add_self_loops": False}),
-    ("gatedgcn", "graph", {"update_edges": True}),
+    ("gatedgcn", "graph", {"update_edges": True, "ffn": True}),
+    *((name, "graph", {"ffn": True}) for name in ("gin", "pna", "phm-gnn", "dgn")),
+    ("gat", "graph", {"ffn": True, "heads": 4}),
 ]
 
 
