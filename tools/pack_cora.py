@@ -5,7 +5,7 @@ that holds them, and its arrays are compressed. Nothing is rounded or left out. 
 compared with Planetoid's.
 
 Run: python tools/pack_cora.py FOLDER, where FOLDER holds ind.cora.x and the other files of
-https://github.com/kimiyoung/planetoid/tree/master/data. Their checksums are in tgnn.data.catalog.citation.
+https://github.com/kimiyoung/planetoid/tree/master/data. Their checksums are in tgnn.data.catalog.node_graphs.
 """
 
 from __future__ import annotations

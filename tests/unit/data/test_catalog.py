@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import hashlib
 import json
 import shutil
 from importlib.resources import files
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.unit.data.archives import zipped
 from tests.unit.data.test_pickled_files import write_planetoid
 from torch_geometric.data import Data
 
@@ -21,6 +23,7 @@ from tgnn.data.catalog.entry import DownloadSource
 from tgnn.data.convert import write
 from tgnn.data.dataset_info import content_hash, infer_dataset_info, statistics
 from tgnn.data.download.locate import DatasetUnavailableError, find_in_root
+from tgnn.data.download.package_index import Package
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import list_datasets, load
 from tgnn.data.readers.graph_npz import write_graphs
@@ -220,10 +223,12 @@ def test_published_files_of_the_real_data(real_data):
 # ---- downloaded files ------------------------------------------------------------------------------------------
 
 
-def copied_from(folder: Path, name: str) -> DownloadSource:
-    return DownloadSource(
-        folder.name, lambda to, _: shutil.copytree(folder, to, dirs_exist_ok=True), CATALOG[name].layouts[0]
-    )
+def zipped_source(folder: Path, archive: Path) -> DownloadSource:
+    """Offer the files of a folder as the archive of a package, which is in the cache."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    zipped(archive, {f"raw/{path.name}": path.read_bytes() for path in folder.iterdir()})
+    package = Package("pip", archive.name, hashlib.sha256(archive.read_bytes()).hexdigest())
+    return DownloadSource(CATALOG["mutag"].layouts[0], package, {"raw/": ""})
 
 
 def test_downloaded_files_are_checked_before_they_are_kept(tmp_path, monkeypatch, real_data):
@@ -233,12 +238,13 @@ def test_downloaded_files_are_checked_before_they_are_kept(tmp_path, monkeypatch
         path.rename(bad / path.name.replace("IMDB-BINARY", "MUTAG"))
     count = len((bad / "MUTAG_graph_indicator.txt").read_text().split())
     (bad / "MUTAG_node_labels.txt").write_text("0\n" * count)
-    sources = (copied_from(bad, "mutag"), copied_from(good, "mutag"))
+    archives = tmp_path / "cache" / "data" / "archives"
+    sources = (zipped_source(bad, archives / "bad-1-x.whl"), zipped_source(good, archives / "good-1-x.whl"))
     monkeypatch.setitem(CATALOG, "mutag", dataclasses.replace(CATALOG["mutag"], sources=sources))
-    assert load("mutag").info.source == "raw"
-    assert load("mutag", offline=True).info.source == "raw"
+    for offline in (False, True):
+        assert load("mutag", offline=offline).info.source == "the pip package good 1"
     monkeypatch.setitem(CATALOG, "mutag", dataclasses.replace(CATALOG["mutag"], sources=sources[:1]))
-    with pytest.raises(DatasetUnavailableError, match="bad: the files are not mutag: they have 1,000 graphs"):
+    with pytest.raises(DatasetUnavailableError, match="bad 1: the files are not mutag: they have 1,000 graphs"):
         load("mutag")
 
 

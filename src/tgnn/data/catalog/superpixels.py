@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from torch_geometric.datasets import GNNBenchmarkDataset
 
-from tgnn.data.build.superpixel_edges import superpixel_edges
-from tgnn.data.build.superpixels import build_cifar10, build_mnist, read_benchmarking_gnns
-from tgnn.data.catalog.entry import CatalogEntry, FileLayout, from_package, from_web
+from tgnn.data.build.superpixels import build_cifar10, build_mnist, read_benchmarking_gnns, superpixel_edges
+from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout
 from tgnn.data.download.package_index import Package
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_npz import make_dataset, read_graphs, read_npz, write_npz
@@ -67,8 +66,8 @@ def _entry(
         default_split="published",
         layouts=(official, packed),
         sources=(
-            from_web(official, archive=GNNBenchmarkDataset.urls[name.upper()], members={file: file}),
-            from_package(packed, package, members, build_files, differs),
+            DownloadSource(official, GNNBenchmarkDataset.urls[name.upper()], {file: file}),
+            DownloadSource(packed, package, members, build_files, differs),
         ),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tgnn.data.catalog.entry import CatalogEntry, FileLayout, from_package, from_web
+from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout
 from tgnn.data.download.package_index import Package
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_npz import read_graphs
@@ -58,9 +58,9 @@ def _entry(name: str, title: str, **statistics: int) -> CatalogEntry:
         exact=True,
     )
     packed = FileLayout(("graphs.npz",), read_packed, (name.lower(), f"tu/{name.lower()}"), unique_names=False)
-    sources = [from_web(text, archive=f"{_HOST}/{name}.zip", members={f"{name}/": ""})]
+    sources = [DownloadSource(text, f"{_HOST}/{name}.zip", {f"{name}/": ""})]
     if name == "MUTAG":
-        sources.append(from_package(text, _GRAKEL, {"grakel/tests/data/MUTAG/": ""}))
+        sources.append(DownloadSource(text, _GRAKEL, {"grakel/tests/data/MUTAG/": ""}))
     return CatalogEntry(
         name=name.lower(),
         title=title,
