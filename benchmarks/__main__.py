@@ -30,7 +30,8 @@ def speed(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Speed",
         "",
-        "Forward and backward pass, tanh fused, float32. Median times. All rows of a table were measured in one run.",
+        "Median time of the forward and backward pass in float32, with fused tanh. All rows of a table were measured",
+        "in one run. The row *memory copy* copies as many bytes as tgnn reads and writes at least.",
         "",
     ]
     for name, edges, n, rank, rounds in (
@@ -46,7 +47,7 @@ def speed(arguments: argparse.Namespace) -> list[str]:
         ]
         touched = bytes_touched(n, edges.size(1), rank)
         traffic, rate = f"{touched / 1e9:.2f} GB", f"{touched / ours / 1e9:.0f} GB/s"
-        text += [f"**{name}** (at least {traffic} of memory traffic, {rate} with tgnn)", ""]
+        text += [f"**{name}** (tgnn reads and writes at least {traffic}, which is {rate})", ""]
         text += [*table(["", "time", "time / tgnn", "speedup over PyG mul"], rows), ""]
     return text
 
@@ -66,13 +67,15 @@ def factors_of_edges(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Factors of edges",
         "",
-        f"{edge_factors.GRAPHS} graphs of {edge_factors.NODES} nodes and {edge_factors.EDGES} edges, width",
-        f"{edge_factors.WIDTH}, factors and gates from both ends and the edge, forward and backward pass. Memory is",
-        f"the peak beyond the inputs. The exclusive product takes {ratio:.2f} times as long as the inclusive one.",
+        f"Forward and backward pass on a batch of {edge_factors.GRAPHS} graphs with {edge_factors.NODES} nodes and",
+        f"{edge_factors.EDGES} edges each, with {edge_factors.WIDTH} columns. Factors and gates depend on the source,",
+        "the destination and the edge. Memory is the peak beyond the inputs.",
+        f"`exclusive_product` takes {ratio:.2f} times as long as `neighbor_product`.",
         "",
         *table(["", "eager PyG", "tgnn", "ratio", "memory, eager", "memory, tgnn", "ratio"], rows),
         "",
-        "Small calls: 30 nodes, 60 edges, width 32, forward and backward pass; and a training step on 64 molecules.",
+        "Time of small calls. A call is a forward and backward pass with 30 nodes, 60 edges and 32 columns. A training",
+        "step uses a batch of 64 molecules.",
         "",
     ]
     small = {**side_by_side(edge_factors.small_calls(), 15), **side_by_side(edge_factors.molecules(), 9)}
@@ -94,8 +97,8 @@ def hubs(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Hubs",
         "",
-        "A power-law graph with the same number of edges and one node of degree 100,000 takes "
-        f"{ratio:.2f} times as long.",
+        f"Time of tgnn on two graphs with {nodes:,} nodes and {edge_count:,} edges. The power-law graph, which has one",
+        f"node of degree 100,000, takes {ratio:.2f} times as long as the uniform graph.",
         "",
     ]
     return [*text, *table(["graph", "time"], rows), ""]
@@ -156,9 +159,9 @@ def memory(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Memory",
         "",
-        f"N = {nodes:,}, E = {edge_count:,}, R = {rank}, forward and backward pass: peak memory beyond z, the",
-        "gradient of the result and the graph. It includes the result and the gradient of z, two arrays of N x R.",
-        f"One message matrix, E x R, is {matrix:.2f} GiB; one array of N x R {array:.2f} GiB.",
+        f"Peak memory of the forward and backward pass for N = {nodes:,}, E = {edge_count:,} and R = {rank}, without",
+        "z, the gradient of the result and the graph. It includes the result and the gradient of z, two arrays of N x",
+        f"R. A message matrix, E x R, needs {matrix:.2f} GiB, and an array of N x R {array:.2f} GiB.",
         "",
     ]
     return [*text, *table(["", "extra memory", "in arrays of N x R"], rows), ""]
@@ -238,11 +241,12 @@ def epochs(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## A training epoch",
         "",
-        "Cora, 2 layers, 32 hidden channels, Adam, full batch. Features are sparse for tGNN and dense for PyG.",
-        "Times are relative to the GCN of PyG in the same row.",
+        "Cora, 2 layers, 32 hidden channels, Adam, full batch. Features are sparse for tGNN and dense for PyG. The",
+        "column GCN is PyG's `GCN`. The other columns are tGNN, relative to GCN. The last one is the same network",
+        "built from PyG modules.",
         "",
     ]
-    header = ["dropout", "GCN", "rank 8", "rank 64", "rank 512", "rank 512 built from PyG modules"]
+    header = ["dropout", "GCN", "rank 8", "rank 64", "rank 512", "rank 512, PyG modules"]
     return [*text, *table(header, rows), ""]
 
 
@@ -281,9 +285,17 @@ def stability(arguments: argparse.Namespace) -> list[str]:
 def exactness(arguments: argparse.Namespace) -> list[str]:
     print("measuring the accuracy of the layers of the theorems", flush=True)
     polynomials, sums = theory.tables()
-    text = ["## Theorems", "", "Accuracy of the layers of `tgnn.theory` in float64.", ""]
+    text = [
+        "## Theorems",
+        "",
+        "Largest errors of the layers of `tgnn.theory` in float64, over 20 sets of k vectors.",
+        "",
+        "`cp_from_polynomial`, for a random polynomial of F features:",
+        "",
+    ]
     header = ["F", "k", "rank", "largest value", "error", "error / largest value"]
-    text += [*table(header, polynomials), "", *table(["k", "`cp_sum`", "`cp_mean`"], sums), ""]
+    text += [*table(header, polynomials), "", "`cp_sum` and `cp_mean`, for three features:", ""]
+    text += [*table(["k", "error of `cp_sum`", "error of `cp_mean`"], sums), ""]
     return text
 
 
@@ -310,9 +322,9 @@ def training(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## The training loop",
         "",
-        "One epoch with validation: a minimal loop in torch, and the loop of `tgnn train`. Median times. The ratio",
-        "is the median over pairs of runs, measured directly after each other, and can differ from the quotient of the",
-        "median times.",
+        "Median time of one epoch with validation, for a minimal loop in torch and for the loop of `tgnn train`. The",
+        "two are measured alternately. The ratio is the median of the ratios of neighboring measurements, so it can",
+        "differ from the ratio of the median times.",
         "",
     ]
     return [*text, *table(["", "plain torch", "tgnn", "ratio"], rows), ""]
@@ -334,10 +346,10 @@ def models_by_name(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Models by name",
         "",
-        "One training step with 64 hidden channels and 2 layers: the model written directly in PyG, and the model of",
-        "`tgnn train --model NAME`. Data: Cora, Amazon Computers (490,000 edges), and 128 random graphs of the size of",
-        "those in ZINC. An empty cell means that no PyG counterpart was measured. Median times. The ratio is the",
-        "median over pairs of runs, measured directly after each other.",
+        "Median time of one training step with 64 hidden channels and 2 layers, for a model written in PyG and for the",
+        "model of `tgnn train --model NAME`. The data are Cora, Amazon Computers (490,000 edges), and 128 random",
+        "graphs as large as those in ZINC (molecules). A cell is empty if no model in PyG was measured. The ratio is",
+        "the median of the ratios of neighboring measurements.",
         "",
     ]
     return [*text, *table(["", "PyG", "tgnn", "ratio"], rows), ""]
@@ -359,8 +371,9 @@ def gated_blocks(arguments: argparse.Namespace) -> list[str]:
         "",
         f"A training step with Adam on a batch of {blocks.GRAPHS} graphs with {blocks.NODES} nodes and {blocks.EDGES}",
         f"edges each, as in CIFAR10, with {blocks.WIDTH} channels of nodes and edges, and rank {blocks.RANK}. A layer",
-        "is compared with a layer, and a block with a block of the same skeleton. Median times. Memory is the peak of",
-        "one step beyond the model and its inputs.",
+        "is compared with a layer of PyG. A block is compared with a layer of PyG that has the same normalization,",
+        "residual connection and feed-forward sublayer. Median times. Memory is the peak of one step, without the",
+        "model and its inputs.",
         "",
     ]
     header = ["", "time", "time / ResGatedGraphConv", "time / PNAConv", "extra memory"]
@@ -405,8 +418,17 @@ def main() -> None:
     if wrong := set(arguments.parts) - set(PARTS):
         parser.error(f"There is no benchmark {sorted(wrong)[0]!r}; choose from {', '.join(PARTS)}.")
     start = time.time()
-    text = ["# Benchmarks", "", f"Machine: {machine()}. Run `make bench` to repeat the measurements.", ""]
-    text += ["Close other programs first, because a busy machine affects the candidates unequally.", ""]
+    text = [
+        "# Benchmarks",
+        "",
+        "This page compares the time and memory of tgnn with PyG and with plain torch. `make bench` repeats the",
+        "measurements. Close other programs first.",
+        "",
+        f"Machine: {machine()}.",
+        "",
+        "N, E and R are the numbers of nodes, edges and columns (the CP rank).",
+        "",
+    ]
     with torch.random.fork_rng():
         for name in arguments.parts or PARTS:
             text += PARTS[name](arguments)

@@ -60,7 +60,7 @@ def compare(edges: Tensor, nodes: int, rank: int, rounds: int) -> dict[str, floa
         "PyG gather + scatter sum": step(pyg(edges, "sum"), z, grad),
         "tgnn, cpp": step(tgnn(edges, "cpp"), z, grad),
         "tgnn, torch": step(tgnn(edges, "torch"), z, grad),
-        "copy of the bytes touched": copy(bytes_touched(nodes, edges.size(1), rank)),
+        "memory copy": copy(bytes_touched(nodes, edges.size(1), rank)),
     }
     return side_by_side(contenders, rounds)
 

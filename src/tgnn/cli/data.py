@@ -113,7 +113,7 @@ def check(
     ],
     json: Json = False,
 ) -> None:
-    """Validate your own data: report its contents and every problem with file and row.
+    """Validate your own data. The report lists its contents, and the file and row of every problem.
 
     The exit code is 1 if the data cannot be used.
     """
@@ -138,7 +138,7 @@ def convert(
     offline: Offline = False,
     leave_out: Annotated[
         bool,
-        typer.Option("--leave-out", help="Drop edge features and weights, which a graph on disk cannot store."),
+        typer.Option("--leave-out", help="Leave out edge features and weights, which a graph on disk cannot store."),
     ] = False,
     force: Force = False,
 ) -> None:
@@ -202,7 +202,7 @@ def _print_size(target: Path) -> None:
 def splits(
     source: NameOrPath,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**31, help="Random seed of the split. For folds, the number of the fold.")
+        int, typer.Option(min=0, max=2**31, help="Random seed of the split. In a k-fold split, it selects the fold.")
     ] = 0,
     root: Root = None,
     offline: Offline = False,

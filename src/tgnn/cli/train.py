@@ -35,7 +35,7 @@ def train(
         ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Path of your own data, instead of NAME: a folder of tables, a .npz file, ...")
+        Path | None, typer.Option(help="Path of your own data instead of NAME, e.g. a folder of tables or a .npz file.")
     ] = None,
     root: Root = None,
     offline: Offline = False,

@@ -35,7 +35,7 @@ def tune(
         ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Path of your own data, instead of NAME: a folder of tables, a .npz file, ...")
+        Path | None, typer.Option(help="Path of your own data instead of NAME, e.g. a folder of tables or a .npz file.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Name of a model (see `tgnn models`). Default: tgnn.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 60,
@@ -51,8 +51,8 @@ def tune(
         int,
         typer.Option(
             min=0,
-            help="Number of best trials to evaluate again on new splits and seeds at the end, together with trial 0. "
-            "The trial with the best final score is written to best.yaml.",
+            help="Number of best trials to evaluate again at the end, on new splits and seeds, in addition to trial 0. "
+            "The trial with the best final score is written to best.yaml. Use 0 to skip this evaluation.",
         ),
     ] = _DEFAULT_FINALS,
     jobs: Annotated[
