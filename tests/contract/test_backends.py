@@ -138,16 +138,18 @@ def test_segments_by_index_and_by_ptr(backend, dtype):
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("zeros", [0.0, 0.1])
 @pytest.mark.parametrize("tanh", [False, True])
 @pytest.mark.parametrize("saver", ALL)
-def test_each_reads_what_any_other_has_saved(accelerated, saver, tanh, zeros):
+def test_each_reads_what_any_other_has_saved(accelerated, saver, tanh, zeros, weighted):
     """Forward by one backend, backward by another: the state and the marks of rows mean the same to all."""
     edges, z = random_edges(12, 12, 60), random_factors(12, 4, torch.float32, zeros)
     graph, grad = (edges, None, "edges", 12, 12), random_factors(12, 4, torch.float32, seed=7)
+    weight = torch.rand(60, generator=torch.Generator().manual_seed(4)) if weighted else None
     with use_backend(saver):
-        _, state, least = torch.ops.tgnn.neighbor_product(z, *graph, tanh, True)
+        _, state, least = torch.ops.tgnn.neighbor_product(z, weight, *graph, tanh, True)
     with use_backend(accelerated):
-        found = torch.ops.tgnn.neighbor_product_backward(grad, z, *graph, tanh, state, least)
-    expected = everything("reference", edges, [z, None, None], "tanh" if tanh else None, 12)[1]
-    assert_same([found], [expected], TOLERANCE[torch.float32])
+        found = torch.ops.tgnn.neighbor_product_backward(grad, z, weight, *graph, tanh, state, least, [True, weighted])
+    expected = everything("reference", edges, [z, None, weight], "tanh" if tanh else None, 12)[1:]
+    assert_same(list(found[: len(expected)]), expected, TOLERANCE[torch.float32])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -30,26 +31,34 @@ def unsupported(x: Tensor, graph: Graph) -> str | None:
 
 
 def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
-    z, graph = operands.z, operands.graph
+    z, weight, graph = operands.z, operands.weight, operands.graph
     out = z.new_empty(graph.num_dst, operands.rank)
     saved = Saved(torch.empty_like(out), z.new_empty(graph.num_dst)) if save else None
     if out.numel():
-        edges = _edge_args(graph.by_dst())
-        _call(
-            "tgnn_forward", z, z, operands.rank, int(operands.tanh), *edges, graph.num_src, out, *(saved or (None,) * 2)
-        )
+        inputs = (operands.rank, int(operands.tanh), *_edge_args(graph.by_dst()))
+        outputs = (out, *(saved or (None,) * 2))
+        if weight is None:
+            _call("tgnn_forward", z, z, *inputs, graph.num_src, *outputs)
+        else:
+            _call("tgnn_weighted_forward", z, z, weight, *inputs, *outputs)
     return out, saved
 
 
-def backward(operands: Operands, grad: Tensor, saved: Saved) -> Tensor:
-    z, graph = operands.z, operands.graph
+def backward(
+    operands: Operands, grad: Tensor, saved: Saved, needs_grad: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    z, weight, graph = operands.z, operands.weight, operands.graph
+    grad_z = torch.empty_like(z) if needs_grad[0] else None
+    grad_weight = torch.empty_like(weight) if weight is not None and needs_grad[1] else None
     if graph.num_edges == 0 or z.numel() == 0:
-        return torch.zeros_like(z)
-    grad_z, q = torch.empty_like(z), torch.empty_like(saved.state)
+        return None if grad_z is None else grad_z.zero_(), None if grad_weight is None else grad_weight.zero_()
     edges = (*_edge_args(graph.by_dst()), *_edge_args(graph.by_src()))
-    inputs = (z, operands.rank, int(operands.tanh), *edges, grad, saved.state, saved.min_factor)
-    _call("tgnn_backward", z, *inputs, q, grad_z)
-    return grad_z
+    inputs = (operands.rank, int(operands.tanh), *edges, grad, *saved, torch.empty_like(saved.state))
+    if weight is None:
+        _call("tgnn_backward", z, z, *inputs, grad_z)
+    else:
+        _call("tgnn_weighted_backward", z, z, weight, *inputs, grad_z, grad_weight)
+    return grad_z, grad_weight
 
 
 def sum(x: Tensor, weight: Tensor | None, graph: Graph, transposed: bool) -> Tensor:

@@ -16,7 +16,7 @@ a factor. This backend loops in Python: use it on small graphs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -233,24 +233,31 @@ def _sum_over_edges(op: EdgeTerms, per_edge: EdgeGradients) -> dict[str, Tensor]
     return out
 
 
-# ---- plain products: the factor is z_u -------------------------------------------------------------------------
+# ---- plain and weighted factors --------------------------------------------------------------------------------
 
 
-def plain(operands: Operands) -> EdgeProduct:
-    """Describe a plain product in the general form."""
-    absent = (None,) * 6
-    return EdgeProduct(operands.graph, operands.z, *absent, "identity", 1.0, 0.0, operands.tanh, exclusive=False)
+def as_edge_product(operands: Operands) -> EdgeProduct:
+    """Describe a product of plain or weighted factors in the general form."""
+    absent = (None,) * 5
+    options = ("identity", 1.0, 0.0, operands.tanh)
+    return EdgeProduct(operands.graph, operands.z, *absent, operands.weight, *options, exclusive=False)
 
 
 def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
-    out = edge_product(plain(operands))
-    # min_factor = 0 marks every row as wide: the backward pass computes its product again.
-    return out, Saved(torch.zeros_like(out), out.new_zeros(operands.graph.num_dst)) if save else None
+    out = edge_product(as_edge_product(operands))
+    return out, nothing_saved(out) if save else None
 
 
-def backward(operands: Operands, grad: Tensor, saved: Saved) -> Tensor:
-    gradient = edge_product_backward(plain(operands), grad, None)["src"]
-    return clamp_to_finite(gradient, operands.z.dtype).to(operands.z.dtype)
+def nothing_saved(out: Tensor) -> Saved:
+    """Mark every row as wide, so that the backward pass computes its product again."""
+    return Saved(torch.zeros_like(out), out.new_zeros(out.size(0)))
+
+
+def backward(
+    operands: Operands, grad: Tensor, saved: Saved, needs_grad: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    gradients = edge_product_backward(as_edge_product(operands), grad, None)
+    return gradients["src"], gradients.get("gate")
 
 
 # ---- sums ------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +19,11 @@ from torch import Tensor
 
 from tgnn.ops.backend_reference import (
     EdgeGradients,
+    as_edge_product,
     chain_rule,
     edge_factors,
     gates,
-    plain,
+    nothing_saved,
     slope_of,
     slope_of_power,
 )
@@ -45,14 +46,14 @@ def unsupported(x: Tensor, graph: Graph) -> str | None:
     return None
 
 
-# ---- plain products --------------------------------------------------------------------------------------------
+# ---- plain and weighted factors --------------------------------------------------------------------------------
 
 
 def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
     dtype = operands.z.dtype
-    if dtype == torch.float64:  # a sum of logarithms is less accurate than float64
-        out = edge_product(plain(operands))
-        return out, Saved(torch.zeros_like(out), out.new_zeros(out.size(0))) if save else None
+    if dtype == torch.float64 or operands.weight is not None:  # a sum of logarithms is less accurate than float64
+        out = edge_product(as_edge_product(operands))
+        return out, nothing_saved(out) if save else None
     logs, negative = _products(operands)
     if operands.tanh:
         logs.clamp_(max=_SATURATED)
@@ -75,10 +76,12 @@ def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
     return out, Saved(state, min_factor)
 
 
-def backward(operands: Operands, grad: Tensor, saved: Saved) -> Tensor:
-    dtype = operands.z.dtype
-    if dtype == torch.float64:
-        return clamp_to_finite(edge_product_backward(plain(operands), grad, None)["src"])
+def backward(
+    operands: Operands, grad: Tensor, saved: Saved, needs_grad: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    if operands.z.dtype == torch.float64 or operands.weight is not None:
+        gradients = edge_product_backward(as_edge_product(operands), grad, None)
+        return gradients["src"], gradients.get("gate")
     scale, info = saved_scale(operands.tanh, operands.z.dtype), torch.finfo(operands.z.dtype)
     q = grad * saved.state
     wide = saved.min_factor == 0
@@ -97,8 +100,8 @@ def backward(operands: Operands, grad: Tensor, saved: Saved) -> Tensor:
     total.div_(operands.z).div_(scale).masked_fill_(operands.z == 0, 0)  # rows with a zero factor are wide, see below
     if rows.numel():
         part, sources = _restrict_to(operands, rows)
-        total[sources] += edge_product_backward(plain(part), grad[rows], None)["src"]
-    return clamp_to_finite(total, dtype).to(dtype)
+        total[sources] += edge_product_backward(as_edge_product(part), grad[rows], None)["src"]
+    return total, None
 
 
 def _sign(negative: Tensor) -> Tensor:
@@ -159,7 +162,7 @@ def _restrict_to(operands: Operands, rows: Tensor) -> tuple[Operands, Tensor]:
     sources = sources.long()
     part = CompressedEdges(ptr, index.to(in_edges.index.dtype), None)
     graph = Graph(sources.numel(), rows.numel(), positions.numel(), part)
-    return Operands(operands.z[sources], graph, operands.tanh), sources
+    return Operands(operands.z[sources], None, graph, operands.tanh), sources
 
 
 # ---- products of edge factors ----------------------------------------------------------------------------------

@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tgnn.ops import backend_torch
-from tgnn.ops.backend_reference import plain
+from tgnn.ops.backend_reference import as_edge_product, nothing_saved
 from tgnn.ops.graph import CompressedEdges, Graph
 from tgnn.ops.operands import EdgeProduct, Operands, Saved
 from tgnn.ops.scaled import clamp_to_finite, finite_sum
@@ -51,13 +52,15 @@ def unsupported(x: Tensor, graph: Graph) -> str | None:
 
 
 def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
-    out = _multiply(plain(operands))
-    # min_factor = 0 marks every row as wide: the backward pass computes its product again.
-    return out, Saved(torch.zeros_like(out), out.new_zeros(operands.graph.num_dst)) if save else None
+    out = _multiply(as_edge_product(operands))
+    return out, nothing_saved(out) if save else None
 
 
-def backward(operands: Operands, grad: Tensor, saved: Saved) -> Tensor:
-    return _distribute(plain(operands), grad)["src"]
+def backward(
+    operands: Operands, grad: Tensor, saved: Saved, needs_grad: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    gradients = _distribute(as_edge_product(operands), grad)
+    return gradients["src"], gradients.get("gate")
 
 
 def edge_product(op: EdgeProduct) -> Tensor:

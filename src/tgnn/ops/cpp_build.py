@@ -71,6 +71,8 @@ class Library:
             self._declare(f"tgnn_gated_sum_backward_{suffix}", [pointer, *graph, *graph, *[pointer] * 4])
             self._declare(f"tgnn_edge_rows_{suffix}", [pointer, *graph, pointer])
             self._declare(f"tgnn_edge_rows_backward_{suffix}", [pointer, *graph, *graph, *[pointer] * 4])
+        self._declare("tgnn_weighted_forward_f32", [pointer, *inputs, *graph, *[pointer] * 3])
+        self._declare("tgnn_weighted_backward_f32", [pointer, *inputs, *graph, *graph, *[pointer] * 6])
         for suffix in ("i32", "i64"):
             self._declare(f"tgnn_group_{suffix}", [pointer, pointer, integer, integer, *[pointer] * 3])
             sampling = [pointer, integer, pointer, integer, integer, *[ctypes.c_int] * 3]

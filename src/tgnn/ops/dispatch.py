@@ -1,4 +1,4 @@
-"""Selection of the backend, and registration of the plain product as an operator of ``torch.library``.
+"""Selection of the backend, and registration of the product of node factors as an operator of ``torch.library``.
 
 ``tgnn::neighbor_product`` and its backward pass are opaque to ``torch.compile``; their shapes and derivatives are
 declared here. The operators receive the graph as tensors (see ``graph.py``) and look it up in the cache, so nothing is
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from tgnn.ops import backend_cpp, backend_reference, backend_torch, backend_triton
-from tgnn.ops.backend_reference import plain
+from tgnn.ops.backend_reference import as_edge_product
 from tgnn.ops.graph import Graph, get_graph, materialized
 from tgnn.ops.operands import EdgeProduct, EdgeTerms, GatedSum, Operands, Saved
 from tgnn.ops.scaled import clamp_to_finite
@@ -39,10 +39,12 @@ class Backend(Protocol):
         """Return why the backend cannot compute with such tensors on this graph, or ``None`` if it can."""
 
     def forward(self, operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
-        """Compute a plain product and, if ``save``, the tensors for the backward pass."""
+        """Compute a product of plain or weighted factors and, if ``save``, the tensors for the backward pass."""
 
-    def backward(self, operands: Operands, grad: Tensor, saved: Saved) -> Tensor:
-        """Compute the gradient of ``z``.
+    def backward(
+        self, operands: Operands, grad: Tensor, saved: Saved, needs_grad: Sequence[bool]
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Compute the gradients of ``z`` and of the weights; those that are not needed may be ``None``.
 
         The gradient of a factor is the product of the *other* factors of its row, times the gradient of the result and
         the slope of the activation. So the gradient of a single zero factor is the product of the others, and two or
@@ -151,11 +153,13 @@ def backend_for(x: Tensor, graph: Graph) -> Backend:
 
 GRAPH_SCHEMA = "Tensor index, Tensor? columns, str format, SymInt num_src, SymInt num_dst"
 torch.library.define(
-    "tgnn::neighbor_product", f"(Tensor z, {GRAPH_SCHEMA}, bool tanh, bool save) -> (Tensor, Tensor, Tensor)"
+    "tgnn::neighbor_product",
+    f"(Tensor z, Tensor? weight, {GRAPH_SCHEMA}, bool tanh, bool save) -> (Tensor, Tensor, Tensor)",
 )
 torch.library.define(
     "tgnn::neighbor_product_backward",
-    f"(Tensor grad, Tensor z, {GRAPH_SCHEMA}, bool tanh, Tensor state, Tensor min_factor) -> Tensor",
+    f"(Tensor grad, Tensor z, Tensor? weight, {GRAPH_SCHEMA}, bool tanh, Tensor state, Tensor min_factor, "
+    "bool[2] needs_grad) -> (Tensor, Tensor)",
 )
 DEVICES = ("cpu", "cuda")
 _forward_op = torch.ops.tgnn.neighbor_product.default
@@ -172,32 +176,68 @@ def readable(x: Tensor, dtype: torch.dtype) -> Tensor:
     return materialized(x.to(dtype).contiguous())
 
 
-def _forward(z: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    index, columns, format, num_src, num_dst, tanh, save = rest
-    operands = Operands(readable(z, compute_dtype(z.dtype)), get_graph(format, index, columns, num_src, num_dst), tanh)
+def check_weights(weight: Tensor | None) -> None:
+    """Raise a ``ValueError`` if a weight is outside [0, 1], the range in which it moves a factor toward 1."""
+    if weight is None or weight.numel() == 0:
+        return
+    low, high = torch.aminmax(weight.detach())
+    if bool(low >= 0) and bool(high <= 1):
+        return
+    wrong = weight[(weight < 0) | (weight > 1)]
+    if wrong.numel():  # NaN passes, and gives NaN
+        raise ValueError(
+            f"edge_weight contains {float(wrong[0])}, but must lie in [0, 1], where 0 removes the edge; "
+            "divide the weights by the largest one, or pass them as edge features."
+        )
+
+
+def _operands(z: Tensor, weight: Tensor | None, graph_args: Sequence[Any], tanh: bool) -> Operands:
+    index, columns, format, num_src, num_dst = graph_args
+    graph = get_graph(format, index, columns, num_src, num_dst)
+    weight = None if weight is None else readable(weight, torch.float32)
+    return Operands(readable(z, compute_dtype(z.dtype)), weight, graph, tanh)
+
+
+def _forward(z: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    *graph_args, tanh, save = rest
+    check_weights(weight)
+    operands = _operands(z, weight, graph_args, tanh)
     out, saved = backend_for(operands.z, operands.graph).forward(operands, save)
     if saved is None:
         saved = Saved(operands.z.new_empty(0, operands.rank), operands.z.new_empty(0))
     return out.to(z.dtype), saved.state, saved.min_factor
 
 
-def _forward_fake(z: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _forward_fake(z: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     num_dst, _, save = rest[-3:]
     rows, wide = (num_dst if save else 0), compute_dtype(z.dtype)
     state, min_factor = z.new_empty(rows, z.size(1), dtype=wide), z.new_empty(rows, dtype=wide)
     return z.new_empty(num_dst, z.size(1)), state, min_factor
 
 
-def _backward(grad: Tensor, z: Tensor, *rest: Any) -> Tensor:
-    index, columns, format, num_src, num_dst, tanh, state, min_factor = rest
-    operands = Operands(readable(z, compute_dtype(z.dtype)), get_graph(format, index, columns, num_src, num_dst), tanh)
+def _backward(grad: Tensor, z: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:
+    *graph_args, tanh, state, min_factor, needs_grad = rest
+    operands = _operands(z, weight, graph_args, tanh)
     grad = readable(grad, operands.z.dtype)
-    gradient = backend_for(operands.z, operands.graph).backward(operands, grad, Saved(state, min_factor))
-    return gradient if gradient.dtype == z.dtype else clamp_to_finite(gradient, z.dtype).to(z.dtype)
+    backend = backend_for(operands.z, operands.graph)
+    of_z, of_weight = backend.backward(operands, grad, Saved(state, min_factor), needs_grad)
+    first, second = (
+        rounded(g, t) if g is not None and t is not None and needed else z.new_empty(0)
+        for g, t, needed in zip((of_z, of_weight), (z, weight), needs_grad)
+    )
+    return first, second
 
 
-def _backward_fake(grad: Tensor, z: Tensor, *rest: Any) -> Tensor:
-    return z.new_empty(z.shape)
+def rounded(gradient: Tensor, like: Tensor) -> Tensor:
+    """Convert a gradient to the type of its input. Values beyond its range become its largest number."""
+    return gradient if gradient.dtype == like.dtype else clamp_to_finite(gradient, like.dtype).to(like.dtype)
+
+
+def _backward_fake(grad: Tensor, z: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:
+    first, second = (
+        t.new_empty(t.shape) if t is not None and needed else z.new_empty(0) for t, needed in zip((z, weight), rest[-1])
+    )
+    return first, second
 
 
 for _device in DEVICES:
@@ -208,37 +248,41 @@ torch.library.register_fake("tgnn::neighbor_product_backward", _backward_fake)
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    z, index, columns, *ctx.rest, _ = inputs
+    z, weight, index, columns, *ctx.rest, _ = inputs
     ctx.backend = forced_backend()
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(z, index, columns, *output[1:])
+    ctx.save_for_backward(z, weight, index, columns, *output[1:])
 
 
 def _autograd_backward(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-    z, index, columns, *saved = ctx.saved_tensors
-    gradient = None
-    if grad is not None and ctx.needs_input_grad[0]:
+    z, weight, index, columns, *saved = ctx.saved_tensors
+    needs_grad = list(ctx.needs_input_grad[:2])
+    gradients: tuple[Tensor | None, ...] = (None, None)
+    if grad is not None and any(needs_grad):
         with restored_backend(ctx.backend):
             backward = _backward if not torch.is_grad_enabled() and is_plain_eager(grad) else _backward_op
-            gradient = backward(grad, z, index, columns, *ctx.rest, *saved)
-    return (gradient, *(None,) * 7)
+            found = backward(grad, z, weight, index, columns, *ctx.rest, *saved, needs_grad)
+        gradients = tuple(g if needed else None for g, needed in zip(found, needs_grad))
+    return (*gradients, *(None,) * 7)
 
 
-def _setup_double_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    grad, z, index, columns, *ctx.rest, _, _ = inputs
-    ctx.save_for_backward(grad, z, index, columns)
+def _setup_double_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    grad, z, weight, index, columns, *ctx.rest, _, _, ctx.needs_grad = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(grad, z, weight, index, columns)
 
 
-def _double_backward(ctx: Any, cotangent: Tensor) -> tuple[Any, ...]:
-    grad, z, index, columns = ctx.saved_tensors
+def _double_backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:
+    grad, z, weight, index, columns = ctx.saved_tensors
     format, num_src, num_dst, tanh = ctx.rest
     graph = get_graph(format, index, columns, num_src, num_dst)
 
     def product(inputs: Sequence[Tensor | None]) -> list[Tensor]:
         assert inputs[0] is not None
-        return [tree_product(plain(Operands(inputs[0], graph, tanh)))]
+        return [tree_product(as_edge_product(Operands(inputs[0], inputs[1], graph, tanh)))]
 
-    return (*second_derivatives(product, [grad], [z], [cotangent]), *(None,) * 8)
+    wanted = [c if needed else None for c, needed in zip(cotangents, ctx.needs_grad)]
+    return (*second_derivatives(product, [grad], [z, weight], wanted), *(None,) * 9)
 
 
 torch.library.register_autograd("tgnn::neighbor_product", _autograd_backward, setup_context=_setup_context)
@@ -248,17 +292,18 @@ torch.library.register_autograd(
 _forward_autograd = as_autograd_function(_forward, _setup_context, _autograd_backward)
 
 
-def product(z: Tensor, graph_args: Sequence[Any], tanh: bool) -> Tensor:
-    """Compute ``act(prod z)`` with the fastest backend that supports the input. ``product.py`` checks the input.
+def product(z: Tensor, weight: Tensor | None, graph_args: Sequence[Any], tanh: bool) -> Tensor:
+    """Compute ``act(prod f)`` with the fastest backend that supports the input. ``product.py`` checks the input.
 
     Args:
         z: Factors ``[N_src, R]``.
+        weight: Weights of the factors, ``[E]``, or ``None``. They must not be float64, nor ``z``.
         graph_args: One or two tensors, their format (see ``graph.py``), the numbers of sources and destinations.
         tanh: Whether to apply tanh to the product.
     """
-    save = torch.is_grad_enabled() and z.requires_grad
+    save = torch.is_grad_enabled() and (z.requires_grad or (weight is not None and weight.requires_grad))
     compute: Callable[..., Any] = _forward_op
-    if is_plain_eager(z):
+    if is_plain_eager(z) and (weight is None or is_plain_eager(weight)):
         compute = _forward_autograd if save else _forward
-    out: Tensor = compute(z, *graph_args, tanh, save)[0]
+    out: Tensor = compute(z, weight, *graph_args, tanh, save)[0]
     return out

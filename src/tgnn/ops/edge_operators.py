@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tgnn.ops.backend_reference import gated_sum_of_edges
-from tgnn.ops.dispatch import GRAPH_SCHEMA, NeedsGrad, backend_for, compute_dtype, readable
+from tgnn.ops.dispatch import GRAPH_SCHEMA, NeedsGrad, backend_for, check_weights, compute_dtype, readable
 from tgnn.ops.graph import Graph, get_graph
 from tgnn.ops.library_operator import Operator, Tensors
 from tgnn.ops.operands import EdgeProduct, EdgeTerms, GatedSum
@@ -58,7 +58,7 @@ def _check_types(edge: Tensor | None, edge_type: Tensor | None) -> None:
 
 @torch.library.custom_op("tgnn::check_edge_weight", mutates_args=())
 def _checked_copy(weight: Tensor) -> Tensor:
-    _check_gate(weight)
+    check_weights(weight)
     return weight.clone()
 
 
@@ -69,19 +69,10 @@ _checked_copy.register_autograd(lambda ctx, grad: grad)
 def check_edge_weight(weight: Tensor) -> Tensor:
     """Return the weights of factors, after a check that they lie in [0, 1]. Compiled code checks them when it runs."""
     if is_plain_eager(weight):
-        _check_gate(weight)
+        check_weights(weight)
         return weight
     copy: Tensor = _checked_copy(weight)
     return copy
-
-
-def _check_gate(gate: Tensor | None) -> None:
-    """Raise a ``ValueError`` if a weight is outside [0, 1], the range in which it moves a factor toward 1."""
-    if gate is not None and bool((wrong := (gate < 0) | (gate > 1)).any()):  # NaN passes, and gives NaN
-        raise ValueError(
-            f"edge_weight contains {float(gate[wrong][0])}, but must lie in [0, 1], where 0 removes the edge; "
-            "divide the weights by the largest one, or pass them as edge features."
-        )
 
 
 def _describe_product(tensors: Tensors, rest: Sequence[Any], prepare: bool = True) -> EdgeProduct:
@@ -92,7 +83,7 @@ def _describe_product(tensors: Tensors, rest: Sequence[Any], prepare: bool = Tru
 
 def _product(*arguments: Any) -> Tensor:
     tensors, rest = arguments[:6], arguments[6:]
-    _check_gate(tensors[5])
+    check_weights(tensors[5])
     _check_types(tensors[2], rest[0])
     op = _describe_product(tensors, rest)
     return backend_for(op.example, op.graph).edge_product(op).to(_first(tensors).dtype)

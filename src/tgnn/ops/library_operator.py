@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tgnn.ops.dispatch import DEVICES, NeedsGrad, forced_backend, restored_backend
-from tgnn.ops.scaled import clamp_to_finite
+from tgnn.ops.dispatch import DEVICES, NeedsGrad, forced_backend, restored_backend, rounded
 from tgnn.ops.second_order import second_derivatives
 from tgnn.ops.tracing import as_autograd_function, is_plain_eager
 
@@ -89,7 +88,7 @@ class Operator:
         needed = dict(zip(self.tensors, needs_grad))
         found = self.differentiate(grad, outputs, tensors, rest, needed)
         return _outputs(
-            _rounded(found[name], t) if t is not None and needed[name] else grad.new_empty(0)
+            rounded(found[name], t) if t is not None and needed[name] else grad.new_empty(0)
             for name, t in zip(self.tensors, tensors)
         )
 
@@ -151,7 +150,3 @@ def _outputs(tensors: Iterable[Tensor]) -> Outputs:
 
 def _tensors(count: int) -> str:
     return "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
-
-
-def _rounded(gradient: Tensor, like: Tensor) -> Tensor:
-    return gradient if gradient.dtype == like.dtype else clamp_to_finite(gradient, like.dtype).to(like.dtype)

@@ -13,10 +13,12 @@ from tgnn.ops.graph import Graph
 
 @dataclass(frozen=True)
 class Operands:
-    """Operands of a plain product: the factor of edge (u, v) is ``z_u``, and the result at v is ``act(prod z_u)``."""
+    """Operands of ``act(prod f)`` with plain factors ``f = z_u`` or weighted factors ``f = w_e z_u + (1 - w_e)``."""
 
     z: Tensor
     """``[N_src, R]``, float32 or float64: factors of the sources."""
+    weight: Tensor | None
+    """``w``: ``[E]``, only with ``z`` in float32; 1 if absent."""
     graph: Graph
     tanh: bool
     """Whether ``act`` is tanh; else it is the identity."""
@@ -27,12 +29,12 @@ class Operands:
 
 
 class Saved(NamedTuple):
-    """Tensors saved for the backward pass of a plain product. Every backend can read what another one has saved."""
+    """Tensors saved for the backward pass of plain factors. Every backend can read what another one has saved."""
 
     state: Tensor
-    """``[N_dst, R]``: ``S = act'(P) P`` times :func:`saved_scale`, so that ``d loss / d z_u = g S / z_u``."""
+    """``[N_dst, R]``: ``S = act'(P) P`` times :func:`saved_scale`, so that ``d loss / d f = g S / f``."""
     min_factor: Tensor
-    """``[N_dst]``: smallest ``|z|`` of the row. 0 marks a *wide* row: its gradient does not fit the range of
+    """``[N_dst]``: smallest ``|f|`` of the row. 0 marks a *wide* row: its gradient does not fit the range of
     ``state``, so the backward pass computes its product again, with a separate exponent."""
 
 

@@ -102,7 +102,7 @@ def neighbor_product(
         check_rows(z, "z")
         check_mode(z)
         args, _ = graph_args(graph, z, size, self_loops)
-        return product(z, args, is_tanh(activation))
+        return product(z, None, args, is_tanh(activation))
     if self_loops and has_edge_operands:
         raise ValueError(
             "self_loops=True cannot be combined with edge_addend, edge_type, edge_scale, edge_shift or edge_weight; "
@@ -114,7 +114,14 @@ def neighbor_product(
         z, graph, size, z_dst, edge_addend, edge_type, edge_scale, edge_shift, edge_weight, self_loops
     )
     phi = _factor_activation(factor_activation)
-    options = (phi, bound, degree_exponent, is_tanh(activation), False)
+    tanh = is_tanh(activation)
+    others = (z_dst, edge_addend, edge_scale, edge_shift)
+    if all(operand is None for operand in others) and phi == "identity" and degree_exponent == 0.0:
+        assert z is not None
+        assert edge_weight is not None
+        if edge_weight.dim() == 1 and torch.float64 not in (z.dtype, edge_weight.dtype):
+            return product(z, edge_weight, args, tanh)
+    options = (phi, bound, degree_exponent, tanh, False)
     return edge_product(*tensors, edge_type, *args, *options)
 
 
@@ -263,5 +270,5 @@ def segment_product(
     if dim_size < 0:
         raise ValueError(f"dim_size is {dim_size}, but must not be negative.")
     format = name + (VOLATILE if torch.compiler.is_compiling() else "")
-    out = product(rows, (groups, None, format, x.size(0), dim_size), is_tanh(activation))
+    out = product(rows, None, (groups, None, format, x.size(0), dim_size), is_tanh(activation))
     return out.reshape(dim_size, *x.shape[1:])

@@ -129,13 +129,16 @@ def test_only_what_is_asked_for_is_computed():
         torch.testing.assert_close(neighbor_product(z, EDGES.clone(), edge_weight=weight, size=(4, 4)), out.detach())
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_opcheck(dtype):
+def test_opcheck(dtype, weighted):
     z = random_factors(5, 3, dtype).requires_grad_()
+    weight = torch.rand(9).requires_grad_() if weighted else None
     graph = (EDGES, None, "edges", 5, 6)
-    torch.library.opcheck(torch.ops.tgnn.neighbor_product.default, (z, *graph, True, True))
-    out, *saved = torch.ops.tgnn.neighbor_product(z, *graph, True, True)
-    backward = (torch.randn(out.shape).to(dtype), z.detach(), *graph, True, *(t.detach() for t in saved))
+    torch.library.opcheck(torch.ops.tgnn.neighbor_product.default, (z, weight, *graph, True, True))
+    out, *saved = torch.ops.tgnn.neighbor_product(z, weight, *graph, True, True)
+    inputs = (torch.randn(out.shape).to(dtype), z.detach(), None if weight is None else weight.detach())
+    backward = (*inputs, *graph, True, *(t.detach() for t in saved), [True, weighted])
     torch.library.opcheck(torch.ops.tgnn.neighbor_product_backward.default, backward)
 
 

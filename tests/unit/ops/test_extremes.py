@@ -30,6 +30,9 @@ def star(count: int) -> torch.Tensor:
     return torch.stack([torch.arange(count), torch.zeros(count, dtype=torch.int64)])
 
 
+STAR = torch.cat([star(24), torch.stack([torch.arange(24), torch.ones(24, dtype=torch.int64)])], dim=1)
+
+
 @pytest.mark.parametrize("activation", ["tanh", None])
 def test_second_derivatives_of_a_product_beyond_the_range(backend, activation):
     z = torch.full((8, 1), 1e60, dtype=torch.float64, requires_grad=True)
@@ -42,16 +45,19 @@ def test_second_derivatives_of_a_product_beyond_the_range(backend, activation):
         assert not second.any()
 
 
-def test_the_gradient_of_a_weight_with_saturated_columns(backend):
+@pytest.mark.parametrize(("dtype", "edges", "largest"), [(torch.float64, EDGES, 300), (torch.float32, STAR, 38)])
+def test_gradients_with_saturated_columns(backend, dtype, edges, largest):
     """Columns of both signs whose gradients are too large for float64."""
     generator = torch.Generator().manual_seed(0)
     for _ in range(5):
-        sign = torch.where(torch.rand(6, 64, generator=generator) < 0.5, -1.0, 1.0).double()
-        z = sign * 10.0 ** (torch.rand(6, 64, generator=generator, dtype=torch.float64) * 300)
-        weight = torch.rand(20, generator=generator, dtype=torch.float64).requires_grad_()
+        nodes, count = int(edges.max()) + 1, edges.size(1)
+        sign = torch.where(torch.rand(nodes, 64, generator=generator) < 0.5, -1.0, 1.0)
+        sizes = 10.0 ** (torch.rand(nodes, 64, generator=generator, dtype=torch.float64) * largest)
+        z = (sign * sizes).to(dtype).requires_grad_()
+        weight = torch.rand(count, generator=generator).to(dtype).requires_grad_()
         with use_backend(backend):
-            (grad,) = torch.autograd.grad(neighbor_product(z, EDGES, edge_weight=weight).sum(), weight)
-        assert grad.isfinite().all()
+            gradients = torch.autograd.grad(neighbor_product(z, edges, edge_weight=weight).sum(), (z, weight))
+        assert all(gradient.isfinite().all() for gradient in gradients)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -105,8 +105,7 @@ void form_wide_rows(const Inputs<T>& in, const CompressedEdges& by_dst, const T*
       std::fill(exponent, exponent + width, 0);
       std::fill(zeros, zeros + width, 0);
       for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
-        const T* const z = in.z + Index(by_dst.other[k]) * in.rank + column;
-        SIMD for (int j = 0; j < width; ++j) f[j] = double(z[j]);
+        in.factors(by_dst.other[k], by_dst.edge_at(k), column, width, f);
         multiply_nonzero(f, width, mantissa, exponent, zeros);
       }
       const Index at = wide.slot[v] * in.rank + column;
@@ -181,8 +180,7 @@ template <class T>
 void add_wide_sources(const Inputs<T>& in, const CompressedEdges& by_src, const WideRows& wide, Index u, Index column,
                       int width, double* sum) {
   alignas(64) double f[kBlock], d[kBlock];
-  const T* const z = in.z + u * in.rank + column;
-  SIMD for (int j = 0; j < width; ++j) f[j] = double(z[j]);
+  in.factors(u, 0, column, width, f);
   Divisors by;
   by.set(f, width);
   FiniteSum extra(width);
@@ -265,17 +263,25 @@ void source_gradient(const Inputs<T>& in, const CompressedEdges& by_src, const B
   store<T, W>(sum, width, grad_z + u * in.rank + column);
 }
 
+// Computes q and the wide rows.
 template <class T>
-void backward(const Inputs<T>& in, const CompressedEdges& by_dst, const CompressedEdges& by_src, const T* grad,
-              const T* state, const T* least, T* q, T* grad_z) {
+Backward<T> prepare_backward(const Inputs<T>& in, const CompressedEdges& by_dst, const T* grad, const T* state,
+                             const T* least, T* q) {
   Backward<T> back;
   expect_to_fill(q, by_dst.groups * in.rank * Index(sizeof(T)));
-  expect_to_fill(grad_z, by_src.groups * in.rank * Index(sizeof(T)));
   back.q = q;
   back.n_dst = by_dst.groups;
   back.wide.slot.reset(new Node[by_dst.groups]);
   form_q(by_dst, in.rank, in.tanh, grad, state, least, q, back.wide.slot.get());
   form_wide_rows(in, by_dst, grad, back.wide);
+  return back;
+}
+
+template <class T>
+void backward(const Inputs<T>& in, const CompressedEdges& by_dst, const CompressedEdges& by_src, const T* grad,
+              const T* state, const T* least, T* q, T* grad_z) {
+  const Backward<T> back = prepare_backward(in, by_dst, grad, state, least, q);
+  expect_to_fill(grad_z, by_src.groups * in.rank * Index(sizeof(T)));
   for_ranges(by_src, in.rank, [&](Index first, Index last) {
     for_each_block<T>(in.rank, [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;

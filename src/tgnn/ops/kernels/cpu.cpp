@@ -1,6 +1,6 @@
 // The neighborhood product on the CPU: one thread per output row, no atomics, no E x R message matrix.
 //
-// The factor of edge (u, v) is f = z_u in a plain product. edge_factors.h describes the factors that belong to edges.
+// The factor of edge (u, v) is f = z_u in a plain product. weighted.h and edge_factors.h describe factors of edges.
 // Row v of the result is act(P), P = prod f over the edges into v. The result is exact because (docs/numerics.md):
 //  * P is stored as mantissa * 2^exponent in double. It neither overflows nor underflows, and the mantissa is zero only
 //    if a factor is zero.
@@ -19,6 +19,7 @@
 #include "group.h"
 #include "sample.h"
 #include "sum.h"
+#include "weighted.h"
 
 namespace {
 
@@ -42,7 +43,7 @@ int guarded(const F& f) {
                                      const Node* other, const Index* edge, Index n_src, T* out, T* state,           \
                                      T* least) {                                                                    \
     return guarded([&] {                                                                                            \
-      forward<T>({z, rank, tanh != 0}, {ptr, other, edge, n_dst}, n_src, out, state, least);                        \
+      forward<T>({z, nullptr, rank, tanh != 0}, {ptr, other, edge, n_dst}, n_src, out, state, least);               \
     });                                                                                                             \
   }                                                                                                                 \
   extern "C" int tgnn_backward_##NAME(const T* z, Index rank, int tanh, Index n_dst, const Index* ptr,              \
@@ -50,8 +51,8 @@ int guarded(const F& f) {
                                       const Node* other_src, const Index* edge_src, const T* grad, const T* state,  \
                                       const T* least, T* q, T* grad_z) {                                            \
     return guarded([&] {                                                                                            \
-      backward<T>({z, rank, tanh != 0}, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src}, grad,     \
-                  state, least, q, grad_z);                                                                         \
+      backward<T>({z, nullptr, rank, tanh != 0}, {ptr, other, edge, n_dst},                                         \
+                  {ptr_src, other_src, edge_src, n_src}, grad, state, least, q, grad_z);                            \
     });                                                                                                             \
   }
 
@@ -122,6 +123,22 @@ int guarded(const F& f) {
 // Compiled as four parts in parallel: TGNN_PART is 0, 1, 2 or 3.
 #if TGNN_PART == 0
 TGNN_PRODUCT(float, f32)
+
+extern "C" int tgnn_weighted_forward_f32(const float* z, const float* weight, Index rank, int tanh, TGNN_EDGES,
+                                         float* out, float* state, float* least) {
+  return guarded([&] {
+    weighted_forward({z, weight, rank, tanh != 0}, {ptr, other, edge, n_dst}, out, state, least);
+  });
+}
+
+extern "C" int tgnn_weighted_backward_f32(const float* z, const float* weight, Index rank, int tanh, TGNN_EDGES,
+                                          TGNN_OUT_EDGES, const float* grad, const float* state, const float* least,
+                                          float* q, float* grad_z, float* grad_weight) {
+  return guarded([&] {
+    weighted_backward({z, weight, rank, tanh != 0}, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src},
+                      grad, state, least, q, grad_z, grad_weight);
+  });
+}
 #elif TGNN_PART == 1
 TGNN_EDGE_OPERATORS(float, f32)
 #elif TGNN_PART == 2

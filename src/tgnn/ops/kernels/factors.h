@@ -15,9 +15,17 @@ constexpr double kLargestGrad = 0x1p40;  // rows with a larger gradient are wide
 
 template <class T>
 struct Inputs {
-  const T* z;  // [N_src, rank]
+  const T* z;       // [N_src, rank]
+  const T* weight;  // [E], or null: all are 1
   Index rank;
   bool tanh;
+
+  // Computes the factors of an edge with source u for some columns.
+  void factors(Index u, Index edge, Index column, int width, double* f) const {
+    const T* const row = z + u * rank + column;
+    const double w = weight ? double(weight[edge]) : 1.0, rest = 1.0 - w;
+    SIMD for (int j = 0; j < width; ++j) f[j] = w * double(row[j]) + rest;
+  }
 };
 
 // Returns the factor by which S is scaled before it is saved.

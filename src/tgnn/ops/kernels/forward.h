@@ -72,9 +72,7 @@ struct Product {
       SIMD for (int j = 0; j < w; ++j)
         mantissa[j] *= ((double(a[j]) * double(b[j])) * (double(c[j]) * double(d[j]))) * (double(e[j]) * double(f[j]));
     }
-    if (last) return;
-    set_exponent(w);
-    SIMD for (int j = 0; j < w; ++j) scaled::normalize(mantissa[j], exponent[j]);
+    if (!last) extract_exponent(w);
   }
 
   // Multiplies by one row of any factors.
@@ -97,6 +95,11 @@ struct Product {
   template <int W>
   void times(int width, const SixRows<double>& rows, bool) {
     for (const double* row : rows) times_any<W>(width, row);
+  }
+
+  void extract_exponent(int width) {
+    set_exponent(width);
+    SIMD for (int j = 0; j < width; ++j) scaled::normalize(mantissa[j], exponent[j]);
   }
 
   // The empty product is 1.
