@@ -1,4 +1,4 @@
-"""Public products: they check the input and call a backend."""
+"""Public product operators. They check their arguments and call a backend."""
 
 from __future__ import annotations
 
@@ -43,49 +43,51 @@ def neighbor_product(
     degree_exponent: float = 0.0,
     self_loops: bool = False,
 ) -> Tensor:
-    r"""Multiply the factors of each node's neighbors (the product in the CP layer, Definition 1 of the paper).
+    r"""Multiply the factors of the edges into each node (the product of the CP layer, Definition 1 of the paper).
 
     .. math::
         \mathrm{out}_v = \sigma\Big(\mathrm{sign}(P_v) |P_v|^{d_v^{-p}}\Big), \qquad P_v = \prod_{(u, v) \in E} f_{uv},
         \qquad f_{uv} = 1 + w_{uv} \, \big(s_{uv} \, \varphi(z_u + z'_v + y_{uv}) + t_{uv} - 1\big)
 
     By default :math:`f_{uv} = z_u` and :math:`p = 0`, so the result is :math:`\sigma(\prod z_u)`. The neutral element
-    of a product is 1. So a node without neighbors has the product 1 (before the activation), and a weight :math:`w`
-    below 1 moves a factor toward 1. Duplicate edges multiply twice. Intermediate products do not overflow at any
-    degree. The gradient of a zero factor is the product of the other factors; with two or more zeros it is 0. With
-    ``activation="tanh"`` the result and all gradients are finite for every finite input. The operator needs
-    :math:`O(N R)` memory: it never materializes the messages.
+    of a product is 1. A node without neighbors has the product 1 (before the activation). A duplicate edge adds a
+    factor. Intermediate products do not overflow at any degree. The gradient of a zero factor is the product of the
+    other factors. If a node has two or more zero factors, all their gradients are 0. With ``activation="tanh"``, the
+    result and all gradients are finite for every finite input. The operator never materializes the messages. It needs
+    :math:`O(N R)` memory.
 
     Args:
-        z: Terms of the source nodes, by default the factors themselves. ``None`` if only ``edge_addend`` is used.
+        z: Terms of the source nodes. Without other arguments, they are the factors. ``None`` if ``edge_addend`` has one
+            row per edge.
         graph: An ``edge_index`` ``[2, E]`` (row 0: sources), a PyG :class:`~torch_geometric.EdgeIndex`, or a sparse
             ``adj_t`` (torch CSR, or a ``SparseTensor``) with destinations as rows. Its indices are checked and sorted
-            once. The result is cached while the tensor lives and does not change. Changes that raise no version
-            counter are not noticed (``.numpy()``, ``.data``, DLPack, the storage, shared memory, collectives of
-            ``torch.distributed``): create a new tensor instead.
+            once. The sorted graph is cached until the tensor is freed or modified. Changes through ``.numpy()``,
+            ``.data``, DLPack, ``untyped_storage()``, shared memory or collectives of ``torch.distributed`` are not
+            detected. Create a new tensor instead.
         activation: :math:`\sigma`, ``None`` or ``"tanh"``, fused into the product.
-        size: ``(N_src, N_dst)`` of a bipartite graph. By default the size of the graph if it stores one, else
-            ``(N, N)``.
+        size: ``(N_src, N_dst)`` of a bipartite graph. Default: the size that the graph stores, or ``(N, N)`` with the
+            number of rows of ``z``. Required if ``z`` is ``None`` and the graph stores no size.
         z_dst: :math:`z'`, terms of the destination nodes.
         edge_addend: :math:`y`, one row per edge (for edge features), or one row per type with ``edge_type``.
-        edge_type: Type of each edge, an index of the rows of ``edge_addend``.
-        edge_scale: :math:`s`, one number per edge, or per edge and column; by default 1.
-        edge_shift: :math:`t`, one number per edge, or per edge and column; by default 0. An inverter
-            :math:`1 - z` has the scale -1 and the shift 1.
-        edge_weight: :math:`w` in ``[0, 1]``, one number per edge, or per edge and column (a gate). 0 removes the edge
-            (for finite factors).
-        factor_activation: :math:`\varphi`. ``None`` is the identity. ``"tanh"``, ``"sigmoid"``, or ``"bounded"``:
-            :math:`1 + a \tanh` with :math:`a` from ``bound``.
+        edge_type: Type of each edge, a row index of ``edge_addend``.
+        edge_scale: :math:`s`, one number per edge, or per edge and column. Default: 1.
+        edge_shift: :math:`t`, one number per edge, or per edge and column. Default: 0. The scale -1 and the shift 1
+            give the factor :math:`1 - z`.
+        edge_weight: :math:`w` in ``[0, 1]``, one number per edge, or per edge and column. Default: 1. A smaller weight
+            moves a factor toward 1. The weight 0 removes a finite factor from the product. :math:`d_v` still counts it.
+        factor_activation: :math:`\varphi`, one of ``None`` (the identity), ``"tanh"``, ``"sigmoid"``, or ``"bounded"``
+            (:math:`1 + a \tanh`).
         bound: :math:`a` of ``factor_activation="bounded"``.
-        degree_exponent: :math:`p`. The product of :math:`d_v` factors is raised to the power :math:`d_v^{-p}`, which
-            keeps products of hubs moderate. Where the product is 0 and the power is below 1, the gradient is 0.
-        self_loops: Whether to add a self-loop to every node that has none. Cannot be combined with operands of the
-            edges: use :func:`edges_with_self_loops` there.
+        degree_exponent: :math:`p` in ``[0, 8]``. The product of :math:`d_v` factors is raised to the power
+            :math:`d_v^{-p}`, so it grows less with the degree. If the product is 0 and the power is below 1, all
+            gradients are 0.
+        self_loops: Whether to add a self-loop to every node that has none. Cannot be combined with arguments that have
+            one row per edge. Use :func:`edges_with_self_loops` with them.
 
     Shapes:
         - **input:** ``z`` ``[N_src, R]``, ``z_dst`` ``[N_dst, R]``, ``edge_addend`` ``[E, R]`` or ``[types, R]``,
           ``edge_type`` ``[E]``, ``edge_scale``, ``edge_shift`` and ``edge_weight`` ``[E]`` or ``[E, R]``
-        - **output:** ``[N_dst, R]``, of the type of ``z``
+        - **output:** ``[N_dst, R]``, with the dtype of ``z``
 
     Example:
         >>> z = torch.tensor([[2.0], [3.0], [5.0]])
@@ -145,13 +147,14 @@ def exclusive_product(
     .. math::
         \mathrm{out}_{uv} = \sigma\Big(\prod_{(u', v) \in E, \, u'v \neq uv} f_{u'v}\Big)
 
-    with the factors and guarantees of :func:`neighbor_product`. It takes linear time and divides by nothing, so it is
-    exact at zeros. The product over no other edge is 1 (before the activation). Of duplicate edges, each leaves out
-    itself only. This is the rule of a check node in belief propagation, with ``factor_activation="tanh"``.
+    The factors and the guarantees are those of :func:`neighbor_product`. The operator takes linear time. It does not
+    divide, so it is correct for zero factors. If there is no other edge, the product is 1 (before the activation). A
+    duplicate edge counts as another edge. With ``factor_activation="tanh"``, this is the product that a check node of
+    belief propagation computes.
 
     Args:
-        z: See :func:`neighbor_product`, as for all other arguments.
-        graph: Graph.
+        z: Terms of the source nodes. :func:`neighbor_product` describes all arguments.
+        graph: Graph in any format that :func:`neighbor_product` accepts.
         activation: :math:`\sigma`.
         size: ``(N_src, N_dst)``.
         z_dst: Terms of the destination nodes.
@@ -230,9 +233,9 @@ def segment_product(
 
     Args:
         x: Rows to multiply. All dimensions after the first are kept.
-        index: Group of each row; need not be sorted.
-        ptr: Pass it instead of ``index`` for sorted groups: group ``i`` is ``x[ptr[i]:ptr[i + 1]]``.
-        dim_size: Number of groups; by default inferred from ``index`` or ``ptr``.
+        index: Group of each row, in any order.
+        ptr: Boundaries of sorted groups, instead of ``index``. Group ``i`` is ``x[ptr[i]:ptr[i + 1]]``.
+        dim_size: Number of groups. Default: inferred from ``index`` or ``ptr``.
         activation: ``None`` or ``"tanh"``, fused into the product.
 
     Shapes:

@@ -67,14 +67,14 @@ def exclusive_sum(
     .. math::
         \mathrm{out}_{uv} = \sum_{(u', v) \in E, \, u'v \neq uv} w_{u'v} \, (x_{u'} + y_{u'v})
 
-    Nothing is subtracted, so a large row does not disturb the sums without it.
+    The operator does not subtract, so a large row causes no rounding errors in the sums that leave it out.
 
     Args:
         x: Features of the source nodes. ``None`` if only ``edge_addend`` is used.
         graph: Graph in any format that :func:`neighbor_product` accepts.
         size: ``(N_src, N_dst)`` of a bipartite graph.
-        edge_addend: :math:`y`, one row per edge; by default 0.
-        edge_weight: :math:`w`, one weight per edge; by default 1.
+        edge_addend: :math:`y`, one row per edge. Default: 0.
+        edge_weight: :math:`w`, one weight per edge. Default: 1.
 
     Shapes:
         - **input:** ``x`` ``[N_src, F]``, ``edge_addend`` ``[E, F]``, ``edge_weight`` ``[E]``
@@ -148,14 +148,14 @@ def gated_sum(
     size: tuple[int, int] | None = None,
     return_edge_state: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    r"""Sum the rows of each node's neighbors, each channel gated by both ends and the edge (as in GatedGCN).
+    r"""Sum the rows of each node's neighbors, with a gate for each edge and channel (as in GatedGCN).
 
     .. math::
         \mathrm{out}_v = \sum_{(u, v) \in E} \eta_{uv} \odot x_u, \qquad
         \eta_{uv} = w_{uv} \, \sigma(a_v + b_u + c_{uv})
 
     With ``normalize=True``, the sum is divided by :math:`\sum_u \eta_{uv} + \varepsilon` (a gated mean). The gates are
-    computed again in the backward pass, so no matrix ``[E, F]`` is stored.
+    computed again in the backward pass, so no ``[E, F]`` matrix is saved except the inputs.
 
     Args:
         x: Features of the source nodes.
@@ -163,13 +163,13 @@ def gated_sum(
         gate_src: :math:`b`, terms of the source nodes. At least one of the three terms must be given.
         gate_dst: :math:`a`, terms of the destination nodes.
         gate_edge: :math:`c`, one row per edge, or one row per type with ``edge_type``.
-        edge_type: Type of each edge, an index of the rows of ``gate_edge``.
+        edge_type: Type of each edge, a row index of ``gate_edge``.
         edge_weight: :math:`w`, one weight per edge; by default 1.
         normalize: Whether to divide by the sum of the gates.
         eps: :math:`\varepsilon`.
         size: ``(N_src, N_dst)`` of a bipartite graph.
-        return_edge_state: Whether to return also :math:`a_v + b_u + c_{uv}`, ``[E, F]``, the new state of the edges in
-            GatedGCN. It is then stored, and the gates are computed from it.
+        return_edge_state: Whether to also return :math:`a_v + b_u + c_{uv}`, ``[E, F]``, the edge state of GatedGCN.
+            This matrix is then saved for the backward pass.
 
     Shapes:
         - **input:** ``x`` and ``gate_src`` ``[N_src, F]``, ``gate_dst`` ``[N_dst, F]``, ``gate_edge`` ``[E, F]`` or
