@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.nn import DeepGCNLayer, GCN2Conv, GENConv
 
 from tgnn.models.node_network import NodeNetwork, encode_input
-from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
+from tgnn.models.registration import ModelSize, PositiveInt, Probability, register_model
 from tgnn.nn.feature_maps import FeatureLinear, make_encoder
 
 
@@ -21,36 +21,23 @@ class DeeperGCN(torch.nn.Module):
     it. The last block is followed by normalization, ReLU, dropout and a linear layer.
 
     Args:
-        in_channels: Number of input features.
-        hidden_channels: Number of channels of the node embeddings.
-        num_layers: Number of layers.
-        out_channels: Number of output channels.
-        dropout: Dropout probability before all layers but the first, and before the linear output layer.
-        edge_features: Number of edge features, or the number of categories in each column. ``None`` if there are none.
+        size: Sizes of the network. Edge features are used if the data has them.
         mlp_layers: Number of layers of the MLP in each ``GENConv``.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        num_layers: int,
-        out_channels: int,
-        dropout: float,
-        edge_features: int | tuple[int, ...] | None,
-        mlp_layers: int,
-    ) -> None:
+    def __init__(self, size: ModelSize, mlp_layers: int) -> None:
         super().__init__()
-        self.encoder = FeatureLinear(in_channels, hidden_channels, bias=True)
+        hidden_channels, edge_features = size.hidden_channels, size.shape.edge_features
+        self.encoder = FeatureLinear(size.in_channels, hidden_channels, bias=True)
         self.edge_encoder = None if edge_features is None else make_encoder(edge_features, hidden_channels, "edge_attr")
         kwargs = {"aggr": "softmax", "t": 1.0, "learn_t": True, "num_layers": mlp_layers, "norm": "layer"}
-        self.first, *others = (GENConv(hidden_channels, hidden_channels, **kwargs) for _ in range(num_layers))
+        self.first, *others = (GENConv(hidden_channels, hidden_channels, **kwargs) for _ in range(size.num_layers))
         self.blocks = torch.nn.ModuleList(
-            DeepGCNLayer(conv, torch.nn.LayerNorm(hidden_channels), torch.nn.ReLU(), block="res+", dropout=dropout)
+            DeepGCNLayer(conv, torch.nn.LayerNorm(hidden_channels), torch.nn.ReLU(), block="res+", dropout=size.dropout)
             for conv in others
         )
-        self.norm, self.dropout = torch.nn.LayerNorm(hidden_channels), torch.nn.Dropout(dropout)
-        self.last = torch.nn.Linear(hidden_channels, out_channels)
+        self.norm, self.dropout = torch.nn.LayerNorm(hidden_channels), torch.nn.Dropout(size.dropout)
+        self.last = torch.nn.Linear(hidden_channels, size.out_channels)
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, edge_attr: Tensor | None = None
@@ -71,43 +58,29 @@ class DeeperGCN(torch.nn.Module):
     uses=("edge features",),
     search_space={"model.num_layers": (3, 7, 14)},
 )
-def build_deepergcn(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    mlp_layers: PositiveInt = 2,
-    input_dropout: Probability = 0.0,
-) -> NodeNetwork:
+def build_deepergcn(size: ModelSize, *, mlp_layers: PositiveInt = 2, input_dropout: Probability = 0.0) -> NodeNetwork:
     """Build :class:`DeeperGCN`, with edge features if the data has them."""
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    gnn = DeeperGCN(in_channels, hidden_channels, num_layers, shape.outputs, dropout, shape.edge_features, mlp_layers)
-    return NodeNetwork(gnn, encoder, uses_edges=True, input_dropout=input_dropout)
+    encoder = encode_input(size)
+    return NodeNetwork(DeeperGCN(size, mlp_layers), encoder, uses_edges=True, input_dropout=input_dropout)
 
 
 class GCN2(torch.nn.Module):
     """A linear layer, layers of PyG's ``GCN2Conv``, Eq. (5) of Chen et al., and a linear layer, all without bias.
 
     Args:
-        in_channels: Number of input features. If it equals ``hidden_channels``, the first linear layer is left out.
-        hidden_channels: Number of channels of the node embeddings.
-        num_layers: Number of ``GCN2Conv`` layers.
-        out_channels: Number of output channels.
-        dropout: Dropout probability before each layer and before the output layer.
+        size: Sizes of the network. The first linear layer is left out if it would not change the number of channels.
         kwargs: Arguments of ``GCN2Conv``: ``alpha``, ``theta`` and ``shared_weights``.
     """
 
-    def __init__(
-        self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, dropout: float, **kwargs: Any
-    ) -> None:
+    def __init__(self, size: ModelSize, **kwargs: Any) -> None:
         super().__init__()
+        in_channels, hidden_channels = size.in_channels, size.hidden_channels
         self.first = None if in_channels == hidden_channels else FeatureLinear(in_channels, hidden_channels)
         self.convs = torch.nn.ModuleList(
-            GCN2Conv(hidden_channels, layer=number + 1, **kwargs) for number in range(num_layers)
+            GCN2Conv(hidden_channels, layer=number + 1, **kwargs) for number in range(size.num_layers)
         )
-        self.last = torch.nn.Linear(hidden_channels, out_channels, bias=False)
-        self.dropout = torch.nn.Dropout(dropout)
+        self.last = torch.nn.Linear(hidden_channels, size.out_channels, bias=False)
+        self.dropout = torch.nn.Dropout(size.dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         x = x_0 = x if self.first is None else self.first(x).relu()
@@ -130,10 +103,7 @@ class GCN2(torch.nn.Module):
     },
 )
 def build_gcn2(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.1,
     theta: Annotated[float, Field(gt=0)] = 0.5,
@@ -145,8 +115,7 @@ def build_gcn2(
     ``alpha`` is the weight of the initial residual. ``theta`` is the strength of the identity mapping: layer ``l`` has
     ``beta = log(theta / l + 1)``. Without ``shared_weights``, this is GCNII*.
     """
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
-    gnn = GCN2(*sizes, dropout, alpha=alpha, theta=theta, shared_weights=shared_weights)
+    encoder = encode_input(size)
+    gnn = GCN2(size, alpha=alpha, theta=theta, shared_weights=shared_weights)
     takes_sparse = gnn.first is not None
     return NodeNetwork(gnn, encoder, uses_weights=True, input_dropout=input_dropout, takes_sparse=takes_sparse)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+from functools import partial
 from typing import Literal
 
 import torch
@@ -20,7 +21,7 @@ from torch_geometric.utils import degree, scatter, subgraph
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.positional_encodings import batches_of_equal_size, compute_by_size, undirected_adjacency
 from tgnn.models.graph_network import GraphNetwork
-from tgnn.models.registration import DataShape, register_model
+from tgnn.models.registration import DataShape, ModelSize, register_model
 from tgnn.nn.feature_maps import make_encoder
 
 logger = logging.getLogger("tgnn")
@@ -157,10 +158,7 @@ class DGNConv(torch.nn.Module):
     preprocess=add_eigenvectors,
 )
 def build_graph_dgn(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     aggregators: str = "mean+av+dx",
     messages: Literal["simple", "complex"] = "complex",
@@ -179,13 +177,13 @@ def build_graph_dgn(
             f"model.aggregators is {aggregators!r}, but must be one or several of {', '.join(_AGGREGATORS)}, joined by "
             "'+' as in mean+av+dx."
         )
-    if messages == "simple" and shape.edge_features is not None:
+    if messages == "simple" and size.edge_dim is not None:
         logger.warning("dgn does not use the edge features of this data with model.messages=simple; complex does")
-    directions = Directions(shape, hidden_channels, features=messages == "complex")
-    edge_channels = None if messages == "simple" else 1 if directions.encoder is None else 1 + hidden_channels
-    mean_log_degree = _mean_log_degree(shape.degrees) if scalers else None
-    layers = [DGNConv(hidden_channels, names, edge_channels, mean_log_degree) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs=directions, ffn=ffn)
+    directions = Directions(size.shape, size.hidden_channels, features=messages == "complex")
+    edge_channels = None if messages == "simple" else 1 + (size.edge_dim or 0)
+    mean_log_degree = _mean_log_degree(size.shape.degrees) if scalers else None
+    make_layer = partial(DGNConv, size.hidden_channels, names, edge_channels, mean_log_degree)
+    return GraphNetwork(size, make_layer, readout, edge_inputs=directions, ffn=ffn)
 
 
 def _mean_log_degree(degrees: tuple[int, ...] | None) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 from tgnn.models.graph_network import GraphNetwork, check_multiple
 from tgnn.models.node_network import NodeNetwork, Norm, accept_sparse, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE
-from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
+from tgnn.models.registration import ModelSize, PositiveInt, Probability, register_model
 
 
 class GAT(BasicGNN):
@@ -21,10 +22,7 @@ class GAT(BasicGNN):
     PyG's own ``GAT`` does not average the heads and divides ``hidden_channels`` among them.
 
     Args:
-        in_channels: Number of input features.
-        hidden_channels: Number of channels of each head.
-        num_layers: Number of layers.
-        out_channels: Number of output channels.
+        size: Sizes of the network, with the number of hidden channels of each head.
         heads: Number of attention heads of all layers but the last, which has ``out_heads``.
         out_heads: Number of attention heads of the last layer.
         kwargs: Other arguments of PyG's ``BasicGNN``, and ``separate``: whether source and target nodes have separate
@@ -34,25 +32,17 @@ class GAT(BasicGNN):
     supports_edge_weight = False
     supports_edge_attr = False
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        num_layers: int,
-        out_channels: int,
-        heads: int,
-        out_heads: int,
-        **kwargs: Any,
-    ) -> None:
-        self.heads, self.out_heads = heads, out_heads
-        self.head_channels, self.last_channels = hidden_channels, out_channels
-        super().__init__(in_channels, hidden_channels * heads, num_layers, out_channels, act="elu", **kwargs)
+    def __init__(self, size: ModelSize, heads: int, out_heads: int, **kwargs: Any) -> None:
+        self.size, self.heads, self.out_heads = size, heads, out_heads
+        in_channels, hidden_channels, num_layers, out_channels = size.channels
+        kwargs |= {"act": "elu", "dropout": size.dropout}
+        super().__init__(in_channels, hidden_channels * heads, num_layers, out_channels, **kwargs)
 
     def init_conv(self, in_channels: int, out_channels: int, separate: bool, **kwargs: Any) -> torch.nn.Module:
         conv = SeparateGATConv if separate else GATConv
         if len(self.convs) == self.num_layers - 1 and self.jk_mode is None:
-            return conv(in_channels, self.last_channels, heads=self.out_heads, concat=False, **kwargs)
-        return conv(in_channels, self.head_channels, heads=self.heads, **kwargs)
+            return conv(in_channels, self.size.out_channels, heads=self.out_heads, concat=False, **kwargs)
+        return conv(in_channels, self.size.hidden_channels, heads=self.heads, **kwargs)
 
 
 class SeparateGATConv(GATConv):
@@ -76,10 +66,7 @@ class SeparateGATConv(GATConv):
     search_space={"model.heads": (1, 4, 8), "model.attention_dropout": (0.0, 0.3, 0.6)},
 )
 def build_gat(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     heads: PositiveInt = 8,
     out_heads: PositiveInt | None = None,
@@ -99,29 +86,19 @@ def build_gat(
     ``separate=True``: separate weights for source and target nodes. Their counts for 8 heads have 8 heads in the last
     layer as well.
     """
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    kwargs = {"dropout": dropout, "norm": norm, "jk": jk, "separate": separate, "bias": bias}
-    gnn = GAT(in_channels, hidden_channels, num_layers, shape.outputs, heads, out_heads or heads, **kwargs)
+    encoder = encode_input(size)
+    gnn = GAT(size, heads, out_heads or heads, norm=norm, jk=jk, separate=separate, bias=bias)
     for conv in gnn.convs:
         conv.dropout = attention_dropout
-    return NodeNetwork(accept_sparse(gnn, in_channels), encoder, input_dropout=input_dropout)
+    return NodeNetwork(accept_sparse(gnn, size.in_channels), encoder, input_dropout=input_dropout)
 
 
 @register_model("gat", "graph", uses=("edge features",))
 def build_graph_gat(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    heads: PositiveInt = 8,
-    readout: str = "mean",
-    ffn: bool = False,
+    size: ModelSize, *, heads: PositiveInt = 8, readout: str = "mean", ffn: bool = False
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``GATConv``. ``hidden_channels`` is divided among the heads."""
-    check_multiple(hidden_channels, "heads", heads)
-    edge_dim = None if shape.edge_features is None else hidden_channels
-    layers = [
-        GATConv(hidden_channels, hidden_channels // heads, heads=heads, edge_dim=edge_dim) for _ in range(num_layers)
-    ]
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features", ffn=ffn)
+    check_multiple(size, "heads", heads)
+    channels = (size.hidden_channels, size.hidden_channels // heads)
+    make_layer = partial(GATConv, *channels, heads=heads, edge_dim=size.edge_dim)
+    return GraphNetwork(size, make_layer, readout, edge_inputs="features", ffn=ffn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -11,9 +12,8 @@ from torch_geometric.nn.models import GCN
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, Norm, accept_sparse, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_propagate, propagate
-from tgnn.models.registration import DataShape, Probability, register_model
-from tgnn.models.tgnn import GraphTGNNNetwork
-from tgnn.nn import GraphTGNN
+from tgnn.models.registration import ModelSize, Probability, register_model
+from tgnn.models.tgnn import GraphTGNNNetwork, make_graph_tgnn
 
 
 class FusedGCNConv(GCNConv):
@@ -44,10 +44,7 @@ class FusedGCN(GCN):
     uses=("edge weights",),
 )
 def build_gcn(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     input_dropout: Probability = 0.0,
     bias: bool = False,
@@ -58,19 +55,16 @@ def build_gcn(
 
     It has 46,080 parameters on Cora with 32 hidden channels.
     """
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
-    gnn = FusedGCN(*sizes, dropout=dropout, norm=norm, jk=jk, bias=bias)
-    return NodeNetwork(accept_sparse(gnn, in_channels), encoder, uses_weights=True, input_dropout=input_dropout)
+    encoder = encode_input(size)
+    gnn = FusedGCN(*size.channels, dropout=size.dropout, norm=norm, jk=jk, bias=bias)
+    return NodeNetwork(accept_sparse(gnn, size.in_channels), encoder, uses_weights=True, input_dropout=input_dropout)
 
 
 @register_model("gcn", "graph", uses=("edge weights",))
-def build_graph_gcn(
-    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, readout: str = "mean", ffn: bool = False
-) -> GraphNetwork:
+def build_graph_gcn(size: ModelSize, *, readout: str = "mean", ffn: bool = False) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``GCNConv``, with edge weights if the data has them."""
-    layers = [GCNConv(hidden_channels, hidden_channels) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="weights", ffn=ffn)
+    make_layer = partial(GCNConv, size.hidden_channels, size.hidden_channels)
+    return GraphNetwork(size, make_layer, readout, edge_inputs="weights", ffn=ffn)
 
 
 @register_model(
@@ -81,14 +75,7 @@ def build_graph_gcn(
     uses=("edge features",),
 )
 def build_graph_gatedgcn(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    readout: str = "mean",
-    update_edges: bool = False,
-    ffn: bool = False,
+    size: ModelSize, *, readout: str = "mean", update_edges: bool = False, ffn: bool = False
 ) -> GraphNetwork | GraphTGNNNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``ResGatedGraphConv``. Its residual connections are those of the paper.
 
@@ -97,16 +84,10 @@ def build_graph_gatedgcn(
     a :class:`tgnn.GraphTGNN` without products.
     """
     if update_edges:
-        assert shape.features is not None
-        gnn = GraphTGNN(
-            shape.features,
-            hidden_channels,
-            num_layers,
-            shape.outputs,
+        return make_graph_tgnn(
+            size,
             rank=0,
-            edge_dim=shape.edge_features,
             readout=readout,
-            dropout=dropout,
             head_layers=3,
             low_order="gated_mean",
             add_self_loops=False,
@@ -115,7 +96,5 @@ def build_graph_gatedgcn(
             ffn=ffn,
             update_edges=True,
         )
-        return GraphTGNNNetwork(gnn)
-    edge_dim = None if shape.edge_features is None else hidden_channels
-    layers = [ResGatedGraphConv(hidden_channels, hidden_channels, edge_dim=edge_dim) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features", ffn=ffn)
+    make_layer = partial(ResGatedGraphConv, size.hidden_channels, size.hidden_channels, edge_dim=size.edge_dim)
+    return GraphNetwork(size, make_layer, readout, edge_inputs="features", ffn=ffn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -12,7 +13,7 @@ from torch_geometric.nn.models import GIN, MLP
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_fuse
-from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
+from tgnn.models.registration import ModelSize, PositiveInt, Probability, register_model
 from tgnn.ops import neighbor_sum
 
 
@@ -43,28 +44,16 @@ class FusedGIN(GIN):
     summary="MLP of the sum of the neighbors, as expressive as the Weisfeiler-Leman test",
     paper="Xu et al. 2019, arXiv:1810.00826",
 )
-def build_gin(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    input_dropout: Probability = 0.0,
-    train_eps: bool = True,
-) -> NodeNetwork:
+def build_gin(size: ModelSize, *, input_dropout: Probability = 0.0, train_eps: bool = True) -> NodeNetwork:
     """Build PyG's ``GIN``, Eq. (4.1) of Xu et al."""
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
-    gnn = FusedGIN(*sizes, dropout=dropout, train_eps=train_eps, norm="batch_norm")
+    encoder = encode_input(size)
+    gnn = FusedGIN(*size.channels, dropout=size.dropout, train_eps=train_eps, norm="batch_norm")
     return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
 
 
 @register_model("gin", "graph", uses=("edge features",))
 def build_graph_gin(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     train_eps: bool = True,
     readout: str = "sum",
@@ -77,23 +66,13 @@ def build_graph_gin(
 
     By default the readouts of all layers are concatenated, Eq. (4.2). ``rank`` is that of a ``cp`` readout.
     """
-    layers = [make_gin_layer(shape, hidden_channels, train_eps) for _ in range(num_layers)]
-    return GraphNetwork(
-        shape,
-        hidden_channels,
-        layers,
-        readout,
-        dropout,
-        rank,
-        jk=jk,
-        readout_norm=readout_norm,
-        edge_inputs="features",
-        ffn=ffn,
-    )
+    make_layer = partial(make_gin_layer, size, train_eps)
+    options: dict[str, Any] = {"jk": jk, "readout_norm": readout_norm, "edge_inputs": "features", "ffn": ffn}
+    return GraphNetwork(size, make_layer, readout, rank, **options)
 
 
-def make_gin_layer(shape: DataShape, hidden_channels: int, train_eps: bool) -> torch.nn.Module:
+def make_gin_layer(size: ModelSize, train_eps: bool) -> torch.nn.Module:
     """Make a layer of a :class:`GraphNetwork`: ``GINConv``, or ``GINEConv`` if edges have features."""
-    mlp = MLP([hidden_channels, hidden_channels, hidden_channels], norm="batch_norm")
-    conv: type[torch.nn.Module] = FusedGINConv if shape.edge_features is None else GINEConv
+    mlp = MLP([size.hidden_channels] * 3, norm="batch_norm")
+    conv: type[torch.nn.Module] = FusedGINConv if size.edge_dim is None else GINEConv
     return conv(mlp, train_eps=train_eps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.models import MLP
 
-from tgnn.models.registration import DataShape
+from tgnn.models.registration import ModelSize
 from tgnn.nn.feature_maps import make_encoder
 from tgnn.nn.readout import Readout, ReadoutNorm
 
@@ -44,14 +44,12 @@ class GraphNetwork(torch.nn.Module):
     connection and dropout, and with ``ffn=True`` by a :class:`FeedForward` sublayer.
 
     Args:
-        shape: Sizes of the inputs and outputs.
-        hidden_channels: Number of channels of the node embeddings.
-        layers: GNN layers. Each is called as ``layer(x, edge_index)``, or as ``layer(x, edge_index, edge_input)`` if
-            ``edge_inputs`` yields a tensor.
-        readout: Name of a :class:`~tgnn.nn.readout.Readout`, or a module that is called as
-            ``readout(x, batch, num_graphs)`` and whose attribute ``width`` is the number of channels of the graph
+        size: Sizes of the network.
+        make_layer: Creates a GNN layer of ``hidden_channels``. It is called as ``layer(x, edge_index)``, or as
+            ``layer(x, edge_index, edge_input)`` if ``edge_inputs`` yields a tensor.
+        readout: Name of a :class:`~tgnn.nn.readout.Readout`, or a function that creates a module. It is called as
+            ``readout(x, batch, num_graphs)``, and its attribute ``width`` is the number of channels of the graph
             embedding.
-        dropout: Dropout probability of the node embeddings.
         rank: Rank of a ``cp`` readout.
         jk: Jumping knowledge. ``"cat"`` concatenates the readouts of all layers; ``None`` uses that of the last layer.
         readout_norm: Whether to normalize the graph embedding over the batch before the head.
@@ -65,11 +63,9 @@ class GraphNetwork(torch.nn.Module):
 
     def __init__(
         self,
-        shape: DataShape,
-        hidden_channels: int,
-        layers: Iterable[torch.nn.Module],
-        readout: str | torch.nn.Module,
-        dropout: float,
+        size: ModelSize,
+        make_layer: Callable[[], torch.nn.Module],
+        readout: str | Callable[[], torch.nn.Module],
         rank: int = 32,
         jk: Literal["cat"] | None = None,
         readout_norm: bool = False,
@@ -79,8 +75,10 @@ class GraphNetwork(torch.nn.Module):
         ffn: bool = False,
     ) -> None:
         super().__init__()
-        readout = Readout(readout, hidden_channels, rank) if isinstance(readout, str) else readout
+        shape, hidden_channels, dropout = size.shape, size.hidden_channels, size.dropout
         assert shape.features is not None
+        layers = [make_layer() for _ in range(size.num_layers)]  # first, so that seeds keep their results
+        pooling = Readout(readout, hidden_channels, rank) if isinstance(readout, str) else readout()
         self.encoder = make_encoder(shape.features, hidden_channels, "x")
         self.edge_encoder = None
         if edge_inputs == "features" and shape.edge_features is not None:
@@ -91,8 +89,8 @@ class GraphNetwork(torch.nn.Module):
         self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden_channels) for _ in self.layers)
         sublayers = (FeedForward(hidden_channels, dropout) if ffn else torch.nn.Identity() for _ in self.layers)
         self.sublayers = torch.nn.ModuleList(sublayers)
-        self.dropout, self.jk, self.readout = torch.nn.Dropout(dropout), jk, readout
-        width = int(readout.width) * (len(self.layers) if jk == "cat" else 1)  # type: ignore[arg-type]
+        self.dropout, self.jk, self.readout = torch.nn.Dropout(dropout), jk, pooling
+        width = int(pooling.width) * (size.num_layers if jk == "cat" else 1)  # type: ignore[arg-type]
         self.readout_norm = ReadoutNorm(width) if readout_norm else torch.nn.Identity()
         widths = [width] + [max(hidden_channels // 2**i, 1) for i in range(1, head_layers)] + [shape.outputs]
         self.head = MLP(widths, dropout=dropout if head_dropout is None else head_dropout, norm=None)
@@ -122,9 +120,9 @@ class GraphNetwork(torch.nn.Module):
         return (self.edge_encoder(data.edge_attr),)
 
 
-def check_multiple(hidden_channels: int, name: str, value: int) -> None:
+def check_multiple(size: ModelSize, name: str, value: int) -> None:
     """Raise a ``ValueError`` if the number of hidden channels cannot be divided among heads, towers or dimensions."""
-    if hidden_channels % value:
+    if size.hidden_channels % value:
         raise ValueError(
-            f"model.hidden_channels is {hidden_channels}, but must be a multiple of model.{name}, {value}."
+            f"model.hidden_channels is {size.hidden_channels}, but must be a multiple of model.{name}, {value}."
         )

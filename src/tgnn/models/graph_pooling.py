@@ -6,6 +6,8 @@ DiffPool (Ying et al., 2018) pools into learned clusters, SOPool (Wang and Ji, 2
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Literal
 
 import torch
@@ -21,7 +23,7 @@ from torch_geometric.utils import scatter, to_dense_adj, to_dense_batch
 
 from tgnn.models.gin import make_gin_layer
 from tgnn.models.graph_network import GraphNetwork, check_multiple
-from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
+from tgnn.models.registration import ModelSize, PositiveInt, Probability, register_model
 from tgnn.nn.feature_maps import make_encoder
 
 
@@ -55,19 +57,18 @@ class DiffPool(torch.nn.Module):
 
     extra_loss: Tensor | None
 
-    def __init__(
-        self, shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, clusters: tuple[int, ...]
-    ) -> None:
+    def __init__(self, size: ModelSize, clusters: tuple[int, ...]) -> None:
         super().__init__()
-        assert shape.features is not None
-        self.encoder = make_encoder(shape.features, hidden_channels, "x")
+        hidden_channels, num_layers, dropout = size.hidden_channels, size.num_layers, size.dropout
+        assert size.shape.features is not None
+        self.encoder = make_encoder(size.shape.features, hidden_channels, "x")
         self.embeds = torch.nn.ModuleList(
             DenseSAGE(hidden_channels, num_layers, dropout) for _ in range(len(clusters) + 1)
         )
         self.assigns = torch.nn.ModuleList(
             ClusterAssignment(hidden_channels, number, num_layers, dropout) for number in clusters
         )
-        widths = [hidden_channels, max(hidden_channels // 2, 1), max(hidden_channels // 4, 1), shape.outputs]
+        widths = [hidden_channels, max(hidden_channels // 2, 1), max(hidden_channels // 4, 1), size.out_channels]
         self.head = MLP(widths, dropout=dropout, norm=None)
         self.extra_loss = None
 
@@ -129,16 +130,10 @@ def cluster_losses(adj: Tensor, s: Tensor, mask: Tensor) -> tuple[Tensor, Tensor
     search_space={"model.clusters": (4, 8, 16)},
 )
 def build_graph_diffpool(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    clusters: PositiveInt = 8,
-    levels: Annotated[int, Field(ge=1, le=2)] = 1,
+    size: ModelSize, *, clusters: PositiveInt = 8, levels: Annotated[int, Field(ge=1, le=2)] = 1
 ) -> DiffPool:
     """Build :class:`DiffPool`. A second pooling level has a quarter of the ``clusters``."""
-    return DiffPool(shape, hidden_channels, num_layers, dropout, (clusters, max(clusters // 4, 1))[:levels])
+    return DiffPool(size, (clusters, max(clusters // 4, 1))[:levels])
 
 
 class BilinearReadout(torch.nn.Module):
@@ -180,10 +175,7 @@ class AttentionalReadout(torch.nn.Module):
     search_space={"model.kind": ("bimap", "attention")},
 )
 def build_graph_soppool(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     kind: Literal["bimap", "attention"] = "bimap",
     projection: PositiveInt = 16,
@@ -193,9 +185,11 @@ def build_graph_soppool(
 
     ``projection`` is used by ``kind="bimap"`` only.
     """
-    layers = [make_gin_layer(shape, hidden_channels, train_eps) for _ in range(num_layers)]
-    readout = BilinearReadout(hidden_channels, projection) if kind == "bimap" else AttentionalReadout(hidden_channels)
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs="features")
+    readouts: dict[str, Callable[[], torch.nn.Module]] = {
+        "bimap": partial(BilinearReadout, size.hidden_channels, projection),
+        "attention": partial(AttentionalReadout, size.hidden_channels),
+    }
+    return GraphNetwork(size, partial(make_gin_layer, size, train_eps), readouts[kind], edge_inputs="features")
 
 
 class MultisetReadout(torch.nn.Module):
@@ -218,10 +212,7 @@ class MultisetReadout(torch.nn.Module):
     search_space={"model.seeds": (4, 8, 16)},
 )
 def build_graph_gmt(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     seeds: PositiveInt = 8,
     heads: PositiveInt = 4,
@@ -234,7 +225,7 @@ def build_graph_gmt(
     a quarter of the average number of nodes as ``seeds``, pools the concatenated embeddings of all layers, and computes
     keys and values by a GNN where PyG's readout has a linear layer.
     """
-    check_multiple(hidden_channels, "heads", heads)
-    layers = [GCNConv(hidden_channels, hidden_channels) for _ in range(num_layers)]
-    readout = MultisetReadout(hidden_channels, seeds, heads, norm)
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, head_dropout=head_dropout)
+    check_multiple(size, "heads", heads)
+    make_layer = partial(GCNConv, size.hidden_channels, size.hidden_channels)
+    readout = partial(MultisetReadout, size.hidden_channels, seeds, heads, norm)
+    return GraphNetwork(size, make_layer, readout, head_dropout=head_dropout)

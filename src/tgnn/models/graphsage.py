@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -15,7 +16,7 @@ from torch_geometric.nn.models import GraphSAGE
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, Norm, accept_sparse, encode_input
 from tgnn.models.propagation import can_fuse
-from tgnn.models.registration import DataShape, Probability, register_model
+from tgnn.models.registration import ModelSize, Probability, register_model
 from tgnn.ops import degrees, neighbor_sum
 
 Pooling = Literal["mean", "max", "sum"]
@@ -26,11 +27,6 @@ class TransformFirstSAGEConv(MessagePassing):
 
     Mean and sum commute with a linear transformation. Aggregating afterwards is cheaper because the transformed
     features are narrow, and the input features may be sparse.
-
-    Args:
-        in_channels: Number of input features.
-        out_channels: Number of output features.
-        aggr: ``"mean"`` or ``"sum"``.
     """
 
     def __init__(self, in_channels: int, out_channels: int, aggr: str) -> None:
@@ -73,10 +69,7 @@ class TransformFirstGraphSAGE(GraphSAGE):
     search_space={"model.pooling": ("mean", "max")},
 )
 def build_graphsage(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     input_dropout: Probability = 0.0,
     pooling: Pooling = "mean",
@@ -84,25 +77,16 @@ def build_graphsage(
     jk: str | None = None,
 ) -> NodeNetwork:
     """Build PyG's ``GraphSAGE``, Algorithm 1 of Hamilton et al. without the L2 normalization of line 7."""
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
-    kwargs = {"dropout": dropout, "norm": norm, "jk": jk, "aggr": pooling}
+    encoder = encode_input(size)
+    kwargs = {"dropout": size.dropout, "norm": norm, "jk": jk, "aggr": pooling}
     if pooling == "max":  # does not commute with a linear transformation
-        return NodeNetwork(GraphSAGE(*sizes, **kwargs), encoder, input_dropout=input_dropout, takes_sparse=False)
-    gnn = TransformFirstGraphSAGE(*sizes, **kwargs)
-    return NodeNetwork(accept_sparse(gnn, in_channels), encoder, input_dropout=input_dropout)
+        gnn = GraphSAGE(*size.channels, **kwargs)
+        return NodeNetwork(gnn, encoder, input_dropout=input_dropout, takes_sparse=False)
+    gnn = TransformFirstGraphSAGE(*size.channels, **kwargs)
+    return NodeNetwork(accept_sparse(gnn, size.in_channels), encoder, input_dropout=input_dropout)
 
 
 @register_model("graphsage", "graph")
-def build_graph_graphsage(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    pooling: Pooling = "mean",
-    readout: str = "mean",
-) -> GraphNetwork:
+def build_graph_graphsage(size: ModelSize, *, pooling: Pooling = "mean", readout: str = "mean") -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``SAGEConv``."""
-    layers = [SAGEConv(hidden_channels, hidden_channels, aggr=pooling) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout)
+    return GraphNetwork(size, partial(SAGEConv, size.hidden_channels, size.hidden_channels, aggr=pooling), readout)

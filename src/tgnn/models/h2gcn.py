@@ -7,7 +7,7 @@ from torch import Tensor
 from torch_geometric.utils import coalesce, degree, remove_self_loops
 
 from tgnn.models.node_network import NodeNetwork, encode_input
-from tgnn.models.registration import DataShape, Probability, register_model
+from tgnn.models.registration import ModelSize, Probability, register_model
 from tgnn.nn.feature_maps import FeatureLinear
 from tgnn.ops import neighbor_sum
 from tgnn.ops.graph_cache import cached_on
@@ -27,19 +27,16 @@ class H2GCN(torch.nn.Module):
     :math:`d_{v,i}` is their number. S3 classifies, :math:`(r^{(0)} \Vert \dots \Vert r^{(K)}) W_c`.
 
     Args:
-        in_channels: Number of input features.
-        hidden_channels: Number of channels of the first embedding. Each round doubles it.
-        rounds: Number of rounds :math:`K`.
-        out_channels: Number of output channels.
-        dropout: Dropout probability before the last linear layer.
+        size: Sizes of the network. The number of layers is the number of rounds :math:`K`. Each round doubles the
+            number of channels.
     """
 
-    def __init__(self, in_channels: int, hidden_channels: int, rounds: int, out_channels: int, dropout: float) -> None:
+    def __init__(self, size: ModelSize) -> None:
         super().__init__()
-        self.rounds = rounds
-        self.embed = FeatureLinear(in_channels, hidden_channels)
-        self.last = torch.nn.Linear(hidden_channels * (2 ** (rounds + 1) - 1), out_channels, bias=False)
-        self.dropout = torch.nn.Dropout(dropout)
+        self.rounds = size.num_layers
+        self.embed = FeatureLinear(size.in_channels, size.hidden_channels)
+        self.last = torch.nn.Linear(size.hidden_channels * (2 ** (self.rounds + 1) - 1), size.out_channels, bias=False)
+        self.dropout = torch.nn.Dropout(size.dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         rounds = [self.embed(x).relu()]
@@ -55,9 +52,7 @@ class H2GCN(torch.nn.Module):
 def two_hops(edge_index: Tensor, num_nodes: int) -> list[tuple[Tensor, Tensor]]:
     """Return the edges between nodes at distance one and at distance two, each with symmetrically normalized weights.
 
-    Args:
-        edge_index: Edges. Self-loops and duplicates are ignored.
-        num_nodes: Number of nodes.
+    Self-loops and duplicates are ignored.
 
     Example:
         >>> (one, _), (two, _) = two_hops(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
@@ -94,10 +89,7 @@ def _normalized_weights(edges: Tensor, num_nodes: int) -> Tensor:
     search_space={"model.num_layers": (1, 2)},
     hops=lambda num_layers, hyperparameters: 2 * num_layers,
 )
-def build_h2gcn(
-    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, input_dropout: Probability = 0.0
-) -> NodeNetwork:
+def build_h2gcn(size: ModelSize, *, input_dropout: Probability = 0.0) -> NodeNetwork:
     """Build :class:`H2GCN` with ``num_layers`` rounds."""
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    gnn = H2GCN(in_channels, hidden_channels, num_layers, shape.outputs, dropout)
-    return NodeNetwork(gnn, encoder, input_dropout=input_dropout)
+    encoder = encode_input(size)
+    return NodeNetwork(H2GCN(size), encoder, input_dropout=input_dropout)

@@ -13,7 +13,7 @@ from torch_geometric.nn.norm import BatchNorm
 
 from tgnn.models.node_network import NodeNetwork, accept_sparse, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_propagate, propagate
-from tgnn.models.registration import DataShape, Probability, register_model
+from tgnn.models.registration import ModelSize, Probability, register_model
 
 _POWERS = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 
@@ -53,34 +53,22 @@ class MixHop(torch.nn.Module):
     The output layer computes outputs for each power and averages them with learned softmax weights.
 
     Args:
-        in_channels: Number of input features.
-        hidden_channels: Number of channels for each power.
-        num_layers: Number of layers.
-        out_channels: Number of output channels.
+        size: Sizes of the network, with the number of hidden channels for each power.
         powers: Powers :math:`P` in ascending order.
-        dropout: Dropout probability before all layers but the first.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        num_layers: int,
-        out_channels: int,
-        powers: tuple[int, ...],
-        dropout: float,
-    ) -> None:
+    def __init__(self, size: ModelSize, powers: tuple[int, ...]) -> None:
         super().__init__()
-        wide = hidden_channels * len(powers)
-        in_sizes = [in_channels, *[wide] * (num_layers - 1)]
-        out_sizes = [*[hidden_channels] * (num_layers - 1), out_channels]
+        wide, num_hidden = size.hidden_channels * len(powers), size.num_layers - 1
+        in_sizes = [size.in_channels, *[wide] * num_hidden]
+        out_sizes = [*[size.hidden_channels] * num_hidden, size.out_channels]
         self.convs = torch.nn.ModuleList(
             TransformFirstMixHopConv(i, o, list(powers), bias=False) for i, o in zip(in_sizes, out_sizes)
         )
-        self.norms = torch.nn.ModuleList(BatchNorm(wide) for _ in range(num_layers - 1))
-        self.dropout = torch.nn.Dropout(dropout)
+        self.norms = torch.nn.ModuleList(BatchNorm(wide) for _ in range(num_hidden))
+        self.dropout = torch.nn.Dropout(size.dropout)
         self.weights = torch.nn.Parameter(torch.zeros(len(powers)))
-        self.bias = torch.nn.Parameter(torch.zeros(out_channels))
+        self.bias = torch.nn.Parameter(torch.zeros(size.out_channels))
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         *inner, last = self.convs
@@ -99,19 +87,11 @@ class MixHop(torch.nn.Module):
     search_space={"model.powers": ((0, 1), (0, 1, 2), (0, 1, 2, 3))},
     hops=lambda num_layers, hyperparameters: max(num_layers * max(hyperparameters["powers"]), 1),
 )
-def build_mixhop(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    powers: _POWERS = (0, 1, 2),
-    input_dropout: Probability = 0.0,
-) -> NodeNetwork:
+def build_mixhop(size: ModelSize, *, powers: _POWERS = (0, 1, 2), input_dropout: Probability = 0.0) -> NodeNetwork:
     """Build :class:`MixHop`, where ``hidden_channels`` is the number of channels for each power.
 
     Batch normalization follows each hidden layer, as in the authors' code.
     """
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    gnn = MixHop(in_channels, hidden_channels, num_layers, shape.outputs, tuple(sorted(set(powers))), dropout)
-    return NodeNetwork(accept_sparse(gnn, in_channels), encoder, uses_weights=True, input_dropout=input_dropout)
+    encoder = encode_input(size)
+    gnn = MixHop(size, tuple(sorted(set(powers))))
+    return NodeNetwork(accept_sparse(gnn, size.in_channels), encoder, uses_weights=True, input_dropout=input_dropout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import torch
@@ -11,7 +12,7 @@ from torch_geometric.nn import GMMConv
 from torch_geometric.utils import degree
 
 from tgnn.models.graph_network import GraphNetwork
-from tgnn.models.registration import DataShape, PositiveInt, register_model
+from tgnn.models.registration import ModelSize, PositiveInt, register_model
 
 
 def degree_coordinates(data: Data) -> Tensor:
@@ -56,10 +57,7 @@ class MoNetLayer(torch.nn.Module):
     search_space={"model.kernels": (2, 3, 5)},
 )
 def build_graph_monet(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     kernels: PositiveInt = 3,
     pseudo: Literal["degree", "position"] = "degree",
@@ -70,9 +68,9 @@ def build_graph_monet(
 
     ``pseudo`` selects the pseudo-coordinates: the node degrees, or the relative positions if nodes have positions.
     """
-    if pseudo == "position" and shape.positions is None:
+    if pseudo == "position" and size.shape.positions is None:
         raise ValueError("model.pseudo is 'position', but this data has no node positions. Set model.pseudo=degree.")
-    dim = 2 if pseudo == "degree" else int(shape.positions or 0)
-    layers = [MoNetLayer(hidden_channels, dim, kernels) for _ in range(num_layers)]
+    dim = 2 if pseudo == "degree" else int(size.shape.positions or 0)
+    make_layer = partial(MoNetLayer, size.hidden_channels, dim, kernels)
     coordinates = degree_coordinates if pseudo == "degree" else position_coordinates
-    return GraphNetwork(shape, hidden_channels, layers, readout, dropout, edge_inputs=coordinates, ffn=ffn)
+    return GraphNetwork(size, make_layer, readout, edge_inputs=coordinates, ffn=ffn)

@@ -12,7 +12,7 @@ from torch_geometric.index import index2ptr
 from torch_geometric.nn.models import MLP, Node2Vec
 from torch_geometric.utils import coalesce
 
-from tgnn.models.registration import DataShape, PositiveInt, register_model
+from tgnn.models.registration import ModelSize, PositiveInt, register_model
 from tgnn.ops.graph_cache import cached_on
 
 _DEVICES_WITHOUT_FLOAT64 = ("mps",)  # long cumulative sums in float32 would distort the probabilities of edges
@@ -87,17 +87,7 @@ def _search_bias(edge_ids: Tensor, previous: Tensor, following: Tensor, num_node
 
 
 class WalkEmbedding(Node2Vec):
-    """PyG's ``Node2Vec`` with :func:`random_walk`, which needs no ``pyg-lib``, and with a graph that is set later.
-
-    Args:
-        num_nodes: Number of nodes.
-        embedding_dim: Number of channels of the embedding.
-        walk_length: Number of nodes of a walk.
-        context_size: Number of nodes of a walk in one context window.
-        p: Return parameter, see :func:`random_walk`.
-        q: In-out parameter, see :func:`random_walk`.
-        num_negative_samples: Number of negative samples for each walk.
-    """
+    """PyG's ``Node2Vec`` with :func:`random_walk`, which needs no ``pyg-lib``, and with a graph that is set later."""
 
     def __init__(
         self,
@@ -133,10 +123,7 @@ class WalkEmbedding(Node2Vec):
 class Node2VecNetwork(torch.nn.Module):
     """An MLP of a node embedding that is trained by random walks alone. The MLP sends no gradient to the embedding.
 
-    Args:
-        walks: The embedding.
-        head: The MLP.
-        batch_size: Number of nodes that walks start from in each training step.
+    Walks start from ``batch_size`` nodes in each training step.
     """
 
     def __init__(self, walks: WalkEmbedding, head: torch.nn.Module, batch_size: int) -> None:
@@ -172,10 +159,7 @@ class Node2VecNetwork(torch.nn.Module):
     hops=lambda num_layers, hyperparameters: 0,
 )
 def build_node2vec(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     p: Annotated[float, Field(gt=0)] = 1.0,
     q: Annotated[float, Field(gt=0)] = 1.0,
@@ -188,13 +172,14 @@ def build_node2vec(
 
     The paper has 128 channels and one layer, logistic regression.
     """
-    if shape.nodes is None:
+    if size.shape.nodes is None:
         raise ValueError(
             "node2vec trains an embedding of each node of one graph, but this data has many graphs. Use a model of "
             "node features, such as gcn, graphsage or tgnn."
         )
     if walk_length < context:
         raise ValueError(f"model.context is {context}, but must be at most model.walk_length, {walk_length}.")
-    walks = WalkEmbedding(shape.nodes, hidden_channels, walk_length, context, p, q, negatives)
-    head = MLP([*[hidden_channels] * num_layers, shape.outputs], dropout=dropout, norm=None)
+    walks = WalkEmbedding(size.shape.nodes, size.hidden_channels, walk_length, context, p, q, negatives)
+    channels = [*[size.hidden_channels] * size.num_layers, size.out_channels]
+    head = MLP(channels, dropout=size.dropout, norm=None)
     return Node2VecNetwork(walks, head, walk_batch)

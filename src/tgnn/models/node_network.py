@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.dense import Linear
+from torch_geometric.nn.models import MLP
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from tgnn.data.on_disk import DiskGraph
-from tgnn.models.registration import DataShape
+from tgnn.models.registration import ModelSize
 from tgnn.nn import TGNN
 from tgnn.nn.feature_maps import CategoryEncoder, FeatureDropout, FeatureLinear
 from tgnn.nn.layerwise_inference import infer_layerwise
@@ -85,12 +86,16 @@ class NodeNetwork(torch.nn.Module):
             return as_tensor(infer_layerwise(gnn, read_features, graph.in_edges, Path(folder)))
 
 
-def encode_input(shape: DataShape, hidden_channels: int) -> tuple[CategoryEncoder | None, int]:
-    """Return an embedding if the features are categorical, and the number of input channels of the GNN after it."""
-    if isinstance(shape.features, tuple):
-        return CategoryEncoder(shape.features, hidden_channels), hidden_channels
-    assert shape.features is not None
-    return None, shape.features
+def encode_input(size: ModelSize) -> CategoryEncoder | None:
+    """Return an embedding of categorical features. It is created before the GNN, so that seeds keep their results."""
+    features = size.shape.features
+    return CategoryEncoder(features, size.hidden_channels) if isinstance(features, tuple) else None
+
+
+def make_mlp(size: ModelSize) -> torch.nn.Module:
+    """Return an MLP of the features of each node, which may be sparse."""
+    channels = [size.in_channels, *[size.hidden_channels] * (size.num_layers - 1), size.out_channels]
+    return accept_sparse(MLP(channels, dropout=size.dropout, norm=None), size.in_channels)
 
 
 def accept_sparse(gnn: torch.nn.Module, in_channels: int) -> torch.nn.Module:

@@ -8,11 +8,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 from torch_geometric.nn import APPNP
-from torch_geometric.nn.models import MLP
 
-from tgnn.models.node_network import NodeNetwork, accept_sparse, encode_input
+from tgnn.models.node_network import NodeNetwork, encode_input, make_mlp
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_propagate, propagate
-from tgnn.models.registration import DataShape, Probability, register_model
+from tgnn.models.registration import ModelSize, Probability, register_model
 
 Steps = Annotated[int, Field(ge=0)]
 Teleport = Annotated[float, Field(ge=0, le=1)]
@@ -20,13 +19,7 @@ Start = Literal["ppr", "nppr", "random", "sgc"]
 
 
 class PredictThenPropagate(torch.nn.Module):
-    """Predictions of an MLP for each node, propagated along the edges.
-
-    Args:
-        mlp: MLP of the node features, which may be sparse.
-        propagation: Propagation that is called as ``propagation(x, edge_index, edge_weight)``.
-        dropout: Dropout probability between the two.
-    """
+    """Predictions of an MLP for each node, propagated along the edges, with dropout between the two."""
 
     def __init__(self, mlp: torch.nn.Module, propagation: torch.nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
@@ -129,23 +122,15 @@ class GeneralizedPageRank(torch.nn.Module):
     hops=lambda num_layers, hyperparameters: max(hyperparameters["steps"], 1),
 )
 def build_appnp(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    steps: Steps = 10,
-    alpha: Teleport = 0.1,
-    input_dropout: Probability = 0.0,
+    size: ModelSize, *, steps: Steps = 10, alpha: Teleport = 0.1, input_dropout: Probability = 0.0
 ) -> NodeNetwork:
     """Build :class:`PersonalizedPageRank` after an MLP of ``num_layers`` layers.
 
     The paper also drops edges. This is left out because PyG's ``APPNP`` drops more edges in every step, until few are
     left.
     """
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    mlp = MLP([in_channels, *[hidden_channels] * (num_layers - 1), shape.outputs], dropout=dropout, norm=None)
-    gnn = PredictThenPropagate(accept_sparse(mlp, in_channels), PersonalizedPageRank(steps, alpha))
+    encoder = encode_input(size)
+    gnn = PredictThenPropagate(make_mlp(size), PersonalizedPageRank(steps, alpha))
     return NodeNetwork(gnn, encoder, uses_weights=True, input_dropout=input_dropout)
 
 
@@ -159,10 +144,7 @@ def build_appnp(
     hops=lambda num_layers, hyperparameters: max(hyperparameters["steps"], 1),
 )
 def build_gprgnn(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     steps: Steps = 10,
     alpha: Teleport = 0.1,
@@ -174,8 +156,6 @@ def build_gprgnn(
 
     ``propagation_dropout`` is the dropout probability before the first propagation step.
     """
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    mlp = MLP([in_channels, *[hidden_channels] * (num_layers - 1), shape.outputs], dropout=dropout, norm=None)
-    propagation = GeneralizedPageRank(steps, alpha, start)
-    gnn = PredictThenPropagate(accept_sparse(mlp, in_channels), propagation, propagation_dropout)
+    encoder = encode_input(size)
+    gnn = PredictThenPropagate(make_mlp(size), GeneralizedPageRank(steps, alpha, start), propagation_dropout)
     return NodeNetwork(gnn, encoder, uses_weights=True, input_dropout=input_dropout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import torch
@@ -11,7 +12,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.norm import BatchNorm
 
 from tgnn.models.graph_network import GraphNetwork, check_multiple
-from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
+from tgnn.models.registration import ModelSize, PositiveInt, Probability, register_model
 
 
 class PHMLinear(torch.nn.Module):
@@ -104,10 +105,7 @@ class PHMConv(MessagePassing):
     search_space={"model.dimension": (2, 4, 5)},
 )
 def build_graph_phm_gnn(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     dimension: PositiveInt = 4,
     pooling: Literal["sum", "softmax"] = "sum",
@@ -120,8 +118,6 @@ def build_graph_phm_gnn(
 
     The readout ``gated`` is the soft attention of Le et al. with real-valued linear layers.
     """
-    check_multiple(hidden_channels, "dimension", dimension)
-    layers = [PHMConv(hidden_channels, dimension, pooling, train_eps) for _ in range(num_layers)]
-    return GraphNetwork(
-        shape, hidden_channels, layers, readout, dropout, head_dropout=head_dropout, edge_inputs="features", ffn=ffn
-    )
+    check_multiple(size, "dimension", dimension)
+    make_layer = partial(PHMConv, size.hidden_channels, dimension, pooling, train_eps)
+    return GraphNetwork(size, make_layer, readout, head_dropout=head_dropout, edge_inputs="features", ffn=ffn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch_geometric.utils import degree
 from tgnn.models.graph_network import GraphNetwork, check_multiple
 from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, messages_are_inspected
-from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
+from tgnn.models.registration import DataShape, ModelSize, PositiveInt, Probability, register_model
 from tgnn.nn.feature_maps import FeatureLinear
 
 AGGREGATORS = ("mean", "min", "max", "std")
@@ -140,26 +141,21 @@ def _apply_towers(x: Tensor, weight: Tensor) -> Tensor:
     summary="Mean, min, max and std of the neighbors with degree scalers",
     paper="Corso et al. 2020, arXiv:2004.05718",
 )
-def build_pna(
-    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, input_dropout: Probability = 0.0
-) -> NodeNetwork:
+def build_pna(size: ModelSize, *, input_dropout: Probability = 0.0) -> NodeNetwork:
     """Build PyG's ``PNA``, Eq. (8) of Corso et al., after a linear layer.
 
     PNA concatenates twelve aggregations, which would be very wide if the input features were aggregated.
     """
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    deg = _degree_histogram(shape)
-    gnn = NodewisePNA(hidden_channels, hidden_channels, num_layers, shape.outputs, dropout=dropout, deg=deg)
-    encoder_or_linear = encoder or FeatureLinear(in_channels, hidden_channels, bias=True)
+    encoder, hidden_channels = encode_input(size), size.hidden_channels
+    channels = (hidden_channels, hidden_channels, size.num_layers, size.out_channels)
+    gnn = NodewisePNA(*channels, dropout=size.dropout, deg=_degree_histogram(size.shape))
+    encoder_or_linear = encoder or FeatureLinear(size.in_channels, hidden_channels, bias=True)
     return NodeNetwork(gnn, encoder_or_linear, input_dropout=input_dropout)
 
 
 @register_model("pna", "graph", uses=("edge features",))
 def build_graph_pna(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     towers: PositiveInt = 5,
     readout: str = "sum",
@@ -168,22 +164,11 @@ def build_graph_pna(
     ffn: bool = False,
 ) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of PyG's ``PNAConv``. ``rank`` is that of a ``cp`` readout."""
-    check_multiple(hidden_channels, "towers", towers)
-    edge_dim = None if shape.edge_features is None else hidden_channels
-    kwargs = {"edge_dim": edge_dim, "towers": towers, "divide_input": True}
-    deg = _degree_histogram(shape)
-    layers = [NodewisePNAConv(hidden_channels, hidden_channels, deg, **kwargs) for _ in range(num_layers)]
-    return GraphNetwork(
-        shape,
-        hidden_channels,
-        layers,
-        readout,
-        dropout,
-        rank,
-        readout_norm=readout_norm,
-        edge_inputs="features",
-        ffn=ffn,
-    )
+    check_multiple(size, "towers", towers)
+    channels, deg = size.hidden_channels, _degree_histogram(size.shape)
+    options = {"edge_dim": size.edge_dim, "towers": towers, "divide_input": True}
+    make_layer = partial(NodewisePNAConv, channels, channels, deg, **options)
+    return GraphNetwork(size, make_layer, readout, rank, readout_norm=readout_norm, edge_inputs="features", ffn=ffn)
 
 
 def _degree_histogram(shape: DataShape) -> Tensor:

@@ -5,6 +5,7 @@ They compare the CP layer with classical poolings, as in the appendix of Hua et 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from tgnn.models.graph_network import GraphNetwork
 from tgnn.models.node_network import NodeNetwork, encode_input
-from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
+from tgnn.models.registration import ModelSize, PositiveInt, Probability, register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNNConv
 from tgnn.nn.feature_maps import FeatureDropout, FeatureLinear
@@ -64,18 +65,14 @@ def _register_classical(pooling: str) -> None:
     summary = f"{pooling.capitalize()} pooling of neighborhoods and graphs"
 
     @register_model(pooling, "node", summary=summary, paper=_PAPER)
-    def build_node(
-        shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, input_dropout: Probability = 0.0
-    ) -> NodeNetwork:
-        encoder, in_channels = encode_input(shape, hidden_channels)
-        sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
-        gnn = PoolGNN(*sizes, dropout=dropout, pooling=pooling, rank=0)
+    def build_node(size: ModelSize, *, input_dropout: Probability = 0.0) -> NodeNetwork:
+        encoder = encode_input(size)
+        gnn = PoolGNN(*size.channels, dropout=size.dropout, pooling=pooling, rank=0)
         return NodeNetwork(gnn, encoder, input_dropout=input_dropout)
 
     @register_model(pooling, "graph")
-    def build_graph(shape: DataShape, hidden_channels: int, num_layers: int, dropout: float) -> GraphNetwork:
-        layers = [_make_layer(hidden_channels, hidden_channels, pooling, 0) for _ in range(num_layers)]
-        return GraphNetwork(shape, hidden_channels, layers, pooling, dropout)
+    def build_graph(size: ModelSize) -> GraphNetwork:
+        return GraphNetwork(size, partial(_make_layer, size.hidden_channels, size.hidden_channels, pooling, 0), pooling)
 
 
 for _pooling in ("sum", "mean", "max"):
@@ -85,26 +82,14 @@ for _pooling in ("sum", "mean", "max"):
 @register_model(
     "cp", "node", summary="CP pooling of neighborhoods and graphs, without a sum", paper=_PAPER, search_space=CP
 )
-def build_cp(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
-    *,
-    rank: PositiveInt = 32,
-    input_dropout: Probability = 0.0,
-) -> NodeNetwork:
+def build_cp(size: ModelSize, *, rank: PositiveInt = 32, input_dropout: Probability = 0.0) -> NodeNetwork:
     """Build the network with CP layers only, Definition 1 of Hua et al."""
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    sizes = (in_channels, hidden_channels, num_layers, shape.outputs)
-    gnn = PoolGNN(*sizes, dropout=dropout, pooling="cp", rank=rank)
+    encoder = encode_input(size)
+    gnn = PoolGNN(*size.channels, dropout=size.dropout, pooling="cp", rank=rank)
     return NodeNetwork(gnn, encoder, input_dropout=input_dropout)
 
 
 @register_model("cp", "graph")
-def build_graph_cp(
-    shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, rank: PositiveInt = 32
-) -> GraphNetwork:
+def build_graph_cp(size: ModelSize, *, rank: PositiveInt = 32) -> GraphNetwork:
     """Build a :class:`GraphNetwork` of CP layers and a CP readout."""
-    layers = [_make_layer(hidden_channels, hidden_channels, "cp", rank) for _ in range(num_layers)]
-    return GraphNetwork(shape, hidden_channels, layers, "cp", dropout, rank)
+    return GraphNetwork(size, partial(_make_layer, size.hidden_channels, size.hidden_channels, "cp", rank), "cp", rank)

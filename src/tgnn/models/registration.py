@@ -22,10 +22,10 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 """Type of hyperparameters that are dropout probabilities."""
 
 Builder = Callable[..., torch.nn.Module]
-"""Called as ``build(shape, hidden_channels, num_layers, dropout, **hyperparameters)``, where ``shape`` is a
-:class:`DataShape`. Its keyword-only arguments are the hyperparameters of the model. It returns a module that maps PyG's
-``Data`` or ``Batch`` to the outputs of all nodes or graphs. A module with a loss besides that of the targets stores it
-in its attribute ``extra_loss`` in the forward pass, and the training loop adds it."""
+"""Called as ``build(size, **hyperparameters)``, where ``size`` is a :class:`ModelSize`. Its keyword-only arguments are
+the hyperparameters of the model. It returns a module that maps PyG's ``Data`` or ``Batch`` to the outputs of all nodes
+or graphs. A module with a loss besides that of the targets stores it in its attribute ``extra_loss`` in the forward
+pass, and the training loop adds it."""
 
 _AnyBuilder = TypeVar("_AnyBuilder", bound=Builder)
 
@@ -76,6 +76,46 @@ class DataShape:
             "positions": self.positions is not None,
         }
         return {name for name, available in inputs.items() if available}
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """Sizes of a network: those of the data, and the hyperparameters that all models have.
+
+    Args:
+        shape: Sizes of the inputs and outputs.
+        hidden_channels: Number of hidden channels.
+        num_layers: Number of layers.
+        dropout: Dropout probability of hidden activations.
+    """
+
+    shape: DataShape
+    hidden_channels: int
+    num_layers: int
+    dropout: float
+
+    @property
+    def in_channels(self) -> int:
+        """Number of input channels of a GNN, after categorical features are embedded."""
+        if isinstance(self.shape.features, tuple):
+            return self.hidden_channels
+        assert self.shape.features is not None
+        return self.shape.features
+
+    @property
+    def out_channels(self) -> int:
+        """Number of outputs per node or graph."""
+        return self.shape.outputs
+
+    @property
+    def edge_dim(self) -> int | None:
+        """Number of channels of encoded edge features. ``None`` if edges have no features."""
+        return None if self.shape.edge_features is None else self.hidden_channels
+
+    @property
+    def channels(self) -> tuple[int, int, int, int]:
+        """Input channels, hidden channels, layers and output channels: the first arguments of PyG's models."""
+        return self.in_channels, self.hidden_channels, self.num_layers, self.out_channels
 
 
 @dataclass(frozen=True)
@@ -150,7 +190,7 @@ def register_model(
 
     Example:
         >>> @register_model("constant", "graph", summary="Predict zero", paper="Doe 2022")
-        ... def build_constant(shape, hidden_channels, num_layers, dropout):
+        ... def build_constant(size):
         ...     return torch.nn.Identity()
         >>> MODELS.pop("constant").builder("graph") is build_constant
         True
@@ -174,11 +214,7 @@ def register_model(
 
 
 def get_model(name: str) -> Model:
-    """Return the model of that name.
-
-    Args:
-        name: Name of the model. An unknown name raises a :class:`ModelError` that suggests the most similar one.
-    """
+    """Return the model of that name. An unknown name raises a :class:`ModelError` that suggests a similar one."""
     if name not in MODELS:
         similar = closest_match(name, MODELS, cutoff=0.4)
         hint = f"did you mean {similar}?" if similar else f"choose one of {', '.join(MODELS)}"
@@ -211,7 +247,7 @@ def build_model(
     unused = [key for key in ("edge features", "edge weights") if key in available and key not in used]
     if unused:
         logger.warning("%s does not use the %s of this data", name, " and the ".join(unused))
-    return build(shape, hidden_channels, num_layers, dropout, **hyperparameters)
+    return build(ModelSize(shape, hidden_channels, num_layers, dropout), **hyperparameters)
 
 
 # ---- hyperparameters: the keyword-only arguments of a builder --------------------------------------------------
@@ -219,9 +255,6 @@ def build_model(
 
 def model_options(build: Builder) -> dict[str, tuple[Any, Any]]:
     """Return the hyperparameters of a builder by name, each with its type and its default.
-
-    Args:
-        build: Builder of a model, see :attr:`Model.node` and :attr:`Model.graph`.
 
     Example:
         >>> from tgnn.models import get_model
@@ -235,11 +268,6 @@ def model_options(build: Builder) -> dict[str, tuple[Any, Any]]:
 
 def validate_hyperparameters(name: str, level: str, arguments: Mapping[str, Any]) -> tuple[Builder, dict[str, Any]]:
     """Check the names and types of hyperparameters against the builder of a model, without building the model.
-
-    Args:
-        name: Name of the model.
-        level: ``"node"`` or ``"graph"``.
-        arguments: Hyperparameters beside width, depth and dropout.
 
     Returns:
         The builder, and the hyperparameters converted to its types.
@@ -276,11 +304,6 @@ def _validate_option(name: str, value: Any, type_hint: Any) -> Any:
 
 def count_hops(name: str, num_layers: int, arguments: Mapping[str, Any]) -> int:
     """Return the number of hops that a node's receptive field spans, the length of ``train.num_neighbors``.
-
-    Args:
-        name: Name of the model.
-        num_layers: Number of layers.
-        arguments: Hyperparameters that differ from their defaults.
 
     Example:
         >>> count_hops("gcn", 2, {}), count_hops("mixhop", 2, {"powers": [0, 1, 3]})

@@ -42,10 +42,6 @@ def search_space(name: str, level: str) -> dict[str, Range]:
 
     The order of the keys is part of the result: a seeded search samples them in this order.
 
-    Args:
-        name: Name of the model.
-        level: ``"node"`` or ``"graph"``.
-
     Example:
         >>> search_space("gcn", "node")["model.dropout"]
         (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9)

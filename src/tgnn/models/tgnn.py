@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.models.node_network import NodeNetwork, Norm, encode_input
-from tgnn.models.registration import DataShape, PositiveInt, Probability, register_model
+from tgnn.models.registration import ModelSize, PositiveInt, Probability, register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNN, GraphTGNN
 from tgnn.nn.init import SMALLEST_SCALE
@@ -55,10 +55,7 @@ class GraphTGNNNetwork(torch.nn.Module):
     },
 )
 def build_tgnn(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     rank: Annotated[int, Field(ge=0)] = 32,
     input_dropout: Probability = 0.0,
@@ -79,19 +76,16 @@ def build_tgnn(
     act: str = "relu",
 ) -> NodeNetwork:
     """Build :class:`tgnn.TGNN`, which documents the hyperparameters. Rank 0 leaves out the product."""
-    encoder, in_channels = encode_input(shape, hidden_channels)
-    if isinstance(shape.edge_features, tuple):
+    encoder = encode_input(size)
+    if isinstance(size.shape.edge_features, tuple):
         raise ValueError(
             "tgnn does not support categorical edge features in node tasks. Use deepergcn, set "
             "data.edge_features=false, or store the edge features as floats."
         )
     gnn = TGNN(
-        in_channels,
-        hidden_channels,
-        num_layers,
-        shape.outputs,
+        *size.channels,
         rank=rank,
-        dropout=dropout,
+        dropout=size.dropout,
         input_dropout=input_dropout,
         act=act,
         norm=norm,
@@ -108,17 +102,14 @@ def build_tgnn(
         ffn=ffn,
         update_edges=update_edges,
         root_weight=root_weight,
-        edge_dim=shape.edge_features,
+        edge_dim=size.shape.edge_features,
     )
     return NodeNetwork(gnn, encoder, uses_edges=True)
 
 
 @register_model("tgnn", "graph", uses=("edge features", "edge weights"))
 def build_graph_tgnn(
-    shape: DataShape,
-    hidden_channels: int,
-    num_layers: int,
-    dropout: float,
+    size: ModelSize,
     *,
     rank: Annotated[int, Field(ge=0)] = 32,
     readout: str = "sum+cp",
@@ -142,20 +133,13 @@ def build_graph_tgnn(
     act: str = "relu",
 ) -> GraphTGNNNetwork:
     """Build :class:`tgnn.GraphTGNN`, which documents the hyperparameters. Rank 0 leaves out the product."""
-    readout = readout.partition("+")[0] if rank == 0 else readout
-    assert shape.features is not None
-    gnn = GraphTGNN(
-        shape.features,
-        hidden_channels,
-        num_layers,
-        shape.outputs,
+    return make_graph_tgnn(
+        size,
         rank=rank,
-        edge_dim=shape.edge_features,
-        readout=readout,
+        readout=readout.partition("+")[0] if rank == 0 else readout,
         readout_norm=readout_norm,
         jk=jk,
         smallest_start=smallest_start,
-        dropout=dropout,
         norm=norm,
         head_layers=head_layers,
         act=act,
@@ -172,4 +156,11 @@ def build_graph_tgnn(
         update_edges=update_edges,
         root_weight=root_weight,
     )
-    return GraphTGNNNetwork(gnn)
+
+
+def make_graph_tgnn(size: ModelSize, **hyperparameters: Any) -> GraphTGNNNetwork:
+    """Build a :class:`tgnn.GraphTGNN` of some size that is called with PyG's ``Batch``."""
+    shape = size.shape
+    assert shape.features is not None
+    sizes = (shape.features, size.hidden_channels, size.num_layers, size.out_channels)
+    return GraphTGNNNetwork(GraphTGNN(*sizes, edge_dim=shape.edge_features, dropout=size.dropout, **hyperparameters))

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import torch
 from torch_geometric.data import Batch, Data
 
-from tgnn.models.registration import Builder, DataShape, PositiveInt, get_model, register_model
+from tgnn.models.registration import Builder, DataShape, ModelSize, PositiveInt, get_model, register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import with_cp
 
@@ -28,12 +28,10 @@ def add_cp(build: Builder) -> Builder:
     takes_rank = "rank" in signature.parameters
 
     @functools.wraps(build)
-    def build_with_cp(
-        shape: DataShape, hidden_channels: int, num_layers: int, dropout: float, *, rank: int = 8, **kwargs: Any
-    ) -> torch.nn.Module:
+    def build_with_cp(size: ModelSize, *, rank: int = 8, **kwargs: Any) -> torch.nn.Module:
         kwargs |= {"rank": rank} if takes_rank else {}
-        model = with_cp(build(shape, hidden_channels, num_layers, dropout, **kwargs), rank, verbose=False)
-        _initialize_lazy_parameters(model, shape)
+        model = with_cp(build(size, **kwargs), rank, verbose=False)
+        _initialize_lazy_parameters(model, size.shape)
         return model
 
     rank = inspect.Parameter("rank", inspect.Parameter.KEYWORD_ONLY, default=8, annotation=_RANK)

@@ -13,6 +13,7 @@ from torch_geometric.nn.models import GCN, MLP
 from tgnn.models import MODELS, DataShape, build_model, node2vec
 from tgnn.models.mixhop import MixHop
 from tgnn.models.node_network import accept_sparse
+from tgnn.models.registration import ModelSize
 from tgnn.nn.feature_maps import FeatureLinear
 
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
@@ -23,7 +24,10 @@ EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
     [
         (lambda: GCN(6, 6, 3, 2, bias=True), 1),
         (lambda: MLP([6, 6, 6, 2], norm=None), 1),
-        (lambda: MixHop(6, 2, 2, 3, (0, 1, 2), 0.0), 3),  # the second layer is 6 wide as well
+        (
+            lambda: MixHop(ModelSize(DataShape("node", 6, None, 3), 2, 2, 0.0), (0, 1, 2)),
+            3,
+        ),  # the second layer is 6 wide as well
     ],
 )
 def test_accept_sparse_keeps_the_initial_weights(make, maps):
