@@ -94,12 +94,7 @@ def _statistics(cell: CellResult) -> dict[str, Any]:
 
 
 def to_markdown(result: Result, level: int = 1) -> str:
-    """Format a result as Markdown with the values of the paper next to ours.
-
-    Args:
-        result: Result of an experiment.
-        level: Level of the heading.
-    """
+    """Format a result as Markdown, under a heading of some level, with the values of the paper next to ours."""
     layout = result_layout(result)
     lines = [f"{'#' * level} {_escape(result_title(result))}", "", *_markdown_table(result, layout)]
     lines += _significance_lines(result, layout)

@@ -63,12 +63,7 @@ def draw_sets(count: int, order: int, generator: torch.Generator) -> Sets:
 
 
 class SetNetwork(torch.nn.Module):
-    """Pooling function between two MLPs.
-
-    Args:
-        pooling: Name in ``POOLINGS``.
-        width: Number of hidden channels of both MLPs. ``"cp"`` has this rank and no MLP before the pooling.
-    """
+    """Pooling function between two MLPs of the same width. ``"cp"`` has this rank and no MLP before the pooling."""
 
     def __init__(self, pooling: str, width: int) -> None:
         super().__init__()

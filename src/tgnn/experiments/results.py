@@ -165,13 +165,8 @@ def read_result(path: Path) -> Result:
 def merge(earlier: Result, new: Result, rows: Sequence[str], columns: Sequence[str]) -> Result:
     """Add the cells and the runs with other seeds of an earlier result to a new one.
 
-    Running a part of a table therefore keeps the rest of it.
-
-    Args:
-        earlier: Earlier result, whose cells have the same configurations as now.
-        new: Result of the current command.
-        rows: Order of the rows.
-        columns: Order of the columns. Other columns follow them.
+    Running a part of a table therefore keeps the rest of it. The earlier cells must have the current configurations.
+    ``rows`` and ``columns`` are the order of the table, and other columns follow them.
     """
     merged = [_with_earlier_runs(cell, earlier.cell(cell.row, cell.column)) for cell in new.cells]
     more = [

@@ -131,14 +131,7 @@ class TGNNBlock(torch.nn.Module):
     def update(
         self, out: Tensor, x_dst: Tensor | None, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
-        """Compute the block from the output of the layer.
-
-        Args:
-            out: Output of ``conv``.
-            x_dst: Input features of the same nodes.
-            batch: Graph index of each node.
-            batch_size: Number of graphs.
-        """
+        """Compute the block from the output of ``conv`` and the input features of the same nodes."""
         h: Tensor = self.dropout(self.act(self._normalize(self.norm, out, batch, batch_size)))
         if self.residual:
             assert x_dst is not None

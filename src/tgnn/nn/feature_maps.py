@@ -22,6 +22,12 @@ def check_size(name: str, value: Any, minimum: int = 1, lazy: bool = False) -> N
         raise ValueError(f"{name} is {value}, but must be at least {minimum}{' (or -1)' if lazy else ''}.")
 
 
+def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+    """Check that the value of an argument is one of its choices."""
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}, but must be one of {', '.join(map(repr, choices))}.")
+
+
 class FeatureLinear(torch.nn.Module):
     r"""Compute :math:`x W + b` for dense or sparse ``x``.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch_geometric.nn.inits import reset
 
 from tgnn.nn.feature_maps import FeatureLinear
 from tgnn.nn.neighborhood import Neighborhood
@@ -37,9 +38,8 @@ class EdgeGate(torch.nn.Module):
         self.lin_edge = None if edge_dim is None else FeatureLinear(edge_dim, channels, input_name="edge_attr")
 
     def reset_parameters(self) -> None:
-        for module in (self.lin_src, self.lin_dst, self.lin_edge):
-            if module is not None:
-                module.reset_parameters()
+        for module in self.children():
+            reset(module)
 
     def forward(
         self,
@@ -50,7 +50,7 @@ class EdgeGate(torch.nn.Module):
         normalize: bool,
         return_edge_state: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Compute the gated sum and, on request, the arguments of the gates.
+        """Compute the gated sum ``[N_dst, channels]`` and, on request, the arguments ``[E, channels]`` of the gates.
 
         Args:
             messages: Messages :math:`m` of the sources.
@@ -59,9 +59,6 @@ class EdgeGate(torch.nn.Module):
             neighborhood: Neighborhood of each destination, with self-loops as edges.
             normalize: Whether to divide by the sum of the gates.
             return_edge_state: Whether to return :math:`A x_v + B x_u + C e_{uv}` of each edge.
-
-        Shapes:
-            - **output:** ``[N_dst, channels]``, and ``[E, channels]`` or ``None``
         """
         gate_edge = None
         if self.lin_edge is not None:

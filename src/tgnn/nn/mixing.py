@@ -7,6 +7,8 @@ from torch import Tensor
 from torch.nn.parameter import Parameter
 from torch_geometric.nn.norm import BatchNorm
 
+from tgnn.nn.feature_maps import check_choice
+
 
 class SumMix(torch.nn.Module):
     """Add both branches, ``high + low``, as in Eq. (5) of the paper.
@@ -119,10 +121,7 @@ def _promote(high: Tensor, low: Tensor) -> tuple[Tensor, Tensor]:
 
 def make_mix(name: str, channels: int) -> SumMix | ScalarMix | NodeMix:
     """Create the module for ``mix``: ``"sum"``, ``"scalar"`` or ``"node"``."""
-    if name == "sum":
-        return SumMix()
-    if name == "scalar":
-        return ScalarMix()
+    check_choice("mix", name, ("sum", "scalar", "node"))
     if name == "node":
         return NodeMix(channels)
-    raise ValueError(f"mix is {name!r}, but must be 'sum', 'scalar' or 'node'.")
+    return SumMix() if name == "sum" else ScalarMix()

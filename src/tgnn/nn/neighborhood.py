@@ -156,16 +156,9 @@ def make_neighborhood(
     self_loops: bool,
     loops_as_edges: bool,
 ) -> Neighborhood:
-    """Check the graph and add self-loops.
+    """Check the arguments of a layer and add self-loops. Values stored in ``adj_t`` are edge weights.
 
-    Args:
-        x: Node features, or a pair of source and destination features.
-        graph: ``edge_index``, ``EdgeIndex`` or ``adj_t``. Values stored in ``adj_t`` are edge weights.
-        weight: Edge weights, ``[E]``.
-        edge_attr: Edge features, ``[E, edge_dim]``, or ``[E]`` for one feature.
-        size: ``(N_src, N_dst)``, if ``x`` does not determine it.
-        self_loops: Whether v is in S(v).
-        loops_as_edges: Whether the self-loops must be explicit edges, because the caller computes a weight per edge.
+    Self-loops must be explicit edges (``loops_as_edges``) if the caller computes a weight per edge.
     """
     if edge_attr is not None and edge_attr.dim() == 1:
         edge_attr = edge_attr.unsqueeze(1)

@@ -46,15 +46,7 @@ class GatedAggregation(Aggregation):
 def make_readouts(
     name: str, channels: int, rank: int, scaled: bool = True, smallest_start: float = 1.0
 ) -> list[Aggregation]:
-    """Create the aggregations of a readout.
-
-    Args:
-        name: ``"sum"``, ``"mean"``, ``"max"``, ``"gated"``, ``"cp"``, or several of them joined by ``+``.
-        channels: Size of the node embeddings.
-        rank: Rank of ``"cp"``.
-        scaled: Whether the factors of ``"cp"`` are scaled by the number of nodes, see :class:`~tgnn.CPAggregation`.
-        smallest_start: Smallest initial scale of the factors of ``"cp"``, see :class:`~tgnn.CPAggregation`.
-    """
+    """Create the aggregations of a :class:`Readout`; ``rank`` and the arguments after it are those of ``"cp"``."""
     readouts: list[Aggregation] = []
     for part in name.split("+"):
         if part in _SIMPLE:
@@ -72,14 +64,7 @@ def make_readouts(
 
 
 def concat_readouts(readouts: Iterable[torch.nn.Module], x: Tensor, batch: Tensor, batch_size: int | None) -> Tensor:
-    """Apply every readout to the node embeddings and concatenate the results.
-
-    Args:
-        readouts: Aggregations.
-        x: Node embeddings ``[N, *, channels]``.
-        batch: Graph index of each node, ``[N]``.
-        batch_size: Number of graphs; ``None`` infers it from ``batch``.
-    """
+    """Apply every readout to the node embeddings ``[N, *, channels]`` and concatenate the results."""
     pooled: list[Tensor] = [readout(x, batch, dim_size=batch_size, dim=0) for readout in readouts]
     return pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=-1)
 

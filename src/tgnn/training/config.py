@@ -250,13 +250,9 @@ def _check_num_neighbors(config: Config) -> None:
 def with_options(
     sections: Mapping[str, Any], options: Mapping[str, Any], model_keys: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Replace single options, each named ``section.key``, in the sections of a configuration.
+    """Return the sections of a configuration with other values of single options, each named ``section.key``.
 
-    Args:
-        sections: Sections with their options. They are not modified.
-        options: Values to set, by ``section.key``.
-        model_keys: Keys of the model's own arguments, such as ``model.rank``. An error suggests one of them, or of
-            :func:`option_keys`.
+    The error of an unknown key suggests one of :func:`option_keys` or of the model's own keys, such as ``model.rank``.
 
     Example:
         >>> with_options({"model": {"rank": 8}}, {"model.rank": 16, "train.seed": 1})

@@ -260,14 +260,10 @@ def make_inference_batches(
     device: torch.device,
     world: World = SINGLE_PROCESS,
 ) -> Iterable[InferenceBatch]:
-    """Create batches that cover some examples once, in order, with full neighborhoods. No targets are read.
+    """Create batches that cover some or all nodes or graphs once, in order, with full neighborhoods.
 
-    Args:
-        data: One graph, in memory or on disk, or a data set of graphs.
-        examples: Indices of the nodes or graphs. ``None``: all of them.
-        batch_size: Graphs per batch. One graph is always one batch.
-        device: Device of the model.
-        world: The processes. Graphs are divided among the ranks, and one graph is left to rank 0.
+    No targets are read. A single graph is always one batch, which is left to rank 0. A data set of graphs is divided
+    among the ranks.
     """
     if isinstance(data, GraphDataset):
         indices = world.shard(torch.arange(len(data)) if examples is None else examples)

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ from tgnn.training.loaders import (
     make_inference_batches,
     make_training_loader,
 )
-from tgnn.training.metrics import is_better_epoch
+from tgnn.training.metrics import Task, is_better_epoch
 from tgnn.training.optim import LearningRateSchedule, make_optimizer
 from tgnn.training.prepare import Prepared
 from tgnn.training.run_folder import RunFolder, history_line
@@ -80,13 +81,7 @@ def autocast(precision: str, device: torch.device) -> contextlib.AbstractContext
 
 @torch.no_grad()
 def infer(model: torch.nn.Module, batches: Iterable[InferenceBatch], precision: str, device: torch.device) -> Tensor:
-    """Compute the outputs of a model in evaluation mode.
-
-    Args:
-        model: On its device. It is switched to evaluation mode.
-        batches: From :func:`~tgnn.training.loaders.make_inference_batches`.
-        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-        device: Device of the model.
+    """Switch a model to evaluation mode and compute its outputs for the batches of ``make_inference_batches``.
 
     Returns:
         Outputs in float32, ``[N, outputs]``, in the order of the batches; ``[0, 0]`` if there are no batches.
@@ -100,6 +95,15 @@ def infer(model: torch.nn.Module, batches: Iterable[InferenceBatch], precision: 
     if not outputs:  # all examples belong to other ranks
         return torch.empty(0, 0)
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+def score_test_set(
+    model: torch.nn.Module, prepared: Prepared, task: Task, config: Config, device: torch.device
+) -> float:
+    """Compute the test metric of a model on its device. This is the only function that reads the test labels."""
+    batches = make_inference_batches(prepared.data, prepared.split.test, config.train.batch_size, device)
+    outputs = infer(model, batches, config.train.precision, device)
+    return task.score(outputs, prepared.test_labels.read().to(outputs.device))
 
 
 class Trainer:
@@ -149,7 +153,7 @@ class Trainer:
             The weights of the best epoch, and the progress of the run.
         """
         if folder is not None and resume and self.world.broadcast(folder.checkpoint_path.exists):
-            self._load_checkpoint(folder)
+            self._load_checkpoint(folder.checkpoint_path)
         folder = folder if self.world.is_rank_zero else None
         progress, saved = self.progress, time.monotonic()
         self._started = saved - progress.seconds
@@ -169,7 +173,7 @@ class Trainer:
                 interrupted = self.world.any(stop.is_set())
                 is_due = time.monotonic() - saved >= self.config.train.save_every
                 if folder is not None and (interrupted or is_due):
-                    self._save_checkpoint(folder)
+                    self._save_checkpoint(folder.checkpoint_path)
                     saved = time.monotonic()
                 if interrupted:
                     raise Interrupted
@@ -274,13 +278,11 @@ class Trainer:
 
     # ---- checkpoints -------------------------------------------------------------------------------------------
 
-    def _save_checkpoint(self, folder: RunFolder) -> None:
+    def _save_checkpoint(self, path: Path) -> None:
         self.progress.schedule, self.progress.scaler = self.schedule.state_dict(), self.scaler.state_dict()
-        save_checkpoint(folder.checkpoint_path, self.model, self.best_weights, self.optimizer, self.progress)
+        save_checkpoint(path, self.model, self.best_weights, self.optimizer, self.progress)
 
-    def _load_checkpoint(self, folder: RunFolder) -> None:
-        self.best_weights, self.progress = load_checkpoint(
-            folder.checkpoint_path, self.model, self.optimizer, self.world
-        )
+    def _load_checkpoint(self, path: Path) -> None:
+        self.best_weights, self.progress = load_checkpoint(path, self.model, self.optimizer, self.world)
         self.schedule.load_state_dict(self.progress.schedule)
         self.scaler.load_state_dict(self.progress.scaler)

@@ -172,19 +172,14 @@ def is_better_epoch(
 
 
 def find_best_epoch(history: Sequence[Mapping[str, Any]], metric: str, select_by: str = "metric") -> int | None:
-    """Return the number of the best epoch on the validation set, from 1. ``None``: no epoch was validated.
-
-    Args:
-        history: Records of ``history.jsonl``, where ``None`` stands for NaN.
-        metric: Name of the validation metric.
-        select_by: ``"metric"`` or ``"loss"``, as ``train.select_by``.
+    """Return the number of the best epoch of ``history.jsonl``, from 1. ``None``: no epoch was validated.
 
     Example:
         >>> find_best_epoch([{"val_mae": 0.5}, {"val_mae": 0.2}, {"val_mae": 0.3}], "mae")
         2
     """
 
-    def as_float(value: Any) -> float:
+    def as_float(value: Any) -> float:  # JSON has null in place of NaN
         return float(value) if isinstance(value, int | float) else math.nan
 
     best: tuple[float | None, float | None] = (None, None)

@@ -26,7 +26,7 @@ from tgnn.data.transforms import scale_columns
 from tgnn.models import DataShape, get_model
 from tgnn.training.config import Config, ModelConfig
 from tgnn.training.loaders import make_inference_batches
-from tgnn.training.loop import infer
+from tgnn.training.loop import infer, score_test_set
 from tgnn.training.metrics import Task
 from tgnn.training.prepare import add_model_inputs, find_device, infer_shape, prepare, transform_features
 from tgnn.training.run_folder import RunFolder
@@ -63,12 +63,7 @@ class Predictions:
         return len(self.values)
 
     def table(self, begin: int = 0, end: int | None = None) -> polars.DataFrame:
-        """Return a table with the columns ``id``, ``prediction`` and ``probability <name>``.
-
-        Args:
-            begin: First row.
-            end: Row after the last one. ``None``: all rows.
-        """
+        """Return all or some rows as a table with the columns ``id``, ``prediction`` and ``probability <name>``."""
         rows = slice(begin, end)
         ids, values = self.ids[rows], self.values[rows]
         columns: dict[str, Any] = {"id": ids.tolist() if hasattr(ids, "tolist") else ids}
@@ -182,11 +177,9 @@ def evaluate(
     model, torch_device = run.load_model(), find_device(device)
     prepared = prepare(config)
     run.check_unchanged({"data": prepared.data_hash, "split": prepared.split.hash})
-    batches = make_inference_batches(prepared.data, prepared.split.test, config.train.batch_size, torch_device)
-    outputs = infer(model.to(torch_device), batches, config.train.precision, torch_device)
     return {
         "metric": task.metric,
-        "test": task.score(outputs, prepared.test_labels.read().to(outputs.device)),
+        "test": score_test_set(model.to(torch_device), prepared, task, config, torch_device),
         "recorded": recorded["test"],
         "split": prepared.split.name,
         "split_hash": prepared.split.hash,
@@ -268,12 +261,7 @@ def check_compatible(
 ) -> None:
     """Raise :class:`IncompatibleDataError` unless a trained model can process new data.
 
-    Args:
-        model: Configuration of the model.
-        trained: Shape of the training data.
-        new: Shape of the new data.
-        data_name: Name of the new data in the message.
-        model_name: Name of the model in the message.
+    The message names the data and the model.
 
     Example:
         >>> check_compatible(ModelConfig(), DataShape("node", 4, None, 2), DataShape("node", 3, None, 2), "X")

@@ -123,13 +123,6 @@ def resolve(
 
     ``train.num_neighbors`` of the package's recipe is cut to the number of hops of the model. A model with more hops
     than that, or with none, trains on the whole graph. ``train.num_neighbors`` of the user is never cut.
-
-    Args:
-        data: Name of the data set, or a path.
-        model: Name of the model.
-        level: ``"node"`` or ``"graph"``.
-        user_recipe: Sections of the user's recipe, which replace single values of the package's recipe.
-        changes: Options by ``section.key``, which replace values of both recipes.
     """
     user_recipe, changes = user_recipe or {}, changes or {}
     on_disk = data not in CATALOG and is_on_disk(data)
@@ -154,12 +147,7 @@ def recipe_for(data: str, model: str, level: str = "node") -> dict[str, dict[str
 
     The file of the data set states the data, the budget and the schedule, which all models share. The block of the
     model states its hyperparameters. A model without a block takes its block of the default file, and data without a
-    file takes the budget of the default file, too.
-
-    Args:
-        data: Name of the data set, or a path.
-        model: Name of the model.
-        level: ``"node"`` or ``"graph"``, which selects the default file.
+    file takes the budget of the default file, too. ``level`` selects the default file.
 
     Example:
         >>> recipe_for("cora", "tgnn")["data"]["split"]

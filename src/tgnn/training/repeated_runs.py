@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -16,28 +15,19 @@ import scipy.stats
 from tgnn.training.config import Config, make_config
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.parallel_runs import WorkerKilledError, run_parallel
-from tgnn.training.run_folder import RUNS, RunError, RunFolder
+from tgnn.training.run_folder import RUNS, Folder, RunError, RunFolder
 from tgnn.training.train import check_unused
 from tgnn.utils.io import write_json
 
 SUMMARY = "summary.json"
 
 
-class RunGroup:
+class RunGroup(Folder):
     """Several runs of one configuration with different seeds: ``runs.json``, ``seed-<n>`` and ``summary.json``.
 
     Args:
         path: Path of the folder.
     """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-
-    def __fspath__(self) -> str:
-        return str(self.path)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self.path)!r})"
 
     @property
     def has_started(self) -> bool:
@@ -47,12 +37,12 @@ class RunGroup:
     @property
     def config(self) -> Config:
         """Configuration of the first run. The seeds of the others follow."""
-        return make_config(self._plan()["config"])
+        return make_config(self.read_json(RUNS)["config"])
 
     @property
     def size(self) -> int:
         """Number of runs, including those that have not started."""
-        return int(self._plan()["runs"])
+        return int(self.read_json(RUNS)["runs"])
 
     @property
     def runs(self) -> list[RunFolder]:
@@ -63,11 +53,9 @@ class RunGroup:
     @property
     def metrics(self) -> dict[str, Any]:
         """Mean, standard deviation and 95 % confidence interval of the test metric, and the metrics of each run."""
-        path = self.path / SUMMARY
-        if not path.exists():
+        if not (self.path / SUMMARY).exists():
             raise RunError(f"{self.path} is not finished. Continue with `tgnn train --resume {self.path}`.")
-        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return summary
+        return self.read_json(SUMMARY)
 
     def resume(self, **options: Any) -> RunGroup:
         """Continue the runs that are not finished.
@@ -77,10 +65,6 @@ class RunGroup:
         """
         train_repeated(self.config, self.size, self.path, resume=True, **options)
         return self
-
-    def _plan(self) -> dict[str, Any]:
-        plan: dict[str, Any] = json.loads((self.path / RUNS).read_text(encoding="utf-8"))
-        return plan
 
 
 def train_repeated(
@@ -93,14 +77,7 @@ def train_repeated(
 ) -> dict[str, Any]:
     """Train several runs whose seeds follow the configuration's seed, and return their summary.
 
-    Args:
-        config: Configuration of the first run.
-        runs: Number of runs.
-        folder: Folder of all runs. Each run is in ``seed-<n>``.
-        jobs: Number of runs that are trained in parallel, each with an equal number of threads. ``None``: the number of
-            cores.
-        resume: Whether to continue earlier runs in the folder.
-        on_run: Called with the metrics of every finished run.
+    Each run is in the folder ``seed-<n>``. Parallel runs have equal numbers of threads. See :func:`tgnn.train`.
     """
     if not resume:
         check_unused(folder)

@@ -43,7 +43,31 @@ class RunError(ValueError):
     """A run folder cannot be used. The message says why."""
 
 
-class RunFolder:
+class Folder:
+    """Base of :class:`RunFolder` and :class:`~tgnn.training.repeated_runs.RunGroup`."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Read a JSON object of the folder. A damaged file raises :class:`RunError`."""
+        path = self.path / name
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+        if not isinstance(content, dict):
+            raise RunError(f"{path} is damaged: it does not hold a JSON object.")
+        return content
+
+
+class RunFolder(Folder):
     """A training run on disk: its configuration, history, metrics and trained model.
 
     :func:`tgnn.train` creates it, and :func:`tgnn.load_run` opens an existing one.
@@ -60,15 +84,6 @@ class RunFolder:
         >>> len(run.predict())
         34
     """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-
-    def __fspath__(self) -> str:
-        return str(self.path)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self.path)!r})"
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
@@ -133,13 +148,13 @@ class RunFolder:
     @property
     def environment(self) -> dict[str, Any]:
         """Versions, machine and command of the run."""
-        return self._read_json(ENVIRONMENT)
+        return self.read_json(ENVIRONMENT)
 
     @property
     def data_info(self) -> dict[str, Any]:
         """Description of the training data: task, shape, hashes, split and encoding."""
         self.check_files(DATA)
-        return self._read_json(DATA)
+        return self.read_json(DATA)
 
     @property
     def shape(self) -> DataShape:
@@ -164,7 +179,7 @@ class RunFolder:
             raise RunError(
                 f"{self.path} is not finished: it has no {METRICS}. Continue with `tgnn train --resume {self.path}`."
             )
-        return self._read_json(METRICS)
+        return self.read_json(METRICS)
 
     def history(self) -> list[dict[str, Any]]:
         """Return the records of all finished epochs."""
@@ -245,16 +260,6 @@ class RunFolder:
                     f"{self.path} cannot be resumed or evaluated, because the {name} changed: its hash was "
                     f"{before[name]} and is now {now}. Restore the {name}, or train again."
                 )
-
-    def _read_json(self, name: str) -> dict[str, Any]:
-        path = self.path / name
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise RunError(f"{path} is damaged: {error}") from error
-        if not isinstance(content, dict):
-            raise RunError(f"{path} is damaged: it does not hold a JSON object.")
-        return content
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

@@ -19,9 +19,8 @@ from tgnn.training.checkpoint import Progress
 from tgnn.training.config import Config, ConfigError
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.interrupts import Interrupted, catch_interrupts
-from tgnn.training.loaders import make_inference_batches
 from tgnn.training.loggers import LOGGERS
-from tgnn.training.loop import Epoch, OnEpoch, Trainer, infer
+from tgnn.training.loop import Epoch, OnEpoch, Trainer, score_test_set
 from tgnn.training.prepare import Prepared, find_device, make_model, prepare, set_num_threads
 from tgnn.training.recipes import read_user_recipe, resolve
 from tgnn.training.run_folder import ENVIRONMENT, RUNS, RunError, RunFolder
@@ -159,14 +158,9 @@ def train_run(
     on_epoch: OnEpoch = lambda epoch: None,
     world: World = SINGLE_PROCESS,
 ) -> dict[str, Any]:
-    """Train one run and return its metrics. Nothing is written before the model is built.
+    """Train one run and return its metrics; arguments as for :func:`train`. Only rank 0 uses the folder.
 
-    Args:
-        config: Resolved configuration.
-        folder: Folder of the run. It is created if it does not exist.
-        resume: Whether to continue the run in the folder. A finished run is returned as it is.
-        on_epoch: Called after every epoch, on rank 0.
-        world: The processes that train together. Only rank 0 reads and writes the folder.
+    Nothing is written before the model is built. A finished run that is resumed is returned as it is.
     """
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder)
     resume = world.broadcast(lambda: resume or _was_restarted(run, config, world))
@@ -211,7 +205,8 @@ def train_run(
             best_weights, progress = trainer.fit(run, resume, log_epoch)
             model.load_state_dict(best_weights)
             run.write_model(model, hashes["configuration"])  # before the test, so that a failure in it loses nothing
-            metrics = _test(model, prepared, config, device) | _describe(model, prepared, config, progress)
+            test = score_test_set(model, prepared, prepared.task, config, device)
+            metrics = _metrics(test, model, prepared, config, progress)
         finally:
             for tracker in loggers:
                 tracker.finish(metrics)
@@ -232,17 +227,15 @@ def _train_on_other_rank(trainer: Trainer, run: RunFolder, resume: bool) -> dict
     return metrics
 
 
-def _test(model: torch.nn.Module, prepared: Prepared, config: Config, device: torch.device) -> dict[str, Any]:
-    """Compute the test metric. This is the only place in training where the test labels are read."""
-    batches = make_inference_batches(prepared.data, prepared.split.test, config.train.batch_size, device)
-    outputs = infer(model, batches, config.train.precision, device)
-    score = prepared.task.score(outputs, prepared.test_labels.read().to(outputs.device))
-    return {"data": prepared.data.info.name, "model": config.model.name, "metric": prepared.task.metric, "test": score}
-
-
-def _describe(model: torch.nn.Module, prepared: Prepared, config: Config, progress: Progress) -> dict[str, Any]:
-    """Return all other entries of ``metrics.json``."""
+def _metrics(
+    test: float, model: torch.nn.Module, prepared: Prepared, config: Config, progress: Progress
+) -> dict[str, Any]:
+    """Return the content of ``metrics.json``."""
     return {
+        "data": prepared.data.info.name,
+        "model": config.model.name,
+        "metric": prepared.task.metric,
+        "test": test,
         "split": prepared.split.name,
         "split_hash": prepared.split.hash,
         "data_hash": prepared.data_hash,

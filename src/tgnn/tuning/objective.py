@@ -62,12 +62,11 @@ class TwoFoldScore:
 
     def _with_priors_of(self, half: Tensor, train_targets: Tensor | None) -> Task:
         """Return the task with the prior correction estimated on one half."""
-        if not self._task.log_prior_ratio or train_targets is None:
-            return self._task
         num_classes = len(self._task.log_prior_ratio)
-        return replace(
-            self._task, log_prior_ratio=compute_log_prior_ratio(train_targets, self._targets[half], num_classes)
-        )
+        if not num_classes or train_targets is None:
+            return self._task
+        ratio = compute_log_prior_ratio(train_targets, self._targets[half], num_classes)
+        return replace(self._task, log_prior_ratio=ratio)
 
     def _can_evaluate(self, *halves: Tensor) -> bool:
         """Return whether the metric is defined on each half."""
@@ -82,11 +81,7 @@ class TwoFoldScore:
         return all(map(len, halves))
 
     def update(self, outputs: Tensor) -> None:
-        """Take the validation outputs of one more epoch into account.
-
-        Args:
-            outputs: Outputs of the model for the validation set, ``[N, C]``.
-        """
+        """Take the validation outputs ``[N, C]`` of one more epoch into account."""
         outputs = outputs.cpu()
         for selecting, evaluating in ((0, 1), (1, 0)):
             task, best = self._tasks[selecting], self._best[selecting]
@@ -106,10 +101,7 @@ class TwoFoldScore:
 def validation_score(config: Config, on_epoch: Callable[[int, float], None] = lambda epoch, score: None) -> float:
     """Train a model and return its :class:`TwoFoldScore`. Nothing is printed or saved.
 
-    Args:
-        config: Configuration of the run.
-        on_epoch: Called after every epoch with the epoch (from 0) and the score so far. An exception from it ends the
-            training.
+    ``on_epoch`` is called after every epoch with its number (from 0) and the score so far. It may raise to stop.
     """
     with mute_logs():  # warnings about hyperparameters are for users who set them, not for sampled ones
         set_num_threads(config)
@@ -132,13 +124,8 @@ def evaluate_trial(trial: optuna.Trial, plan: SearchPlan, splits: range, check: 
     """Train with the hyperparameters of a trial and return the mean validation score over the splits.
 
     A trial that cannot be trained is stored as pruned, with its error message. Optuna's sampler ignores failed trials,
-    but avoids the hyperparameters of pruned ones. A trial that is interrupted is queued again.
-
-    Args:
-        trial: The trial.
-        plan: The search.
-        splits: Indices of the splits.
-        check: Called after every epoch. An exception from it interrupts the trial.
+    but avoids the hyperparameters of pruned ones. A trial is queued again if ``check``, which is called after every
+    epoch, interrupts it.
     """
     scores: list[float] = []
     try:

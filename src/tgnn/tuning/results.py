@@ -131,11 +131,7 @@ class StudyResult:
 
     @classmethod
     def read(cls, path: Path) -> StudyResult:
-        """Read ``study.json``.
-
-        Raises:
-            StudyFileError: If the file is not a study or is damaged.
-        """
+        """Read ``study.json``. A file that is damaged or not a study raises :class:`StudyFileError`."""
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             if isinstance(fields, dict) and fields.pop("kind", None) == "study":
@@ -145,12 +141,7 @@ class StudyResult:
         raise StudyFileError(f"{path} is not a study of `tgnn tune`")
 
     def write_recipe(self, path: Path, recipe: Mapping[str, Any]) -> None:
-        """Write the best hyperparameters as a recipe, with the command and the score in a comment.
-
-        Args:
-            path: The YAML file.
-            recipe: Configuration of the best trial, by section.
-        """
+        """Write the configuration of the best trial as a recipe, with the command and the score in a comment."""
         best = self.best
         assert best is not None
         command = f": {' '.join(self.command.splitlines())}" if self.command else ""

@@ -99,12 +99,7 @@ class SearchPlan:
         return f"{Path(self.config.data.name).name}-{self.config.model.name}"
 
     def trial_config(self, params: Mapping[str, Any], split: int = 0) -> Config:
-        """Return the training configuration of a trial on one of its splits.
-
-        Args:
-            params: Hyperparameters of the trial, as ``section.key``.
-            split: Index of the split, from 0.
-        """
+        """Return the training configuration of a trial with some hyperparameters, on one of its splits."""
         changes = {key: _decode_value(value) for key, value in params.items()}
         sections = with_options(self.config.model_dump(mode="json"), changes)
         sections["train"]["seed"] = FIRST_SEED + split
@@ -112,11 +107,7 @@ class SearchPlan:
         return make_config(sections)
 
     def recipe(self, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return all hyperparameters of a trial, defaults included, because a recipe may be merged over another one.
-
-        Args:
-            params: Hyperparameters of the trial, as ``section.key``.
-        """
+        """Return all hyperparameters of a trial, defaults included, because a recipe may be merged over another one."""
         sections = self.trial_config(params).model_dump(mode="json")
         return {
             section: {key: value for key, value in fields.items() if key not in _NOT_IN_RECIPE.get(section, ())}
@@ -136,10 +127,6 @@ class SearchPlan:
         """
         sections = self.config.hashed_sections
         sections["data"]["name"] = Path(self.config.data.name).name
-        sections["train"] |= {
-            "select_by": self.config.train.select_by,
-            "prior_correction": self.config.train.prior_correction,
-        }
         return {
             **{key: getattr(self, key) for key in ("splits", "seed")},
             **{f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()},

@@ -68,11 +68,7 @@ def storage_errors(
 def open_storage(url: str) -> HeartbeatStorage:
     """Open a database, create its tables if needed, and turn on heartbeats and the retry of stale trials.
 
-    Args:
-        url: ``sqlite:///path`` or ``postgresql://...``.
-
-    Raises:
-        StudyError: If the URL is invalid or the database cannot be opened. The message does not contain the password.
+    An invalid URL and a database that cannot be opened raise a ``StudyError``, which does not contain the password.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=ExperimentalWarning)  # Optuna calls its heartbeats experimental

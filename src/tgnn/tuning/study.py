@@ -163,13 +163,7 @@ def _importances(study: optuna.Study) -> dict[str, float]:
 
 
 def write_files(result: StudyResult, plan: SearchPlan, folder: Path) -> None:
-    """Write ``study.json`` and, if a trial is complete, ``best.yaml``.
-
-    Args:
-        result: The state of the study.
-        plan: The search.
-        folder: Output folder. Several processes may write to it at the same time.
-    """
+    """Write ``study.json`` and, if a trial is complete, ``best.yaml``. Several processes may write to a folder."""
     with FileLock(folder / ".lock"):
         result.write(folder / STUDY_FILE)
         if result.best is not None:

@@ -44,16 +44,8 @@ study."""
 class SharedStudy:
     """Optuna studies of the search and of its final evaluation. They are created if they do not exist.
 
-    Args:
-        url: ``sqlite:///path`` or ``postgresql://...``.
-        name: Name of the study.
-        direction: Whether to maximize or minimize the score.
-        fingerprint: Values that must be equal for all workers, by name.
-
-    Attributes:
-        storage: The database.
-        search: The study of the search.
-        finals: The study of the final evaluation. It is separate, so that its scores do not influence the sampler.
+    The study ``finals`` is separate from ``search``, so that its scores do not influence the sampler. The values of the
+    fingerprint must be equal for all workers.
     """
 
     def __init__(self, url: str, name: str, direction: StudyDirection, fingerprint: Mapping[str, Any]) -> None:
@@ -148,11 +140,7 @@ class _SurplusTrialError(Exception):
 class Worker:
     """Run the trials of a study, then its final evaluations, one after another.
 
-    Args:
-        shared: The study.
-        plan: The search.
-        stop: Interrupts the worker when it is set. The trial that it runs is queued again.
-        on_progress: Called between trials.
+    Setting ``stop`` interrupts the worker, and its trial is queued again. ``on_progress`` is called between trials.
     """
 
     def __init__(
@@ -219,13 +207,8 @@ def run_in_processes(
 ) -> None:
     """Run trials in child processes. An interrupt ends all of them, and their trials are queued again.
 
-    ``concurrent.futures`` is not used, because its pool ends all processes if one of them is killed.
-
-    Args:
-        open_study: Function that opens the study in another process.
-        plan: The search.
-        jobs: Number of processes.
-        on_progress: Called every second.
+    ``concurrent.futures`` is not used, because its pool ends all processes if one of them is killed. ``open_study`` is
+    called in each process, and ``on_progress`` every second in this one.
     """
     spawn = get_context("spawn")
     with catch_interrupts() as stop, receive_logs(spawn) as log_queue:

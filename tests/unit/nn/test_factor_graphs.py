@@ -103,7 +103,7 @@ def test_number_of_rounds():
     torch.testing.assert_close(tied(x, code.edge_index, num_rounds=5)[:2], tied(x, code.edge_index))
     with pytest.raises(ValueError, match="num_rounds is 5, but a network with tied=False has 2"):
         untied(x, code.edge_index, num_rounds=5)
-    with pytest.raises(ValueError, match="rule is 'max', but must be 'sum-product' or 'min-sum'"):
+    with pytest.raises(ValueError, match="rule is 'max', but must be one of 'sum-product', 'min-sum'"):
         BeliefPropagation(3, "max")
     with pytest.raises(ValueError, match="num_rounds"):
         FactorGraphNet(1, 4, 0)

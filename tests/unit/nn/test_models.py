@@ -204,7 +204,7 @@ def test_categories():
         (lambda: TGNN(8, 16, 2, 3, rank="8"), TypeError, "rank is '8', but must be an integer"),
         (lambda: TGNN(8, 16.0, 2, 3), TypeError, "hidden_channels is 16.0"),
         (lambda: TGNN(8, 16, 2, 3, rank=-1), ValueError, "rank is -1, but must be at least 0"),
-        (lambda: TGNN(8, 16, 2, 3, jk="sum"), ValueError, "jk is 'sum', but must be None, 'last'"),
+        (lambda: TGNN(8, 16, 2, 3, jk="sum"), ValueError, "jk is 'sum', but must be one of None, 'last'"),
         (lambda: TGNN(-3, 16, 2, 3), ValueError, "in_channels is -3"),
         (lambda: GraphTGNN(None, 16, 2, 3), TypeError, "in_channels is None"),
         (lambda: GraphTGNN(8, 16, 2, 0), ValueError, "out_channels is 0"),
@@ -215,7 +215,7 @@ def test_categories():
             "smallest_start is 2, but must be a number above 0",
         ),
         (lambda: TGNN(8, 16, 2, 3, rank=0, smallest_start="a"), ValueError, "smallest_start is 'a', but must be"),
-        (lambda: GraphTGNN(8, 16, 2, 3, jk="max"), ValueError, "jk is 'max', but must be None"),
+        (lambda: GraphTGNN(8, 16, 2, 3, jk="max"), ValueError, "jk is 'max', but must be one of None, 'cat'"),
         (lambda: GraphTGNN(8, 16, 2, 3, rank=0), ValueError, "use readout='sum' or 'mean'"),
     ],
 )

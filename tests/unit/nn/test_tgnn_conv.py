@@ -295,7 +295,7 @@ def test_lazy_repr_reset():
 def test_wrong_input_is_named():
     x = torch.randn(N, F)
     for options, message in [
-        ({"mix": "both"}, "mix is 'both', but must be 'sum', 'scalar' or 'node'"),
+        ({"mix": "both"}, "mix is 'both', but must be one of 'sum', 'scalar', 'node'"),
         ({"low_order": "max"}, "low_order is 'max', but must be"),
         ({"factors": "heavy"}, "factors is 'heavy', but must be"),
         ({"factors": "bounded", "bound": 1.0}, "bound is 1.0, but must be above 0 and below 1"),

@@ -12,16 +12,13 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
-from tgnn.nn.feature_maps import FeatureLinear, check_size
+from tgnn.nn.feature_maps import FeatureLinear, check_choice, check_size
 from tgnn.nn.gate import EdgeGate
 from tgnn.nn.init import SMALLEST_SCALE, check_smallest_start, log_spaced_normal_
 from tgnn.nn.mixing import ScalarMix, ScaledBatchNorm, make_mix
 from tgnn.nn.neighborhood import Messages, Neighborhood, as_edge_index, make_neighborhood, tempered_product
 from tgnn.ops import neighbor_product
 from tgnn.ops.edge_operators import check_edge_weight
-
-_LOW_ORDER = ("sum", "mean", "gcn", "gated_sum", "gated_mean", None)
-_FACTORS = ("plain", "weighted", "tempered", "bounded")
 
 
 class TGNNConv(MessagePassing):
@@ -120,10 +117,8 @@ class TGNNConv(MessagePassing):
         smallest_start: float = SMALLEST_SCALE,
     ) -> None:
         super().__init__(aggr="sum", node_dim=0)
-        if low_order not in _LOW_ORDER:
-            raise ValueError(f"low_order is {low_order!r}, but must be one of {', '.join(map(repr, _LOW_ORDER))}.")
-        if factors not in _FACTORS:
-            raise ValueError(f"factors is {factors!r}, but must be one of {', '.join(map(repr, _FACTORS))}.")
+        check_choice("low_order", low_order, ("sum", "mean", "gcn", "gated_sum", "gated_mean", None))
+        check_choice("factors", factors, ("plain", "weighted", "tempered", "bounded"))
         if factors != "bounded" and degree_exponent != 0:
             raise ValueError(f"degree_exponent is {degree_exponent}, but needs factors='bounded', got {factors!r}.")
         if factors == "bounded" and factor_act is not None:
@@ -249,12 +244,7 @@ class TGNNConv(MessagePassing):
         return self.low_order == "gcn" or (self.factors == "weighted" and self.rank > 0)
 
     def _transform(self, x: Tensor, deg_inv_sqrt: Tensor | None) -> Messages:
-        """Compute the messages of each source: CP factors, summands and terms of the gates.
-
-        Args:
-            x: Features of the sources.
-            deg_inv_sqrt: ``deg ** -0.5`` of the sources, for ``low_order="gcn"``.
-        """
+        """Compute the CP factors, summands and terms of the gates of each source, given its ``deg ** -0.5``."""
         factors = None if self.cp is None else self.cp.factors(x)
         summands = None if self.lin_low is None else self.lin_low(x)
         if self.low_order == "gcn":
@@ -278,12 +268,7 @@ class TGNNConv(MessagePassing):
     ) -> tuple[Tensor, Tensor | None]:
         """Aggregate the messages of each destination's neighborhood and combine both branches.
 
-        Args:
-            messages: Messages of the sources.
-            neighborhood: Neighborhood of each destination.
-            deg_inv_sqrt: ``deg ** -0.5`` of the sources and of the destinations, if the layer uses degrees.
-            x_dst: Features of the destinations, if the layer uses them.
-            return_edge_state: Whether to return the arguments of the gates, too.
+        ``deg_inv_sqrt`` is ``deg ** -0.5`` of the sources and of the destinations, if the layer uses degrees.
         """
         if x_dst is None and self._uses_destinations:
             raise ValueError(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tgnn.nn.feature_maps import check_choice
 from tgnn.ops import exclusive_product
 
-_RULES = ("sum-product", "min-sum")
 _LARGEST_LLR = 30.0
 """Messages are clamped to this absolute value, where the probability of an error is 1e-13."""
 
@@ -39,8 +39,7 @@ class BeliefPropagation(torch.nn.Module):
 
     def __init__(self, num_rounds: int, rule: str = "sum-product", scale: float = 0.75) -> None:
         super().__init__()
-        if rule not in _RULES:
-            raise ValueError(f"rule is {rule!r}, but must be 'sum-product' or 'min-sum'.")
+        check_choice("rule", rule, ("sum-product", "min-sum"))
         self.num_rounds, self.rule, self.scale = num_rounds, rule, scale
 
     def forward(

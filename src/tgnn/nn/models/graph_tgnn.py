@@ -10,13 +10,11 @@ from torch import Tensor
 from torch_geometric.nn.models import MLP
 
 from tgnn.nn.aggr import CPAggregation
-from tgnn.nn.feature_maps import check_size, make_encoder
+from tgnn.nn.feature_maps import check_choice, check_size, make_encoder
 from tgnn.nn.init import SMALLEST_SCALE
 from tgnn.nn.models.tgnn import TGNN
 from tgnn.nn.neighborhood import as_edge_index
 from tgnn.nn.readout import ReadoutNorm, concat_readouts, make_readouts
-
-_READOUTS = ("sum", "mean", "cp", "sum+cp", "mean+cp")
 
 
 class GraphTGNN(torch.nn.Module):
@@ -86,13 +84,11 @@ class GraphTGNN(torch.nn.Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        if readout not in _READOUTS:
-            raise ValueError(f"readout is {readout!r}, but must be one of {', '.join(map(repr, _READOUTS))}.")
+        check_choice("readout", readout, ("sum", "mean", "cp", "sum+cp", "mean+cp"))
         check_size("hidden_channels", hidden_channels)
         check_size("out_channels", out_channels)
         check_size("head_layers", head_layers)
-        if jk not in (None, "cat"):
-            raise ValueError(f"jk is {jk!r}, but must be None (last layer only) or 'cat' (all layers).")
+        check_choice("jk", jk, (None, "cat"))
         if rank == 0 and "cp" in readout:
             raise ValueError(f"readout is {readout!r}, but rank=0 removes all products; use readout='sum' or 'mean'.")
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels

@@ -11,9 +11,7 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from tgnn.nn.block import TGNNBlock
 from tgnn.nn.conv import TGNNConv
-from tgnn.nn.feature_maps import FeatureDropout, check_size
-
-_JK = (None, "last", "cat", "max", "lstm")
+from tgnn.nn.feature_maps import FeatureDropout, check_choice, check_size
 
 
 class TGNN(BasicGNN):
@@ -86,8 +84,7 @@ class TGNN(BasicGNN):
     ) -> None:
         check_size("hidden_channels", hidden_channels)
         check_size("num_layers", num_layers)
-        if jk not in _JK:
-            raise ValueError(f"jk is {jk!r}, but must be None, 'last', 'cat', 'max' or 'lstm'.")
+        check_choice("jk", jk, (None, "last", "cat", "max", "lstm"))
         self.rank = rank
         self.residual, self.ffn, self.update_edges = residual, ffn, update_edges
         self.has_blocks = residual or ffn or update_edges
