@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from torch_geometric.datasets import Amazon
 
 from tgnn.data.readers.blogcatalog import read_blogcatalog, read_blogcatalog_csv
 from tgnn.data.readers.ogb import read_ogb_graphs, read_ogb_node
@@ -127,13 +125,6 @@ def test_wrong_tables_of_blogcatalog_are_named(tmp_path, changes, message):
         read_blogcatalog_csv(tmp_path)
 
 
-@pytest.mark.parametrize("edge", [[[0, 1]], np.array([{}, 1], dtype=object)])
-def test_other_arrays_than_blogcatalog_are_named(tmp_path, edge):
-    np.savez(tmp_path / "b.npz", edge=edge)
-    with pytest.raises(ValueError, match="b.npz is not a file of BlogCatalog"):
-        read_blogcatalog(tmp_path / "b.npz")
-
-
 # ---- gnn-benchmark ---------------------------------------------------------------------------------------------
 
 
@@ -177,13 +168,3 @@ def test_wrong_files_of_gnn_benchmark_are_named(tmp_path, change, message):
     np.savez(tmp_path / "toy.npz", **{name: array for name, array in arrays.items() if array is not None})
     with pytest.raises(ValueError, match=f"toy.npz is not a file of the gnn-benchmark collection: .*{message}"):
         read_gnn_benchmark(tmp_path / "toy.npz")
-
-
-def test_the_real_amazon_computers_as_pyg_reads_it(tmp_path, real_data):
-    raw = real_data("amazon/Computers/raw")
-    ours = read_gnn_benchmark(next(raw.glob("*.npz")))
-    shutil.copytree(raw, tmp_path / "Computers" / "raw")
-    theirs = Amazon(str(tmp_path), "Computers")[0]
-    assert torch.equal(ours.edge_index, theirs.edge_index)
-    assert torch.equal(ours.x.to_dense(), theirs.x)
-    assert torch.equal(ours.y, theirs.y)

@@ -123,16 +123,3 @@ def test_unsupported_files(tmp_path):
     (tmp_path / "some.npz").write_bytes(b"PK no")
     with pytest.raises(ValueError, match="is not a .npz file"):
         detect_format(tmp_path / "some.npz")
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("amazon/Computers/raw/amazon_electronics_computers.npz", "gnn-benchmark"),
-        ("zinc/graphs.npz", "packed"),
-        ("tu/MUTAG", "tu"),
-    ],
-)
-def test_the_real_files(path, expected, real_data):
-    _, report = read_path(real_data(path))
-    assert (report.format, report.ok) == (expected, True)

@@ -113,14 +113,6 @@ def test_parquet_with_lists_and_gzipped_text(tmp_path, block):
         stream_tables(tmp_path, tmp_path / "graph", overwrite=True)
 
 
-def test_new_tables_can_be_read_with_the_encoding(tmp_path):
-    write(tmp_path, nodes_csv=NODES, edges_csv="source,target,weight\nann,bob,0.5\n")
-    stream_tables(tmp_path, tmp_path / "graph", leave_out=True)
-    data, _ = read_table(tmp_path, DiskGraph(tmp_path / "graph").encoding)
-    assert data.get("edge_weight") is None
-    assert data.get("edge_attr") is None
-
-
 FEW = "id,a\n1,2\n2,3\n"
 
 
@@ -209,11 +201,3 @@ def test_duplicate_edges_are_counted(tmp_path, edges, directed, message, block):
     assert [str(f) for f in report.findings if f.code == "duplicate-edge"] == ([] if message is None else [message])
     direction = "directed" if directed else "undirected"
     assert [f.code for f in report.findings if f.code.endswith("directed")] == [direction]
-
-
-def test_findings_of_many_blocks_are_merged(tmp_path):
-    loops = "".join(f"{7 * i},{7 * i}\n" for i in range(50))
-    write(tmp_path, nodes_csv=NUMBERED, edges_csv=f"source,target\n{loops}")
-    report = stream_tables(tmp_path, tmp_path / "graph", block_cells=40)
-    (found,) = [finding for finding in report.findings if finding.code == "self-loop"]
-    assert (found.count, found.locations[:3]) == (50, (2, 3, 4))

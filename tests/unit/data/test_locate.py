@@ -130,11 +130,6 @@ def test_the_cache_folder_of_the_platform(tmp_path, monkeypatch):
     assert cache_dir() == tmp_path / "chosen"
 
 
-def test_the_next_source_is_used_if_one_fails(cache, impatient, server):
-    with Server(CONTENT, 404).running() as bad:
-        assert read_toy(from_server(bad), from_server(server)) in server.url
-
-
 def test_the_error_lists_every_source_and_three_alternatives(cache, impatient):
     with Server(CONTENT, 404).running() as one, Server(b"wrong").running() as other:
         sources = (from_server(one), from_server(other))

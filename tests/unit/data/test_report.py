@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from tgnn.data import DatasetInfo, TaskType, validate
-from tgnn.data.catalog.embedded import digits, digits_graphs, karate
+from tgnn.data import DatasetInfo, TaskType
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.validation.checks import check_graph, check_graphs
 from tgnn.data.validation.report import DataError, Finding, Reporter, ValidationReport
@@ -123,12 +122,6 @@ def test_labels(y, codes):
     assert [f.code for f in check_graph(Data(x=torch.rand(20, 2), y=y))] == codes
 
 
-def test_graphs_in_order_have_no_findings_above_notes():
-    assert [f.code for f in check_graph(karate()) if f.level != "note"] == []
-    assert [f.level for f in check_graph(digits())] == ["warning"]  # pixels at the rim that are white in all images
-    assert [f.code for f in check_graphs(digits_graphs())] == []
-
-
 def test_check_graphs_names_graphs():
     arrays = {
         "num_nodes": [2, 0, 3, 1],
@@ -142,16 +135,6 @@ def test_check_graphs_names_graphs():
     assert found == {code: ("graph", places) for code, places in (expected | {"missing-feature": (2,)}).items()}
     both = {f.code: f.locations for f in check_graphs(GraphDataset(arrays | {"directed": False}))}
     assert both["duplicate-edge"] == (0, 2)  # there an edge and its reverse are one
-
-
-def test_validate_reports_file_row_and_value(tmp_path):
-    (tmp_path / "edges.csv").write_text("source,target,weight\na,b,0.5\nb,c,7\n")
-    report = validate(tmp_path)
-    assert (report.ok, report.format) == (False, "table")
-    (error,) = [finding for finding in report.findings if finding.level == "error"]
-    assert (error.file, error.unit, error.locations, error.values) == ("edges.csv", "line", (3,), ("7.0",))
-    stored = next(finding for finding in report.to_dict()["findings"] if finding["level"] == "error")
-    assert (stored["locations"], stored["values"]) == ([3], ["7.0"])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -261,14 +260,6 @@ def test_the_same_for_every_number_of_threads(way):
             assert_same(sampled(sampler, seeds), expected)
     finally:
         torch.set_num_threads(threads)
-
-
-def test_many_python_threads_at_once():
-    sampler = NeighborSampler(random_edges(2000, 20_000), [4, 4])
-    expected = [sampled(sampler, [i, i + 1]) for i in range(40)]
-    with ThreadPoolExecutor(8) as pool:
-        for i, out in enumerate(pool.map(lambda i: sampled(sampler, [i % 40, i % 40 + 1]), range(400))):
-            assert_same(out, expected[i % 40])
 
 
 # ---- graphs in every form --------------------------------------------------------------------------------------

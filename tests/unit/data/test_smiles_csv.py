@@ -119,12 +119,3 @@ def test_files_without_molecules_and_molecules_twice(tmp_path):
         read_smiles_csv(write(tmp_path, "who,size\nann lee,1\nbob,2\n"))
     _, report = read_smiles_csv(write(tmp_path, "smiles,y\nCO,1.5\nCO,2.5\n"))
     assert [f.locations for f in report.findings if f.code == "duplicate-molecule"] == [(3,)]
-
-
-def test_the_real_molecules_of_hiv(tmp_path, real_data):
-    with real_data("molhiv/hiv/raw/HIV.csv").open() as file:
-        path = write(tmp_path, "".join(line for line, _ in zip(file, range(300))))
-    graphs, report = read_smiles_csv(path, skip_unreadable=True)  # one has an atom with too many bonds
-    assert len(graphs) == 298
-    assert graphs.encoding["columns"]["targets"] == ["HIV_active"]
-    assert report.statistics["classes"] == 2

@@ -54,14 +54,6 @@ def test_every_example_is_in_exactly_one_set(draw, labels, seed):
     assert torch.stack(split.masks()).sum(0).tolist() == [1] * len(labels)
 
 
-@pytest.mark.parametrize("draw", RANDOM)
-def test_the_split_depends_on_the_seed_only(draw):
-    first, again, other = (draw(Y, seed) for seed in (3, 3, 4))
-    assert first.hash == again.hash != other.hash
-    assert torch.equal(first.train, again.train)
-    assert len(first.hash) == 16
-
-
 def test_per_class_quota_draws_the_same_number_from_each_class():
     split = per_class_quota(Y, seed=0)
     assert torch.bincount(Y[split.train]).tolist() == [40, 40, 40]  # 0.6 * 200 / 3
@@ -194,13 +186,3 @@ def test_the_scaffold_split_of_molecules():
     assert [len(part) for part in sets(split)] == [16, 2, 2]
     with pytest.raises(ValueError, match="the scaffold split would have 0, 0 and 12 molecules"):
         choose_split(graphs(np.zeros(12), smiles=["C" * (i + 1) for i in range(12)]), "scaffold")
-
-
-def test_own_data_in_a_folder_with_a_name_of_the_catalog_keeps_its_own_split(tmp_path):
-    folder = tmp_path / "cora"
-    folder.mkdir()
-    rows = [f"{i},{i},{'ab'[i % 2]},{('train', 'val', 'test')[i % 3]}" for i in range(12)]
-    (folder / "nodes.csv").write_text("\n".join(["id,x,label,split", *rows]))
-    (folder / "edges.csv").write_text("source,target\n0,1\n2,3\n")
-    assert load(folder).split.name == "column"
-    assert load(folder, split="stratified").split.name == "stratified"

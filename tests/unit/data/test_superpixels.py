@@ -22,7 +22,6 @@ from tgnn.data.build.superpixels import (
     superpixels,
 )
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.readers.graph_npz import read_graphs
 
 pytest.importorskip("skimage")
 Image = pytest.importorskip("PIL.Image")
@@ -116,23 +115,6 @@ def test_there_are_never_too_many(recipe, shape):
     assert arrays["x"].shape == (arrays["num_nodes"].sum(), 1 if len(shape) == 2 else 3)
 
 
-def test_requests_that_start_from_the_same_grid_are_left_out():
-    from skimage.segmentation import slic
-
-    image = np.random.default_rng(0).random((32, 32, 3)).astype(np.float32)
-    kept = superpixels_module._requests(32, 200)
-    assert kept[0] == 200
-    for segments in (199, 180, 164, 162, 100):
-        same = max(number for number in kept if number <= 200 and _grid(number) == _grid(segments))
-        assert np.array_equal(slic(image, segments, 10.0), slic(image, same, 10.0))
-
-
-def _grid(segments: int) -> str:
-    from skimage.util import regular_grid
-
-    return str(regular_grid((1, 32, 32), segments))
-
-
 @pytest.mark.slow
 def test_two_processes_give_what_one_gives(monkeypatch):
     monkeypatch.setattr(superpixels_module, "_CHUNK", 5)
@@ -140,15 +122,6 @@ def test_two_processes_give_what_one_gives(monkeypatch):
     one, two = (superpixels(digits, SlicOptions(9, 9, 0.25), processes) for processes in (1, 2))
     for name, values in one.items():
         assert np.array_equal(values, two[name]), name
-
-
-@pytest.mark.parametrize(("name", "recipe"), [("mnist_superpixels", MNIST), ("cifar10_superpixels", CIFAR10)])
-def test_the_real_superpixels_are_within_the_limits(real_data, name, recipe):
-    graphs = read_graphs(real_data(f"{name}/graphs.npz"))
-    assert int(graphs.num_nodes.max()) <= recipe.max_segments
-    for graph in (graphs[0], graphs[len(graphs) // 2], graphs[-1]):
-        assert 0 <= float(graph.pos.min()) < float(graph.pos.max()) < 1
-        assert 0.3 < float(graph.pos.mean()) < 0.7
 
 
 # ---- edges ------------------------------------------------------------------------------------------------------
@@ -215,15 +188,3 @@ def test_small_graphs_have_all_their_edges():
     graphs = GraphDataset(superpixel_edges(arrays))
     assert [graph.num_edges for graph in graphs] == [0, 0, 2, 12]
     assert graphs[2].edge_index.tolist() == [[0, 1], [1, 0]]
-
-
-@pytest.mark.parametrize("name", ["mnist_superpixels", "cifar10_superpixels"])
-def test_edges_of_the_real_superpixels(real_data, name):
-    with np.load(real_data(f"{name}/graphs.npz")) as file:
-        count = file["num_nodes"][:200]
-        some = {part: file[part][: count.sum()] for part in ("x", "pos")}
-        scales = {part: file[part] for part in ("x_scale", "pos_scale")}
-        arrays = {"num_nodes": count, **some, **scales, "y": file["y"][:200]}
-    before, after = GraphDataset(arrays), GraphDataset(superpixel_edges(arrays))
-    for number in range(0, 200, 10):
-        check_edges(before, after, number)

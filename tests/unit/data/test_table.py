@@ -19,7 +19,6 @@ from torch_geometric.data import Data
 from torch_geometric.loader.utils import filter_data
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
-from tgnn.data import validate
 from tgnn.data.readers.detect import read_path
 from tgnn.data.tables.read_folder import read_table
 from tgnn.data.tables.schema import Schema, make_schema
@@ -182,34 +181,6 @@ def test_spaces_around_names_and_values(tmp_path):
     assert data.x.flatten().tolist() == [31, 27, 45]
     assert data.encoding["target"]["classes"] == ["blue", "red"]
     assert finding(report, "header-spaces").startswith("nodes.csv, line 1: spaces around column names")
-
-
-def test_the_work_of_polars_does_not_grow_with_the_square_of_the_columns(tmp_path, monkeypatch):
-    """Polars builds a list of all columns at each access to a frame's columns, schema or column of a name."""
-    calls: list[str] = []
-
-    def counted(name):
-        original = getattr(pl.DataFrame, name)
-        function = original.fget if isinstance(original, property) else original
-
-        def call(*args):
-            calls.append(name)
-            return function(*args)
-
-        monkeypatch.setattr(pl.DataFrame, name, property(call) if isinstance(original, property) else call)
-
-    for name in ("schema", "columns", "dtypes", "__getitem__", "get_column", "__contains__"):
-        counted(name)
-    counts = []
-    for width in (10, 3000):
-        row = ",".join(str(i % 7) for i in range(width))
-        header = ",".join(f"f{i}" for i in range(width))
-        write(tmp_path, nodes_csv=f"id,{header}\na,{row}\nb,{row}\n", edges_csv="source,target\na,b\n")
-        calls.clear()
-        report = validate(tmp_path)
-        counts.append(len(calls))
-        assert report.statistics["features"] == width
-    assert counts[0] == counts[1]
 
 
 # ---- edges ------------------------------------------------------------------------------------------------------
