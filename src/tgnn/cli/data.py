@@ -18,14 +18,23 @@ _FILES = (".csv", ".tsv", ".parquet", ".gz", ".json", ".yaml", ".pt", ".pkl", ".
 
 @app.command("list")
 def list_(json: JsonArray = False) -> None:
-    """List the data sets of the catalog."""
+    """List the data sets of the catalog, and the error-correcting codes."""
     from tgnn.data.catalog import CATALOG
+    from tgnn.data.codes import CODES
 
     if json:
-        print_json([_summary(entry) for entry in CATALOG.values()])
+        codes = [
+            {"name": name, "title": code.title, "task": "decoding", "n": code.n, "k": code.k, "source": code.source}
+            for name, code in CODES.items()
+        ]
+        print_json([*(_summary(entry) for entry in CATALOG.values()), *codes])
         return
     headers = ("name", "task", "metric", "split", "description")
     rows = [(entry.name, entry.task, entry.metric, entry.default_split, entry.title) for entry in CATALOG.values()]
+    rows += [
+        (name, "decoding", "bit error rate", "random frames", f"{code.title}; {code.source}")
+        for name, code in CODES.items()
+    ]
     print_rows(headers, rows, no_wrap=4)
 
 

@@ -52,8 +52,9 @@ def evaluate(
     if json:
         print_json(result)
         return
+    digits = ".2e" if result["metric"] == "bit error rate" else ".4f"
     print_text(
-        f"test {result['metric']} {result['test']:.4f} (recorded after training: {result['recorded']:.4f}), "
+        f"test {result['metric']} {result['test']:{digits}} (recorded after training: {result['recorded']:{digits}}), "
         f"{result['split']} split {result['split_hash']}"
     )
 

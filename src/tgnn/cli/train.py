@@ -35,7 +35,8 @@ def train(
         ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Path of your own data instead of NAME, e.g. a folder of tables or a .npz file.")
+        Path | None,
+        typer.Option(help="Path of your own data instead of NAME, e.g. a folder of tables, a .npz or an .alist file."),
     ] = None,
     root: Root = None,
     offline: Offline = False,
@@ -126,16 +127,31 @@ def train(
     options = {key: value for key, value in flags.items() if value is not None}
     options |= dict(parse_option(text) for text in overrides or [])
     check_data_and_model(name or data, model, recipe, options)
+    if _is_code(name or data):
+        if model is not None or recipe is not None or runs > 1 or (processes or 1) > 1:
+            raise typer.BadParameter(
+                "A code trains one decoder in one process. Remove --model, --recipe, --runs and --processes."
+            )
+        from tgnn.cli.train_decoder import train_code
+
+        train_code(name or data or "", options, folder, dry_run, json)
+        return
     with _join_torchrun() as world:
         from tgnn.training.distributed.world import SINGLE_PROCESS
         from tgnn.training.train import default_folder, resolve_config
 
         config = resolve_config(name or data, model, recipe, options)
         if dry_run:
-            _print_config(config, json)
+            print_config(config, json)
             return
         out_folder = folder or default_folder(config, world or SINGLE_PROCESS)
         _train(config, runs, out_folder, jobs, processes, False, json, world)
+
+
+def _is_code(data: str | Path | None) -> bool:
+    from tgnn.training.decoder_runs import is_code
+
+    return is_code(data)
 
 
 # ---- options, shared with other commands -----------------------------------------------------------------------
@@ -185,7 +201,8 @@ def shareable_options(overrides: Iterable[str]) -> list[str]:
     return [text for text in overrides if text.partition("=")[0].strip() not in _NOT_SHAREABLE]
 
 
-def _print_config(config: Config, json: bool) -> None:
+def print_config(config: Config, json: bool) -> None:
+    """Print a configuration as YAML or JSON."""
     sections = config.model_dump(mode="json")
     if json:
         print_json(sections | {"hash": config.hash})

@@ -38,7 +38,7 @@ def show_epochs(config: Config, quiet: bool = False) -> Iterator[Callable[[Epoch
     """
     interval = _BAR_SECONDS if err.is_terminal else _LINE_SECONDS
     started, updated, first_epoch = time.monotonic(), -math.inf, -1
-    with _show_progress(_title(config), config.train.epochs, quiet) as show:
+    with show_progress(_title(config), config.train.epochs, quiet) as show:
 
         def on_epoch(epoch: Epoch) -> None:
             nonlocal updated, first_epoch
@@ -67,7 +67,7 @@ def show_runs(config: Config, runs: int, quiet: bool = False) -> Iterator[Callab
         quiet: Whether to write to the log file only.
     """
     title, scores = _title(config), []
-    with _show_progress(title, runs, quiet) as show:
+    with show_progress(title, runs, quiet) as show:
 
         def on_run(metrics: dict[str, Any]) -> None:
             scores.append(metrics["test"])
@@ -80,7 +80,7 @@ def show_runs(config: Config, runs: int, quiet: bool = False) -> Iterator[Callab
 
 
 @contextlib.contextmanager
-def _show_progress(title: str, total: int, quiet: bool) -> Iterator[Callable[[int, str, str], None]]:
+def show_progress(title: str, total: int, quiet: bool) -> Iterator[Callable[[int, str, str], None]]:
     """Yield a function that shows the number of finished steps: with a status beside a bar, or as a line."""
     if quiet:
         yield lambda done, status, line: None

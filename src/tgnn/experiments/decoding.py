@@ -98,6 +98,7 @@ RECIPES: Mapping[str, CodeRecipe] = {
     "ldpc-49-24": CodeRecipe(16, 5, 1000, (2.0, 6.0), (4, 5, 6)),
     "ldpc-121-60": CodeRecipe(16, 5, 1000, (2.0, 6.0), (4, 5)),
     "ccsds-128-64": CodeRecipe(16, 5, 1000, (1.0, 5.0), (3, 4)),
+    "5g-128-64": CodeRecipe(16, 8, 1000, (0.0, 4.0), (2, 3)),
 }
 
 
@@ -189,8 +190,8 @@ def _training_options(row: str, code: str) -> dict[str, Any]:
 
 def measure_decoding(row: str, column: str, runs: int, store: Path, options: Mapping[str, Any]) -> CellResult:
     """Train and test one decoder at one point. Trained networks and counted errors in ``store`` are reused."""
-    root, point = options.get("data.root"), POINTS[column]
-    config, code = describe_decoding(row, column), load_code(point.tested_on, root)
+    source, point = (options.get("data.root"), bool(options.get("data.offline"))), POINTS[column]
+    config, code = describe_decoding(row, column), load_code(point.tested_on, *source)
     results, counts = [], []
     for seed in range(runs):
         if row in BELIEF_PROPAGATION_ROWS:
@@ -198,7 +199,7 @@ def measure_decoding(row: str, column: str, runs: int, store: Path, options: Map
             decoder: torch.nn.Module = BeliefPropagation(int(iterations), rule)
             trained: dict[str, Any] = {"val": float("nan"), "steps": 0, "seconds": 0.0}
         else:
-            decoder, trained = _trained(config["train"], load_code(point.trained_on, root), seed, store)
+            decoder, trained = _trained(config["train"], load_code(point.trained_on, *source), seed, store)
         key = _hash([config, seed])
         count = _count(decoder, code, point, seed, store / f"decoding-errors-{key}.json")
         weights = sum(parameter.numel() for parameter in decoder.parameters())

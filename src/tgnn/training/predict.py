@@ -29,7 +29,7 @@ from tgnn.training.loaders import make_inference_batches
 from tgnn.training.loop import infer, score_test_set
 from tgnn.training.metrics import Task
 from tgnn.training.prepare import add_model_inputs, find_device, infer_shape, prepare, transform_features
-from tgnn.training.run_folder import RunFolder
+from tgnn.training.run_folder import RunError, RunFolder
 from tgnn.utils.io import atomic_path
 
 ROWS_PER_CHUNK = 2**17
@@ -140,6 +140,11 @@ def predict(
         ['id', 'prediction', 'probability 0']
     """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
+    if run.is_decoder:
+        raise RunError(
+            f"{run.path} holds a decoder. Decode received frames with tgnn.training.decoding.decode(run.load_model(), "
+            f"code, llr), or compute its error rates with `tgnn evaluate {run.path}`."
+        )
     config, info, shape, task = run.config, run.data_info, run.shape, run.task
     torch_device = find_device(device)
     model = run.load_model().to(torch_device)
@@ -173,6 +178,10 @@ def evaluate(
         ``metric``, its value ``test``, the value ``recorded`` after training, and the split.
     """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
+    if run.is_decoder:
+        from tgnn.training.decoder_runs import evaluate_decoder
+
+        return evaluate_decoder(run, data)
     config, recorded, task = run.config_with_data(data), run.metrics, run.task
     model, torch_device = run.load_model(), find_device(device)
     prepared = prepare(config)

@@ -36,6 +36,8 @@ CONFIG, ENVIRONMENT, DATA, HISTORY = "config.yaml", "environment.json", "data.js
 METRICS, MODEL, CHECKPOINT = "metrics.json", "model.safetensors", "checkpoint.safetensors"
 RUNS = "runs.json"
 """File of a folder that holds several runs (:class:`tgnn.training.repeated_runs.RunGroup`)."""
+DECODER = "factor-graph-net"
+"""Model of a run on an error-correcting code (:mod:`tgnn.training.decoder_runs`)."""
 _LOCK = ".lock"
 
 
@@ -106,6 +108,11 @@ class RunFolder(Folder):
     def is_finished(self) -> bool:
         """Whether the run has been tested."""
         return (self.path / METRICS).exists()
+
+    @property
+    def is_decoder(self) -> bool:
+        """Whether the run trained a decoder of an error-correcting code."""
+        return self.config.model.name == DECODER
 
     @property
     def is_running(self) -> bool:
@@ -229,6 +236,10 @@ class RunFolder(Folder):
 
     def load_model(self) -> torch.nn.Module:
         """Build the model and load the weights of the best epoch. The model is in evaluation mode."""
+        if self.is_decoder:
+            from tgnn.training.decoder_runs import load_decoder
+
+            return load_decoder(self)
         model = make_model(self.config, self.shape)
         self.check_files(MODEL)
         weights, _ = read_tensors(self.path / MODEL)

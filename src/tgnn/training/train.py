@@ -17,13 +17,14 @@ from tgnn.models.registration import validate_hyperparameters
 from tgnn.ops import cpp_build
 from tgnn.training.checkpoint import Progress
 from tgnn.training.config import Config, ConfigError
+from tgnn.training.decoder_runs import is_code, resolve_decoder_config, train_decoder_run
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.interrupts import Interrupted, catch_interrupts
 from tgnn.training.loggers import LOGGERS
 from tgnn.training.loop import Epoch, OnEpoch, Trainer, score_test_set
 from tgnn.training.prepare import Prepared, find_device, make_model, prepare, set_num_threads
 from tgnn.training.recipes import read_user_recipe, resolve
-from tgnn.training.run_folder import ENVIRONMENT, RUNS, RunError, RunFolder
+from tgnn.training.run_folder import DECODER, ENVIRONMENT, RUNS, RunError, RunFolder
 
 if TYPE_CHECKING:
     from tgnn.training.repeated_runs import RunGroup
@@ -106,6 +107,10 @@ def resolve_config(
         >>> resolve_config("karate", options={"optimizer.lr": 0.1}).optimizer.lr
         0.1
     """
+    if is_code(data):
+        if model is not None or recipe is not None:
+            raise ConfigError("A code trains a decoder, without model or recipe.")
+        return resolve_decoder_config(data or "", options)
     sections, options = read_user_recipe(Path(recipe)) if recipe is not None else {}, dict(options or {})
     data = _given_once("data", _as_name(data), options.pop("data.name", None))
     model = _given_once("model", model, options.pop("model.name", None))
@@ -163,6 +168,10 @@ def train_run(
     Nothing is written before the model is built. A finished run that is resumed is returned as it is.
     """
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder)
+    if config.model.name == DECODER:
+        if resume:
+            raise RunError(f"{run.path} holds a decoder, which cannot be resumed. Remove the folder and train again.")
+        return train_decoder_run(config, run.path)
     resume = world.broadcast(lambda: resume or _was_restarted(run, config, world))
     if resume and world.broadcast(lambda: run.is_finished):
         return world.broadcast(lambda: _read_finished(run, config))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from tgnn.data.codes import CODES, ParityCheckCode, awgn_frames, bch_code, load_code, peg_code, read_alist
+from tgnn.data.codes.nr_ldpc import nr_ldpc_code
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "codes"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the published matrices are not part of the project")
@@ -109,3 +111,41 @@ def test_codes_by_name(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="is not ldpc-49-24: it has n = 3 and k = 1"):
         load_code("ldpc-49-24", tmp_path)
     assert load_code(tmp_path / "codes" / "LDPC_N49_K24.alist").k == 1
+
+
+@pytest.fixture
+def base_graph(tmp_path):
+    """Six rows in the format of the base graphs of 5G: each has an information column and its own parity column."""
+    lines = ["Row index;Column index;Set index", ";;0;1;2;3;4;5;6;7"]
+    for row in range(6):
+        lines.append(f"{row};{row};" + ";".join(["3"] * 8))
+        lines.append(f";{10 + row};" + ";".join(["0"] * 8))
+    path = tmp_path / "5G_bg2.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_5g_codes_are_lifted_shortened_and_punctured(base_graph):
+    code = nr_ldpc_code(18, 12, base_graph)
+    assert (code.n, code.k, code.num_punctured, code.rate) == (22, 12, 4, 12 / 18)
+    assert code.parity_check[0].nonzero().flatten().tolist() == [1, 12]  # the shift is 3 modulo the size, 2
+    assert code.parity_check[1].nonzero().flatten().tolist() == [0, 13]
+    llr, _ = awgn_frames(code, torch.full((5,), 40.0), torch.Generator().manual_seed(0))
+    assert llr[:, :4].eq(0).all()
+    assert llr[:, 4:].ne(0).all()
+    for n, k, message in ((100, 12, "must be between 16 and 20"), (18, 200, "must be between 1 and 192")):
+        with pytest.raises(ValueError, match=message):
+            nr_ldpc_code(n, k, base_graph)
+
+
+def test_5g_base_graph_from_root_or_package(base_graph, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="n is 128, but must be between"):  # the small graph is read
+        load_code("5g-128-64", tmp_path)
+    fetched = []
+    entry = replace(CODES["5g-128-64"], fetch=lambda: fetched.append(1) or base_graph)
+    monkeypatch.setitem(CODES, "5g-128-64", entry)
+    with pytest.raises(FileNotFoundError, match="needs the file 5G_bg2.csv"):
+        load_code("5g-128-64", offline=True)
+    with pytest.raises(ValueError, match="n is 128"):
+        load_code("5g-128-64")
+    assert fetched == [1]

@@ -13,7 +13,7 @@ def awgn_frames(code: ParityCheckCode, ebn0_db: Tensor, generator: torch.Generat
 
     Bit 0 is sent as +1 and bit 1 as -1. The noise has the standard deviation
     :math:`\sigma = (2 \, \text{rate} \cdot E_b/N_0)^{-1/2}`, and the log-likelihood ratio of a received value
-    :math:`y` is :math:`2 y / \sigma^2`.
+    :math:`y` is :math:`2 y / \sigma^2`. It is 0 for punctured bits.
 
     Args:
         code: The code.
@@ -33,4 +33,6 @@ def awgn_frames(code: ParityCheckCode, ebn0_db: Tensor, generator: torch.Generat
     codewords = code.encode(information)
     sigma = (2 * code.rate * 10 ** (ebn0_db / 10)).rsqrt().unsqueeze(1)
     noise = torch.randn(codewords.shape, generator=generator)
-    return 2 * (1 - 2 * codewords + sigma * noise) / sigma**2, codewords
+    llr = 2 * (1 - 2 * codewords + sigma * noise) / sigma**2
+    llr[:, : code.num_punctured] = 0
+    return llr, codewords

@@ -19,6 +19,7 @@ class ParityCheckCode:
     Args:
         name: Name in tables and messages, such as ``"BCH(63,45)"``.
         parity_check: The matrix :math:`H` of zeros and ones, ``[checks, n]``. Its rows may be linearly dependent.
+        num_punctured: Number of bits at the start of a codeword that are not transmitted.
 
     Example:
         >>> code = ParityCheckCode("repetition", torch.tensor([[1, 1, 0], [0, 1, 1]]))
@@ -30,6 +31,7 @@ class ParityCheckCode:
 
     name: str
     parity_check: Tensor
+    num_punctured: int = 0
 
     def __post_init__(self) -> None:
         matrix = self.parity_check
@@ -55,8 +57,8 @@ class ParityCheckCode:
 
     @property
     def rate(self) -> float:
-        """Information bits per bit of a codeword, ``k / n``."""
-        return self.k / self.n
+        """Information bits per transmitted bit, ``k / n`` without puncturing."""
+        return self.k / (self.n - self.num_punctured)
 
     @cached_property
     def edge_index(self) -> Tensor:

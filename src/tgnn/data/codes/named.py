@@ -1,4 +1,4 @@
-"""Codes by name: constructed ones, and those whose parity-check matrices are read from alist files."""
+"""Codes by name: constructed ones, and those that are read from files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from tgnn.data.codes.alist import read_alist
 from tgnn.data.codes.code import ParityCheckCode
 from tgnn.data.codes.constructions import bch_code, peg_code
+from tgnn.data.codes.nr_ldpc import BASE_GRAPH_2, fetch_base_graph, nr_ldpc_code
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,12 @@ class NamedCode:
 
     Args:
         title: What the code is, in one line.
-        n: Number of bits.
+        n: Number of transmitted bits.
         k: Number of information bits.
         construct: Function that constructs the code. ``None`` if it is read from a file.
-        file: Name of its alist file, searched in the root folder and in its folder ``codes``.
+        file: Name of its file, searched in the root folder and in its folder ``codes``.
+        read: Function that reads the file.
+        fetch: Function that downloads the file into the cache and returns its path, if there is a source.
     """
 
     title: str
@@ -30,6 +33,15 @@ class NamedCode:
     k: int
     construct: Callable[[], ParityCheckCode] | None = None
     file: str = ""
+    read: Callable[[Path], ParityCheckCode] = read_alist
+    fetch: Callable[[], Path] | None = None
+
+    @property
+    def source(self) -> str:
+        """Where the parity-check matrix comes from."""
+        if self.construct is not None:
+            return "constructed"
+        return f"{self.file} in --root" + ("" if self.fetch is None else ", or the pip package sionna-no-rt")
 
 
 def _alist(title: str, n: int, k: int, family: str) -> NamedCode:
@@ -43,17 +55,27 @@ CODES: Mapping[str, NamedCode] = {
     "ldpc-49-24": _alist("LDPC code", 49, 24, "LDPC"),
     "ldpc-121-60": _alist("LDPC code", 121, 60, "LDPC"),
     "ccsds-128-64": _alist("LDPC code for telecommand (CCSDS 231.1-O-1)", 128, 64, "CCSDS"),
+    "5g-128-64": NamedCode(
+        "LDPC code of 5G NR, base graph 2 (3GPP TS 38.212)",
+        128,
+        64,
+        file=BASE_GRAPH_2,
+        read=partial(nr_ldpc_code, 128, 64),
+        fetch=fetch_base_graph,
+    ),
 }
 """All codes that :func:`load_code` knows, by name."""
 
 
-def load_code(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> ParityCheckCode:
+def load_code(
+    name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None, offline: bool = False
+) -> ParityCheckCode:
     """Load a code by name or from an alist file.
 
     Args:
         name_or_path: A name of ``CODES``, or the path of an alist file.
-        root: Folder with alist files of the codes that are not constructed. Default: the environment variable
-            ``TGNN_DATA``.
+        root: Folder with files of the codes that are not constructed. Default: the environment variable ``TGNN_DATA``.
+        offline: If ``True``, do not access the network.
 
     Example:
         >>> load_code("bch-63-45")
@@ -69,13 +91,15 @@ def load_code(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str]
         return entry.construct()
     folders = [] if root is None else [Path(root).expanduser(), Path(root).expanduser() / "codes"]
     path = next((folder / entry.file for folder in folders if (folder / entry.file).exists()), None)
+    if path is None and entry.fetch is not None and not offline:
+        path = entry.fetch()
     if path is None:
         where = "no folder was given" if root is None else f"it is not in {root} or its folder codes"
         raise FileNotFoundError(
             f"{name} needs the file {entry.file}, but {where}; pass the folder of the file with --root (root=) or "
             f"TGNN_DATA"
         )
-    code = read_alist(path)
-    if (code.n, code.k) != (entry.n, entry.k):
+    code = entry.read(path)
+    if (code.n - code.num_punctured, code.k) != (entry.n, entry.k):
         raise ValueError(f"{path} is not {name}: it has n = {code.n} and k = {code.k}.")
     return code
