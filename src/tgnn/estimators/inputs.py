@@ -13,17 +13,12 @@ import scipy.sparse
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import from_scipy_sparse_matrix
 
 from tgnn.data.graph_dataset import GraphDataset, pack
-from tgnn.estimators.arrays import (
-    check_finite,
-    from_adjacency,
-    to_edge_features,
-    to_edge_index,
-    to_edge_weight,
-    to_features,
-    to_positions,
-)
+from tgnn.data.tensors import csr, torch_csr
+from tgnn.data.validation.checks import check_edge_weights
+from tgnn.data.validation.report import Reporter, ValidationReport
 
 
 @dataclass(frozen=True)
@@ -49,12 +44,7 @@ class NetworkXAttributes:
 
 
 def is_graph(value: Any) -> bool:
-    """Return whether an object is a single graph, not an array or a list of graphs.
-
-    Example:
-        >>> is_graph(Data()), is_graph(([[1.0]], [[0], [0]])), is_graph([0, 1])
-        (True, True, False)
-    """
+    """Return whether an object is a single graph, not an array or a list of graphs."""
     return isinstance(value, Data) or _is_networkx(value) or (isinstance(value, tuple) and len(value) == 2)
 
 
@@ -67,13 +57,7 @@ def _is_networkx(value: Any) -> bool:
 def to_data(graph: Any, names: NetworkXAttributes) -> tuple[Data, Any]:
     """Return a graph as ``Data``, and its targets as given by the user (``None`` if it has none).
 
-    Args:
-        graph: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` with a SciPy sparse matrix, or a NetworkX graph.
-        names: Names of NetworkX attributes, and whether the model needs node features.
-
-    Example:
-        >>> to_data((torch.ones(3, 2), [[0, 1], [1, 2]]), NetworkXAttributes())
-        (Data(x=[3, 2], edge_index=[2, 2]), None)
+    The graph is a ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` with a SciPy sparse matrix, or a NetworkX graph.
     """
     if isinstance(graph, Data):
         return _from_data(graph, names), graph.get("y")
@@ -92,12 +76,7 @@ def to_data(graph: Any, names: NetworkXAttributes) -> tuple[Data, Any]:
 
 
 def drop_unit_weights(data: Data | GraphDataset) -> Data | GraphDataset:
-    """Remove the edge weights of a graph, in place, if all of them are 1. A ``GraphDataset`` has none.
-
-    Example:
-        >>> drop_unit_weights(Data(edge_index=torch.tensor([[0], [1]]), edge_weight=torch.ones(1)))
-        Data(edge_index=[2, 1])
-    """
+    """Remove the edge weights of a graph, in place, if all of them are 1. A ``GraphDataset`` has none."""
     if isinstance(data, Data) and data.edge_weight is not None and bool((data.edge_weight == 1).all()):
         del data.edge_weight
     return data
@@ -128,17 +107,7 @@ def _from_data(data: Data, names: NetworkXAttributes) -> Data:
 
 
 def to_graph_dataset(graphs: Any, names: NetworkXAttributes) -> tuple[GraphDataset, list[Any] | Tensor | None]:
-    """Return graphs as a ``GraphDataset``, and their targets as given by the user (``None`` if they have none).
-
-    Args:
-        graphs: ``GraphDataset``, or a sequence of graphs as :func:`to_data` takes them.
-        names: Names of NetworkX attributes.
-
-    Example:
-        >>> pair = (np.ones((3, 2)), [[0, 1], [1, 2]])
-        >>> to_graph_dataset([pair, pair], NetworkXAttributes())
-        (GraphDataset(2 graphs, 6 nodes), None)
-    """
+    """Return a ``GraphDataset`` or a sequence of graphs as a new ``GraphDataset``, and their targets, if any."""
     if not isinstance(graphs, GraphDataset):
         if is_graph(graphs) and not (isinstance(graphs, tuple) and is_graph(graphs[0])):
             raise TypeError("X is one graph, but must be a list of graphs: use [graph]")
@@ -256,3 +225,128 @@ def _networkx_target(graph: Any, names: NetworkXAttributes) -> Any:
         return graph.graph.get(names.y)
     targets = [attributes.get(names.y) for _, attributes in graph.nodes(data=True)]
     return None if all(target is None for target in targets) else targets
+
+
+# ---- features and edges from NumPy, SciPy, torch or lists --------------------------------------------------------
+
+
+def to_features(x: Any, name: str = "X") -> Tensor:
+    """Return node features ``[N, F]`` as float32, dense or CSR. Integer torch tensors are categories: int64."""
+    features = _from_torch(x) if isinstance(x, Tensor) else _from_array(x, name)
+    if not features.is_floating_point() and features.dim() == 1:
+        features = features.unsqueeze(1)
+    if features.dim() != 2:
+        raise ValueError(f"Expected 2D array with one row per node, got {name} of shape {list(features.shape)}")
+    if features.size(1) == 0:
+        raise ValueError(f"{name} has 0 feature(s), while a minimum of 1 is required")
+    check_finite(features, name)
+    return features
+
+
+def check_finite(x: Tensor, name: str) -> None:
+    """Raise a ``ValueError`` for NaN, infinity or a negative category."""
+    values = x.values() if x.layout == torch.sparse_csr else x
+    if not values.is_floating_point():
+        if values.numel() and int(values.min()) < 0:
+            raise ValueError(f"{name} contains category {int(values.min())}, but categories must be 0 or larger")
+    elif bool(values.isnan().any()):
+        raise ValueError(f"Input {name} contains NaN.")
+    elif not bool(values.isfinite().all()):
+        raise ValueError(f"Input {name} contains infinity or a value too large for float32.")
+
+
+def to_edge_index(edges: Any, num_nodes: int) -> Tensor:
+    """Return edges as int64 ``[2, E]``, after checking that all nodes exist."""
+    edge_index = _to_tensor(edges)
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(
+            f"edge_index must have shape [2, E] (source and destination nodes), got {list(edge_index.shape)}"
+        )
+    if edge_index.numel():
+        if edge_index.dtype == torch.bool or not torch.can_cast(edge_index.dtype, torch.int64):
+            raise ValueError(f"edge_index must contain integers, got {edge_index.dtype}")
+        edge_index = edge_index.long()
+        low, high = (int(node) for node in torch.aminmax(edge_index.as_subclass(Tensor)))
+        if low < 0 or high >= num_nodes:
+            node = low if low < 0 else high
+            raise ValueError(
+                f"edge_index contains node {node}, but the graph has {num_nodes} nodes (0 to {num_nodes - 1})"
+            )
+    return edge_index.long()
+
+
+def from_adjacency(adjacency: Any, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Return the edges and edge weights of a SciPy sparse adjacency matrix. Entry (i, j) is an edge from i to j."""
+    if adjacency.shape != (num_nodes, num_nodes):
+        raise ValueError(f"the adjacency matrix has shape {list(adjacency.shape)}, but the graph has {num_nodes} nodes")
+    matrix = adjacency.tocsr(copy=True)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    edge_index, weight = from_scipy_sparse_matrix(matrix)
+    return edge_index, to_edge_weight(weight, matrix.nnz)
+
+
+def to_edge_weight(weight: Any, num_edges: int) -> Tensor:
+    """Return edge weights as float32 ``[E]``. They must be between 0 and 1."""
+    edge_weight = _to_tensor(weight).float().reshape(-1)
+    if edge_weight.numel() != num_edges:
+        raise ValueError(f"edge_weight has {edge_weight.numel()} entries, but the graph has {num_edges} edges")
+    check_finite(edge_weight, "edge_weight")
+    report = ValidationReport("", "")
+    check_edge_weights(edge_weight.numpy(), Reporter(report))
+    for finding in report.findings:
+        raise ValueError(finding.message)
+    return edge_weight
+
+
+def to_edge_features(values: Any, num_edges: int) -> Tensor:
+    """Return edge features ``[E, D]``: float32, or int64 for categories."""
+    edge_attr = _to_tensor(values)
+    if len(edge_attr) != num_edges:
+        raise ValueError(f"edge_attr has {len(edge_attr)} rows, but the graph has {num_edges} edges")
+    edge_attr = edge_attr.reshape(num_edges, -1) if num_edges else edge_attr.reshape(0, *edge_attr.shape[1:] or (1,))
+    is_numeric = edge_attr.is_floating_point() or edge_attr.dtype == torch.bool
+    edge_attr = edge_attr.float() if is_numeric else edge_attr.long()
+    check_finite(edge_attr, "edge_attr")
+    return edge_attr
+
+
+def to_positions(values: Any, num_nodes: int) -> Tensor:
+    """Return node positions as float32 ``[N, D]``."""
+    pos = _to_tensor(values)
+    if pos.dim() != 2 or pos.size(0) != num_nodes:
+        raise ValueError(f"pos must have shape [{num_nodes}, D], one row per node, got {list(pos.shape)}")
+    check_finite(pos.float(), "pos")
+    return pos.float()
+
+
+def _to_tensor(values: Any) -> Tensor:
+    return values.detach().cpu() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
+
+
+def _from_torch(x: Tensor) -> Tensor:
+    x = x.detach().cpu()
+    if x.layout == torch.sparse_coo:
+        x = x.coalesce()
+        values_and_indices = (x.values().numpy(), tuple(x.indices().numpy()))
+        return torch_csr(scipy.sparse.coo_matrix(values_and_indices, shape=tuple(x.shape)).tocsr())
+    if x.layout == torch.sparse_csr:
+        return x if x.dtype == torch.float32 else csr(x.crow_indices(), x.col_indices(), x.values().float(), x.shape)
+    if x.is_complex():
+        raise ValueError("Complex data not supported")
+    return x.float() if x.is_floating_point() or x.dtype == torch.bool else x.long()
+
+
+def _from_array(x: Any, name: str) -> Tensor:
+    if scipy.sparse.issparse(x):
+        return torch_csr(x.tocsr())
+    array = np.asarray(x)
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
+    if array.dtype.kind in "USmM":
+        raise ValueError(f"{name} must contain numbers, got {array.dtype}: encode strings first, for example one-hot")
+    try:
+        with np.errstate(over="ignore"):  # too large values become infinity, which check_finite reports
+            return torch.from_numpy(np.array(array, dtype=np.float32))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must contain numbers: {error}") from error

@@ -51,12 +51,7 @@ class NodeEstimator(Estimator):
 
 
 def check_nodes(nodes: Any, num_nodes: int) -> np.ndarray:
-    """Return node indices of shape ``[n]`` or ``[n, 1]`` as int64 ``[n]``, or raise a ``ValueError``.
-
-    Example:
-        >>> check_nodes([[3], [0]], num_nodes=4)
-        array([3, 0])
-    """
+    """Return node indices of shape ``[n]`` or ``[n, 1]`` as int64 ``[n]``, or raise a ``ValueError``."""
     indices = nodes.detach().cpu().numpy() if isinstance(nodes, Tensor) else np.asarray(nodes)
     if indices.ndim == 2 and indices.shape[1] == 1:
         indices = indices[:, 0]

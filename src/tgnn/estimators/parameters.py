@@ -33,17 +33,7 @@ _FILE_KEYS = ("data.name", "data.root", "data.offline", "data.split", "train.sav
 
 
 def config_from_parameters(parameters: Mapping[str, Any], level: str) -> Config:
-    """Return the default recipe of a model, updated with all parameters that are not ``None``.
-
-    Args:
-        parameters: Parameters, as ``get_params()`` returns them.
-        level: ``"node"`` or ``"graph"``.
-
-    Example:
-        >>> config = config_from_parameters({"model": "tgnn", "rank": 4, "options": {"model.mix": "scalar"}}, "node")
-        >>> config.model.arguments["rank"], config.model.arguments["mix"]
-        (4, 'scalar')
-    """
+    """Return the default recipe of a model, updated with all parameters that are not ``None``."""
     options = dict(parameters.get("options") or {})
     parameter_names = {key: name for name, key in CONFIG_KEYS.items()}
     for key in options:

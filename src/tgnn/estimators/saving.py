@@ -24,12 +24,7 @@ _JSON_TYPES = (bool, int, float, str, type(None))
 
 
 def write_estimator(estimator: Any, path: Path) -> None:
-    """Write a fitted estimator atomically. A graph, and a random state that is not an integer, are not saved.
-
-    Args:
-        estimator: The estimator.
-        path: The file to write.
-    """
+    """Write a fitted estimator atomically. A graph, and a random state that is not an integer, are not saved."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"folder {path.parent} does not exist")
     parameters = estimator.get_params(deep=False)
@@ -55,15 +50,7 @@ def write_estimator(estimator: Any, path: Path) -> None:
 
 
 def read_estimator(cls: type[T], path: Path) -> T:
-    """Read an estimator that :func:`write_estimator` has written.
-
-    Args:
-        cls: Class of the estimator.
-        path: The file to read.
-
-    Raises:
-        CheckpointError: If the file is damaged or holds another estimator.
-    """
+    """Read an estimator. Raises a ``CheckpointError`` if the file is damaged or holds another estimator."""
     if not path.is_file():
         raise FileNotFoundError(f"file {path} does not exist")
     weights, metadata = read_tensors(path)

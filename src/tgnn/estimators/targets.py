@@ -11,16 +11,7 @@ from torch import Tensor
 
 
 def to_column(y: Any, X: Any) -> np.ndarray:
-    """Return the targets as a 1D array with one entry for each example.
-
-    Args:
-        y: List, array or tensor of any type, ``[N]``.
-        X: The examples, whose number must match.
-
-    Example:
-        >>> to_column(["a", None, float("nan")], range(3))
-        array(['a', None, nan], dtype=object)
-    """
+    """Return the targets, a list, array or tensor of any type, as a 1D array with one entry for each example."""
     if isinstance(y, Tensor):
         y = y.detach().cpu().numpy()
     elif not hasattr(y, "dtype"):  # NumPy would turn a NaN among strings into the string 'nan'
@@ -31,12 +22,7 @@ def to_column(y: Any, X: Any) -> np.ndarray:
 
 
 def is_missing(y: np.ndarray, minus_one: bool) -> np.ndarray:
-    """Return a mask of the unlabeled examples: ``None``, NaN and, if ``minus_one``, -1.
-
-    Example:
-        >>> is_missing(np.array([0.0, -1.0, np.nan]), minus_one=True).tolist()
-        [False, True, True]
-    """
+    """Return a mask of the unlabeled examples: ``None``, NaN and, if ``minus_one``, -1."""
     missing = np.array(y != y, dtype=bool)  # NaN differs from itself
     if y.dtype == object:
         missing |= np.array([value is None for value in y], dtype=bool)
@@ -82,12 +68,7 @@ def _from_objects(y: np.ndarray) -> np.ndarray:
 
 
 def check_mask(mask: Any, size: int, name: str) -> np.ndarray:
-    """Return a mask as a boolean array, or raise a ``ValueError`` if its type or size is wrong.
-
-    Example:
-        >>> check_mask([True, False], 2, "validation")
-        array([ True, False])
-    """
+    """Return a mask as a boolean array, or raise a ``ValueError`` if its type or size is wrong."""
     array = mask.detach().cpu().numpy() if isinstance(mask, Tensor) else np.asarray(mask)
     if array.dtype != np.bool_ or array.shape != (size,):
         raise ValueError(f"{name} must be a boolean array of shape [{size}], got {array.dtype} {list(array.shape)}")
@@ -105,14 +86,6 @@ def draw_holdout(strata: np.ndarray, fraction: float, seed: int) -> np.ndarray:
         strata: Class of each example. Use a constant array for a regression.
         fraction: Fraction of the examples to hold out, at least 0 and less than 1. 0 holds out none.
         seed: Random seed.
-
-    Shapes:
-        - **output:** boolean ``[N]``, true for held-out examples
-
-    Example:
-        >>> held_out = draw_holdout(np.array([0] * 80 + [1] * 20), 0.1, seed=0)
-        >>> int(held_out[:80].sum()), int(held_out[80:].sum())
-        (8, 2)
     """
     if not 0 <= fraction < 1:
         raise ValueError(f"validation_fraction is {fraction}, but must be at least 0 and less than 1")

@@ -12,17 +12,23 @@ LARGEST = 2**27
 """Maximum number of entries of intermediate results: 1 GB in float64."""
 
 
+def check_positive(**sizes: int) -> None:
+    """Raise a ``ValueError`` for a size below 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} is {size}, but must be at least 1.")
+
+
+def check_initialized(layer: CPAggregation) -> None:
+    """Raise a ``ValueError`` for a lazy layer that has not been run."""
+    if isinstance(layer.lin.weight, UninitializedParameter):
+        raise ValueError("The layer has in_channels=-1 and no parameters yet; run it once first.")
+
+
 def linear_layer(W: Tensor, M: Tensor) -> CPAggregation:
-    """Return the CP layer of Definition 1 with these matrices, in float64, without activations.
+    """Return the CP layer of Definition 1 with ``W`` ``[F + 1, R]`` and ``M`` ``[d, R]``, without activations.
 
-    Args:
-        W: ``[F + 1, R]``; the last row belongs to the homogeneous coordinate.
-        M: ``[d, R]``.
-
-    Example:
-        >>> product = linear_layer(torch.tensor([[1.0], [0.0]]), torch.tensor([[1.0]]))
-        >>> product(torch.tensor([[2.0], [3.0]], dtype=torch.float64), torch.tensor([0, 0])).tolist()
-        [[6.0]]
+    The last row of ``W`` belongs to the homogeneous coordinate. The parameters are float64.
     """
     # The random initialization of the layer is overwritten, so it must not change the random state of the caller.
     with torch.random.fork_rng(devices=[]):
@@ -59,15 +65,13 @@ def dense_tensor(layer: CPAggregation, k: int) -> Tensor:
         >>> dense_tensor(cp_sum(1, 2), 2)[..., 0].detach().round(decimals=12).tolist()  # 1 x_1 + x_2 1
         [[0.0, 1.0], [1.0, 0.0]]
     """
-    if k < 1:
-        raise ValueError(f"k is {k}, but a set must have at least 1 vector.")
+    check_positive(k=k)
     if layer.factor_act is not None:
         raise ValueError(
             f"The layer has factor_act={layer.factor_act}, so its factors are not linear and it has no weight tensor; "
             "use factor_act=None."
         )
-    if isinstance(layer.lin.weight, UninitializedParameter):
-        raise ValueError("The layer has in_channels=-1 and no parameters yet; run it once first.")
+    check_initialized(layer)
     W, M = layer.W, layer.M
     if layer.scaled:  # 1 + (z - 1) / sqrt(k) is linear in [x; 1] too
         one = torch.zeros_like(W)

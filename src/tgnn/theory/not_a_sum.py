@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import UninitializedParameter
 
 from tgnn.nn import CPAggregation
+from tgnn.theory.dense import check_initialized
 
 SetFunction = Callable[[Tensor, Tensor], Tensor]
 """Aggregation called as ``f(x, index)``, with ``x`` ``[k, F]`` and an ``index`` of zeros; returns ``[1, d]``."""
@@ -159,8 +159,7 @@ def equal_sums_differ(layer: CPAggregation, k: int = 2, *, tolerance: float = 1e
     """
     if k < 2:
         raise ValueError(f"k is {k}, but must be at least 2, because one vector equals its sum.")
-    if isinstance(layer.lin.weight, UninitializedParameter):
-        raise ValueError("The layer has in_channels=-1 and no parameters yet; run it once first.")
+    check_initialized(layer)
     layer = copy.deepcopy(layer).cpu().double()
     generator = torch.Generator().manual_seed(seed)
     integers = torch.cat([torch.arange(-7, 0), torch.arange(1, 8)]).double()

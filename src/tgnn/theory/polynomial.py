@@ -16,7 +16,7 @@ from scipy.linalg import qr
 from torch import Tensor
 
 from tgnn.nn import CPAggregation
-from tgnn.theory.dense import linear_layer
+from tgnn.theory.dense import check_positive, linear_layer
 
 Terms = Mapping[tuple[int, ...], "float | Sequence[float] | Tensor"]
 Array = npt.NDArray[np.float64]
@@ -121,9 +121,7 @@ def _check_finite(coefficients: Tensor) -> Tensor:
 
 
 def _check_size(in_channels: int, k: int) -> None:
-    for name, value in (("in_channels", in_channels), ("k", k)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}, but must be at least 1.")
+    check_positive(in_channels=in_channels, k=k)
     rank = math.comb(in_channels + k, k)
     if rank > LARGEST_RANK:
         raise ValueError(
@@ -148,16 +146,7 @@ def _checked_tensor(tensor: Tensor, in_channels: int | None, k: int | None) -> T
 
 
 def _from_tensor(tensor: Tensor, symmetrize: bool) -> Tensor:
-    """Return the distinct entries of a tensor that is symmetric in all modes but the last.
-
-    Shapes:
-        - **input:** ``(F + 1,) * k + (d,)``
-        - **output:** ``[C(F + k, k), d]``, in the order of :func:`_indices`
-
-    Example:
-        >>> _from_tensor(torch.tensor([[[1.0], [2.0]], [[2.0], [3.0]]]), symmetrize=False).flatten().tolist()
-        [1.0, 2.0, 3.0]
-    """
+    """Return the distinct entries ``[C(F + k, k), d]`` of a symmetric tensor, in the order of :func:`_indices`."""
     k, side = tensor.dim() - 1, tensor.size(0)
     orbits = np.zeros(side**k, dtype=np.int64)
     for row in np.sort(np.indices((side,) * k, dtype=np.int16).reshape(k, -1), axis=0):
@@ -195,15 +184,7 @@ def _check_symmetric(tensor: Tensor, entries: Tensor, orbit: Tensor, count: int)
 
 
 def _from_terms(terms: Terms, in_channels: int, k: int) -> Tensor:
-    """Return the distinct tensor entries of a polynomial given by its terms, see :func:`cp_from_polynomial`.
-
-    Shapes:
-        - **output:** ``[C(F + k, k), d]``, in the order of :func:`_indices`
-
-    Example:
-        >>> _from_terms({(): 3.0, (0,): 2.0}, in_channels=1, k=2).flatten().tolist()  # of x_1 x_2, x_1, 1
-        [0.0, 2.0, 3.0]
-    """
+    """Return the distinct tensor entries ``[C(F + k, k), d]`` of a polynomial, in the order of :func:`_indices`."""
     if not terms:
         raise ValueError(
             "There are no terms, so the number of outputs is unknown; use {(): 0.0} for the zero polynomial."
@@ -257,37 +238,18 @@ def _index_of(key: Any, in_channels: int, k: int) -> tuple[int, ...]:
 
 
 def _indices(variables: int, order: int) -> list[tuple[int, ...]]:
-    """Return the sorted indices of the distinct entries of a symmetric tensor, in lexicographic order.
-
-    Example:
-        >>> _indices(2, 2)
-        [(0, 0), (0, 1), (1, 1)]
-    """
+    """Return the sorted indices of the distinct entries of a symmetric tensor, such as (0, 0), (0, 1), (1, 1)."""
     return list(combinations_with_replacement(range(variables), order))
 
 
 def _multiplicities(variables: int, order: int) -> Array:
-    """Return how often each distinct entry appears in the full tensor (a multinomial coefficient).
-
-    Example:
-        >>> _multiplicities(2, 2).tolist()
-        [1.0, 2.0, 1.0]
-    """
+    """Return how often each distinct entry appears in the full tensor (a multinomial coefficient)."""
     counts = [[index.count(i) for i in range(variables)] for index in _indices(variables, order)]
     return np.array([math.factorial(order) / math.prod(map(math.factorial, row)) for row in counts])
 
 
 def _powers(directions: Array, order: int) -> Array:
-    """Compute the tensors ``w o ... o w`` of each direction as columns, scaled to the norm of the full tensor.
-
-    Args:
-        directions: Directions, ``[R, variables]``.
-        order: Number of factors.
-
-    Example:
-        >>> _powers(np.array([[0.6, 0.8]]), 2).round(3).ravel().tolist()  # 0.36, sqrt(2) 0.48, 0.64
-        [0.36, 0.679, 0.64]
-    """
+    """Compute the tensors ``w o ... o w`` of ``[R, variables]`` directions, scaled to the norm of the full tensor."""
     variables = directions.shape[1]
     counts = np.array([[index.count(i) for i in range(variables)] for index in _indices(variables, order)])
     out = np.sqrt(_multiplicities(variables, order))[:, None].repeat(len(directions), 1)

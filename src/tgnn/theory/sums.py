@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tgnn.nn import CPAggregation
-from tgnn.theory.dense import linear_layer
+from tgnn.theory.dense import check_positive, linear_layer
 
 LARGEST_K = 3000
 """Largest k for which the error is proved to be below 1e-6, for sets whose entries have root mean square ``scale``."""
@@ -81,14 +81,7 @@ def cp_mean(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
 
 
 def riesz_nodes(k: int) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Return the nodes and weights of Riesz' formula.
-
-    These are :math:`\cos\theta_j`, :math:`\sin\theta_j` and the weights :math:`(-1)^{j-1} / (k \sin^2 \theta_j)`.
-
-    Example:
-        >>> [numbers.tolist() for numbers in riesz_nodes(1)]  # the sum of one number: 1 (0 + 1 x)
-        [[0.0], [1.0], [1.0]]
-    """
+    r"""Return :math:`\cos\theta_j`, :math:`\sin\theta_j` and the weights of Riesz' formula, see :func:`cp_sum`."""
     odd = 2 * torch.arange(k, dtype=torch.float64) + 1
     # Angles near pi would cost digits of their sine, so it is taken of those below pi / 2.
     sin = torch.sin(odd.minimum(2 * k - odd) * (math.pi / (2 * k)))
@@ -100,10 +93,7 @@ def riesz_nodes(k: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def _weighted_sum(in_channels: int, k: int, scale: float, alpha: float) -> CPAggregation:
     """Build the layer of ``alpha`` times the sum, with ``k`` columns per feature."""
-    if in_channels < 1:
-        raise ValueError(f"in_channels is {in_channels}, but must be at least 1.")
-    if k < 1:
-        raise ValueError(f"k is {k}, but a set must have at least 1 vector.")
+    check_positive(in_channels=in_channels, k=k)
     if k > LARGEST_K:
         raise ValueError(
             f"k is {k}, but the error is proved to be below 1e-6 only up to k={LARGEST_K}; "
