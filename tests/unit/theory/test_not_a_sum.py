@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MeanAggregation, SumAggregation
 
+from tests.unit.theory.conftest import LINEAR, apply, random_layer, random_sets
 from tgnn.nn import CPAggregation
 from tgnn.theory import (
     cp_from_polynomial,
@@ -19,12 +20,6 @@ from tgnn.theory import (
     mixed_derivative,
 )
 
-LINEAR = {"act": None, "act_out": None}
-
-
-def one_set(x: Tensor) -> Tensor:
-    return torch.zeros(x.size(0), dtype=torch.long)
-
 
 def check(layer: CPAggregation, k: int) -> None:
     found = equal_sums_differ(layer, k)
@@ -32,20 +27,16 @@ def check(layer: CPAggregation, k: int) -> None:
     assert x.shape == y.shape == (k, layer.in_channels)
     assert torch.equal(x.sum(0), y.sum(0))
     assert torch.equal(x.float().double(), x)  # integers, which float32 represents exactly
-    a, b = (layer(z.to(layer.M), one_set(z))[0].double() for z in (x, y))
+    a, b = apply(layer, torch.stack([x, y]).to(layer.M)).double()
     assert (a - b).abs().max() > 1e-4 * torch.stack([a, b]).abs().max()
 
 
-@pytest.mark.parametrize("options", [{}, LINEAR], ids=["tanh-relu", "linear"])
+@pytest.mark.parametrize("options", [{"act": "tanh", "act_out": "relu"}, LINEAR], ids=["tanh-relu", "linear"])
 def test_found_for_each_of_1000_random_layers(options):
     generator = torch.Generator().manual_seed(0)
-    for _ in range(1000):
+    for seed in range(1000):
         F, d, R, k = (int(torch.randint(1, 6, (), generator=generator)) for _ in range(4))
-        layer = CPAggregation(F, d, rank=R, **options).double()
-        with torch.no_grad():
-            for parameter in layer.parameters():
-                parameter.normal_(generator=generator)
-        check(layer, k + 1)
+        check(random_layer(F, d, R, seed, **options), k + 1)
 
 
 @pytest.mark.parametrize(
@@ -81,25 +72,8 @@ def test_none_is_found_where_there_is_none(layer, k):
         equal_sums_differ(layer, k)
 
 
-def test_wrong_input_of_the_search_is_named():
-    with pytest.raises(ValueError, match="k is 1, .* equals its sum"):
-        equal_sums_differ(CPAggregation(2, 2, rank=2), 1)
-    with pytest.raises(ValueError, match="run it once first"):
-        equal_sums_differ(CPAggregation(-1, 2, rank=2))
-
-
-def random_linear_layer(seed: int = 0) -> CPAggregation:
-    torch.manual_seed(seed)
-    layer = CPAggregation(3, 2, rank=4, **LINEAR).double()
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.normal_()
-    return layer
-
-
 def test_blocks_of_a_linear_layer_come_from_its_tensor():
-    layer = random_linear_layer()
-    x = torch.randn(3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    layer, x = random_layer(3, 2, 4), random_sets(1, 3, 3)[0]
     blocks = hessian_blocks(layer, x)
     assert blocks.shape == (2, 3, 3, 3, 3)
     assert all(blocks[:, i, i].eq(0).all() for i in range(3))  # linear in each vector alone
@@ -121,7 +95,7 @@ def test_blocks_against_differences(options):
         y = x.clone()
         for i, a, size in steps:
             y[i, a] += size
-        return layer(y, one_set(y))[0].detach()
+        return apply(layer, y.unsqueeze(0))[0]
 
     for i, a, j, b in [(0, 0, 1, 1), (2, 1, 0, 0), (1, 0, 1, 0), (1, 0, 1, 1)]:
         corners = [s * t * moved((i, a, s * h), (j, b, t * h)) for s in (1, -1) for t in (1, -1)]
@@ -144,18 +118,24 @@ def test_every_function_of_the_sum_has_equal_blocks():
 
 def test_no_random_layer_has_equal_blocks():
     for seed in range(25):
-        layer = random_linear_layer(seed)
-        x = torch.randn(3, 3, dtype=torch.float64)
-        assert hessian_gap(layer, x) > 0.1
+        layer = random_layer(3, 2, 4, seed)
+        assert hessian_gap(layer, torch.randn(3, 3, dtype=torch.float64)) > 0.1
 
 
-def test_wrong_input_of_the_derivatives_is_named():
-    layer, x = random_linear_layer(), torch.randn(2, 3, dtype=torch.float64)
-    with pytest.raises(ValueError, match="no vector 2; x has the vectors 0 ... 1"):
-        mixed_derivative(layer, x, 0, 2)
-    with pytest.raises(ValueError, match=r"shape \(3,\), but must be a set"):
-        hessian_blocks(layer, x[0])
-    with pytest.raises(ValueError, match="torch.int64"):
-        hessian_blocks(layer, x.long())
-    with pytest.raises(ValueError, match=r"returned shape \(3,\), but must return \[1, d\]"):
-        hessian_blocks(lambda x, index: x.sum(0), x)
+LAYER, X = random_layer(3, 2, 4), random_sets(1, 2, 3)[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: equal_sums_differ(LAYER, 1), "k is 1, .* equals its sum"),
+        (lambda: equal_sums_differ(CPAggregation(-1, 2, rank=2)), "run it once first"),
+        (lambda: mixed_derivative(LAYER, X, 0, 2), "no vector 2; x has the vectors 0 ... 1"),
+        (lambda: hessian_blocks(LAYER, X[0]), r"shape \(3,\), but must be a set"),
+        (lambda: hessian_blocks(LAYER, X.long()), "torch.int64"),
+        (lambda: hessian_blocks(lambda x, index: x.sum(0), X), r"returned shape \(3,\), but must return \[1, d\]"),
+    ],
+)
+def test_invalid_inputs(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
