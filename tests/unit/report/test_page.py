@@ -9,11 +9,23 @@ from dataclasses import replace
 import pytest
 from filelock import FileLock
 
-from tests.unit.report.make import NASTY, around, charts_of, outcomes, page_of, rows_of, table, text_of, write_run
+from tests.unit.report.make import (
+    NASTY,
+    around,
+    charts_of,
+    outcomes,
+    page_of,
+    rows_of,
+    study,
+    table,
+    text_of,
+    write_run,
+)
 from tgnn.experiments.results import CellResult, Result
-from tgnn.report.collect import NoRunsFoundError, ReportReader, find_sources
+from tgnn.report.collect import ReportReader
 from tgnn.report.number_format import MINUS
 from tgnn.report.render import render, script_json
+from tgnn.tuning.results import Trial
 
 # ---- results ----------------------------------------------------------------------------------------------------
 
@@ -155,99 +167,6 @@ def test_repeated_runs(tmp_path):
     assert "mystery accuracy damaged runs.json cannot be read" in started
 
 
-def test_sources_are_found_once_at_any_depth(tmp_path):
-    write_run(tmp_path / "a/b/c/run")
-    write_run(tmp_path / "a/.hidden/run")
-    table().write(tmp_path / "a/b/x.json")
-    (tmp_path / "a/other.json").write_text("{}")
-    sources = find_sources([tmp_path / "a", tmp_path / "a/b", tmp_path / "a/b/c/run", tmp_path / "a/b/x.json"])
-    assert [(source.source_type, source.name) for source in sources] == [("result", "a/b/x.json"), ("run", "a/b/c/run")]
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(NoRunsFoundError, match="no runs or results were found in"):
-        find_sources([tmp_path / "empty"])
-    with pytest.raises(NoRunsFoundError, match="does not exist"):
-        find_sources([tmp_path / "nowhere"])
-
-
-def test_unchanged_files_are_not_read_again(tmp_path):
-    table().write(tmp_path / "x.json")
-    write_run(tmp_path / "run")
-    reader = ReportReader([tmp_path])
-    first, again = reader.read(), reader.read()
-    assert again.stamp == first.stamp
-    assert again.sections[0] is first.sections[0]
-    write_run(tmp_path / "run-2")
-    then = reader.read()
-    assert then.stamp != first.stamp
-    assert then.sections[0] is first.sections[0]
-    assert then.counts["runs"] == 2
-
-
-# ---- damage -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "reason"),
-    [
-        ("metrics.json", "{", "metrics.json cannot be read"),
-        ("metrics.json", "[1]", "metrics.json contains no mapping"),
-        ("metrics.json", '{"test": "much"}', "metrics.json has no test score"),
-        ("metrics.json", "[" * 100000, "metrics.json cannot be read"),
-        ("config.yaml", "a: [", "config.yaml cannot be read"),
-        ("config.yaml", "\x00\x01", "config.yaml cannot be read"),
-        ("data.json", None, "data.json is missing"),
-        ("environment.json", b"\xff\xfe", "environment.json cannot be read"),
-        ("history.jsonl", '{"epoch": 0}\nnonsense\n{"epoch": 2}\n', "line 2 of history.jsonl is damaged"),
-        ("history.jsonl", b"\xff\xfe\n{}\n", "line 1 of history.jsonl is damaged"),
-    ],
-)
-def test_damaged_runs(file, content, reason, tmp_path):
-    path = write_run(tmp_path / "run") / file
-    if content is None:
-        path.unlink()
-    else:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    contents = ReportReader([tmp_path]).read()
-    assert contents.counts["damaged"] == 1
-    assert reason in contents.runs[0].reason
-    assert reason in render(contents)
-
-
-def test_values_of_wrong_types(tmp_path):
-    folder = write_run(tmp_path / "run", test=None)
-    (folder / "data.json").write_text('{"info": 3, "task": [], "split": null}')
-    (folder / "config.yaml").write_text("data: [1]\nmodel: 4\ntrain: {epochs: many}\n")
-    (folder / "history.jsonl").write_text('{"loss": "x"}\n{"loss": null, "seconds": []}\n')
-    assert "No epoch has been recorded yet." in page_of(tmp_path)
-    assert ReportReader([tmp_path]).read().runs[0].state == "unfinished"
-
-
-START = '{"tgnn_result": 2, "name": "x", "cells": [{"row": "a", "column": "b", "metric": "c", '
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        '{"tgnn_result": 2, "cells": [',
-        '{"tgnn_result": 1, "cells": []}',
-        '{"tgnn_result": 2, "cells": [{"row": 3}]}',
-        '{"tgnn_result": 2, "name": 3, "cells": []}',
-        START + '"runs": [3]}]}',
-        START + '"runs": [], "series": {"x": "y"}}]}',
-        "[" * 100000,
-        "[]",
-        "\x00",
-    ],
-)
-def test_damaged_results(content, tmp_path):
-    (tmp_path / "bad.json").write_text(content)
-    contents = ReportReader([tmp_path / "bad.json"]).read()
-    assert contents.counts["damaged"] == 1
-    page = render(contents)
-    assert "bad.json" in page
-    assert 'id="damaged"' in page
-
-
 # ---- safety -----------------------------------------------------------------------------------------------------
 
 
@@ -258,6 +177,10 @@ def test_names_are_escaped(tmp_path):
     series = {f"a_high/{NASTY}": [0.1, 0.2]}
     Result("figure-mixing", [CellResult(NASTY, NASTY, NASTY, series=series)]).write(tmp_path / "m.json")
     write_run(tmp_path / "run", data=NASTY, model=NASTY)
+    trial = Trial(0, "complete", {NASTY: NASTY}, 0.5, (0.5,), 1.0)
+    names = dict.fromkeys(("name", "data", "model", "metric", "split", "command", "data_hash"), NASTY)
+    more = {"trials": [trial], "space": {NASTY: [NASTY]}, "importance": {NASTY: 1.0}, "environment": {NASTY: NASTY}}
+    (study(tmp_path / "study", **names, **more) / "best.yaml").write_text(f"# {NASTY}\n")
     page = page_of(tmp_path)
     assert "<script>alert" not in page
     assert page.count("<script>") == 3  # the scripts of the page

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from tests.unit.report.make import NASTY, charts_of, page_of, rows_of, study
-from tgnn.report.collect import ReportReader, find_sources
-from tgnn.report.render import render
 from tgnn.tuning.results import Trial
 
 
@@ -68,57 +62,3 @@ def test_final_evaluations(tmp_path):
     assert rows[5][2:9] == ["0.7900", "0.7800,", "0.8000", "★", "0.8100", "0.8000,", "0.8200"]
     assert rows[2][2:6] == ["0.8300", "0.8200,", "0.8400", "failed"]
     assert "the loss became nan" in " ".join(rows[2])
-
-
-def test_names_are_escaped(tmp_path):
-    trial = Trial(0, "complete", {NASTY: NASTY}, 0.5, (0.5,), 1.0)
-    names = dict.fromkeys(("name", "data", "model", "metric", "split", "command", "data_hash"), NASTY)
-    more = {"trials": [trial], "space": {NASTY: [NASTY]}, "importance": {NASTY: 1.0}, "environment": {NASTY: NASTY}}
-    folder = study(tmp_path / "study", **names, **more)
-    (folder / "best.yaml").write_text(f"# {NASTY}\n")
-    page = page_of(folder)
-    assert "<script>alert" not in page
-    assert page.count("<script>") == 3  # the scripts of the page
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("{", "is damaged: Expecting"),
-        ("[]", "is not a study"),
-        ("[" * 100000, "is damaged: "),
-        ({"splits": "many"}, "is damaged: splits: "),
-        ({"importance": {"a": "much"}}, "is damaged: importance.a: "),
-        ({"trials": [{"number": 0, "state": "complete", "params": {}, "scores": [None]}]}, "trials.0.scores.0"),
-        ({"trials": [{"number": 0, "state": "complete", "params": {}, "score": "x"}]}, "trials.0.score: "),
-        ({"space": {"a": 3}}, "is damaged: space.a"),
-        ({"unknown": 3}, "is damaged: unknown: "),
-    ],
-)
-def test_damaged_studies(content, reason, tmp_path):
-    path = study(tmp_path / "study") / "study.json"
-    whole = json.loads(path.read_text())
-    path.write_text(content if isinstance(content, str) else json.dumps({**whole, **content}))
-    contents = ReportReader([tmp_path]).read()
-    assert (contents.counts["studies"], contents.counts["damaged"]) == (0, 1)
-    ((name, why),) = contents.damaged
-    assert name.endswith("study/study.json")
-    assert reason in why
-    assert 'id="damaged"' in render(contents)
-
-
-def test_a_study_is_found_once_and_read_again_when_it_changes(tmp_path):
-    folder = study(tmp_path / "a/study")
-    (source,) = find_sources([tmp_path, folder, folder / "study.json"])
-    assert source.source_type == "study"
-    reader = ReportReader([tmp_path])
-    first = reader.read()
-    assert reader.read().sections[0] is first.sections[0]
-    (folder / "best.yaml").write_text("another: recipe\n")
-    assert "another: recipe" in render(reader.read())
-
-
-@pytest.mark.slow
-def test_optuna_is_not_imported():
-    code = "import sys, tgnn.report.collect; sys.exit(bool({'optuna', 'sqlalchemy'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
