@@ -1,4 +1,4 @@
-"""The commands ``tgnn train``, ``evaluate``, ``predict`` and ``doctor``."""
+"""The commands ``tgnn train``, ``evaluate``, ``predict``, ``doctor`` and ``bench``."""
 
 from __future__ import annotations
 
@@ -258,3 +258,11 @@ def test_doctor(read, succeed):
     assert report["backends"]["torch"] == "available"
     assert "compiler" in report["machine"]
     assert "versions" in succeed("doctor")
+
+
+def test_bench(read, succeed):
+    small = "bench --nodes 50 --edges 200 --rank 4 --repeat 1"
+    times = read(small)
+    assert {"sum, PyG", "product, torch"} <= times.keys()
+    assert min(times.values()) > 0
+    assert succeed(small).split()[:3] == ["operator", "milliseconds", "relative"]
