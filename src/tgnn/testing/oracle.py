@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from tgnn.nn import CPAggregation, TGNNConv
 from tgnn.nn.mixing import NodeMix, ScalarMix, ScaledBatchNorm
+
+Layer = TypeVar("Layer", bound=torch.nn.Module)
 
 
 def cp_oracle(layer: CPAggregation, rows: Tensor) -> Tensor:
@@ -22,27 +24,34 @@ def cp_oracle(layer: CPAggregation, rows: Tensor) -> Tensor:
         >>> cp_oracle(layer, torch.ones(5, 2)).shape
         torch.Size([3])
     """
-    W = layer.W.detach().double()
-    factors = [_apply(layer.factor_act, W.t() @ torch.cat([x.double(), torch.ones(1).double()])) for x in rows]
+    layer = _in_float64(layer)
+    factors = [_factor(layer, x.double()) for x in rows]
     if layer.scaled:
         factors = [1 + (f - 1) / math.sqrt(len(rows)) for f in factors]
     return _update(layer, _product(factors, layer.rank))
+
+
+def _in_float64(layer: Layer) -> Layer:
+    """Return a copy of a layer in float64, in evaluation mode and without gradients."""
+    return copy.deepcopy(layer).double().eval().requires_grad_(False)
 
 
 def _apply(act: Callable[[Tensor], Tensor] | None, x: Tensor) -> Tensor:
     return x if act is None else act(x)
 
 
+def _factor(layer: CPAggregation, x: Tensor) -> Tensor:
+    return _apply(layer.factor_act, layer.W.t() @ torch.cat([x, x.new_ones(1)]))
+
+
 def _product(factors: Sequence[Tensor], rank: int) -> Tensor:
-    product = torch.ones(rank, dtype=torch.float64)  # the product over an empty set
-    for factor in factors:
-        product = product * factor
-    return product
+    one = torch.ones(rank, dtype=torch.float64)  # the product over an empty set
+    return torch.stack([one, *factors]).prod(0)
 
 
 def _update(layer: CPAggregation, product: Tensor) -> Tensor:
     product = torch.tanh(product) if layer.fuses_tanh else _apply(layer.act, product)
-    return _apply(layer.act_out, layer.M.detach().double() @ product)
+    return _apply(layer.act_out, layer.M @ product)
 
 
 def tgnn_conv_oracle(
@@ -61,6 +70,7 @@ def tgnn_conv_oracle(
         >>> tgnn_conv_oracle(conv, torch.ones(2, 2), torch.tensor([[0], [1]])).shape
         torch.Size([2, 3])
     """
+    conv = _in_float64(conv)
     x = (x.to_dense() if x.layout != torch.strided else x).detach().double()
     num_nodes = x.size(0)
     edges = [(int(u), int(v)) for u, v in edge_index.t()]
@@ -84,12 +94,11 @@ def tgnn_conv_oracle(
         assert conv.cp is not None
         factors = []
         for e in into[v]:
-            z = conv.cp.W.detach().double().t() @ torch.cat([x[edges[e][0]], torch.ones(1).double()])
-            z = _apply(conv.cp.factor_act, z)
+            z = _factor(conv.cp, x[edges[e][0]])
             if attrs is not None and conv.lin_edge is not None:
-                z = z + attrs[e] @ conv.lin_edge.weight.detach().double()
+                z = z + attrs[e] @ conv.lin_edge.weight
             if conv.lin_dst is not None:
-                z = z + x[v] @ conv.lin_dst.weight.detach().double()
+                z = z + x[v] @ conv.lin_dst.weight
             if conv.factors == "bounded":
                 z = 1 + conv.bound * torch.tanh(z)
             w = min(1.0, gcn(e)) if conv.factors == "weighted" else weights[e]
@@ -108,10 +117,10 @@ def tgnn_conv_oracle(
         assert conv.gate is not None
         u, v = edges[e]
         assert conv.gate.lin_dst.bias is not None
-        state = x[v] @ conv.gate.lin_dst.weight.detach().double() + conv.gate.lin_dst.bias.detach().double()
-        state = state + x[u] @ conv.gate.lin_src.weight.detach().double()
+        state = x[v] @ conv.gate.lin_dst.weight + conv.gate.lin_dst.bias
+        state = state + x[u] @ conv.gate.lin_src.weight
         if attrs is not None and conv.gate.lin_edge is not None:
-            state = state + attrs[e] @ conv.gate.lin_edge.weight.detach().double()
+            state = state + attrs[e] @ conv.gate.lin_edge.weight
         return torch.sigmoid(state)
 
     def low(v: int) -> Tensor:
@@ -120,11 +129,11 @@ def tgnn_conv_oracle(
         gates = torch.full_like(total, 1e-6)
         for e in into[v]:
             u = edges[e][0]
-            message = x[u] @ conv.lin_low.weight.detach().double()
+            message = x[u] @ conv.lin_low.weight
             if conv.low_order == "gcn":
                 message = message / math.sqrt(degree[u]) if degree[u] > 0 else message * 0
             if attrs is not None and conv.lin_edge_low is not None:
-                message = message + attrs[e] @ conv.lin_edge_low.weight.detach().double()
+                message = message + attrs[e] @ conv.lin_edge_low.weight
             if conv.gate is not None:
                 gates = gates + weights[e] * gate(e)
                 message = gate(e) * message
@@ -146,28 +155,23 @@ def tgnn_conv_oracle(
         else:
             row = _mix(conv, high(v), low(v))
         if conv.lin_root is not None:
-            row = row + x[v] @ conv.lin_root.weight.detach().double()
+            row = row + x[v] @ conv.lin_root.weight
         rows.append(row)
     return torch.stack(rows) if rows else torch.zeros(0, conv.out_channels, dtype=torch.float64)
 
 
 def _normalize(norm: ScaledBatchNorm | None, x: Tensor) -> Tensor:
-    if norm is None:
-        return x
-    batch_norm = copy.deepcopy(norm.module).double().eval()
-    out: Tensor = batch_norm(x.unsqueeze(0)).squeeze(0).detach()
-    return out
+    return x if norm is None else norm.module(x.unsqueeze(0)).squeeze(0)
 
 
 def _mix(conv: TGNNConv, high: Tensor, low: Tensor) -> Tensor:
     if isinstance(conv.mix, ScalarMix):
         a = float(conv.mix.a_high)
-        return a * high + (1 - a) * low
-    if isinstance(conv.mix, NodeMix):
-        score = high @ conv.mix.high.detach().double() - low @ conv.mix.low.detach().double()
-        a = float(torch.sigmoid(score))
-        return a * high + (1 - a) * low
-    return high + low
+    elif isinstance(conv.mix, NodeMix):
+        a = float(torch.sigmoid(high @ conv.mix.high - low @ conv.mix.low))
+    else:
+        return high + low
+    return a * high + (1 - a) * low
 
 
 def assert_matches_oracle(layer: CPAggregation | TGNNConv, *inputs: Any, tolerance: float = 1e-5) -> None:
