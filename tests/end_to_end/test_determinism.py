@@ -50,21 +50,12 @@ def test_same_bits_for_one_and_two_threads_and_every_run(name, edge_terms):
         assert_identical(bits(name, edge_terms), expected)
 
 
-def test_many_python_threads_at_once():
-    expected = bits("cpp")
+@pytest.mark.parametrize("names", [24 * ["cpp"], 6 * ["cpp", "torch"]], ids=["one backend", "two backends"])
+def test_many_python_threads_at_once(names):
+    """Each thread has its own choice of backend."""
+    expected = {name: bits(name) for name in names}
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for result in pool.map(lambda _: bits("cpp"), range(24)):
-            assert_identical(result, expected)
-
-
-def test_each_thread_has_its_own_choice_of_backend():
-    def choose(name: str) -> list[torch.Tensor]:
-        return bits(name)
-
-    expected = {name: bits(name) for name in ("cpp", "torch")}
-    names = ["cpp", "torch"] * 6
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for name, result in zip(names, pool.map(choose, names)):
+        for name, result in zip(names, pool.map(bits, names)):
             assert_identical(result, expected[name])
 
 

@@ -241,12 +241,6 @@ def test_a_used_port_and_a_port_without_listener(tmp_path):
     )
 
 
-def test_several_runs_cannot_use_several_processes(tmp_path):
-    found = warm.run(warm.TGNN, *QUICK, str(tmp_path / "runs"), "--runs", "2", "--processes", "2")
-    assert found.returncode == 2
-    assert "Several processes train one run" in found.stderr
-
-
 # ---- torch's launcher -------------------------------------------------------------------------------------------
 
 

@@ -13,45 +13,38 @@ pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(name: str, *arguments: str) -> str:
+def run(name: str, arguments: str, pattern: str) -> tuple[str, list[float]]:
+    """Run an example, and return its output and the numbers that match a pattern."""
     script = f"import runpy; runpy.run_path({str(EXAMPLES / name)!r}, run_name='__main__')"
-    done = warm.run(script, *arguments)
+    done = warm.run(script, *arguments.split())
     assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    return done.stdout, [float(number) for number in re.findall(pattern, done.stdout)]
 
 
-def test_your_own_model():
-    output = run("your_own_model.py", "--epochs", "20")
-    scores = [float(score) for score in re.findall(r": (0\.\d\d)\n", output)]
-    assert len(scores) == 3
-    assert min(scores) > 0.3  # chance level: 0.1
-    assert "convs.1 (GATConv): SumAggregation() -> HighOrderAggregation" in output
-
-
-def test_node_classification():
-    output = run("node_classification.py", "--epochs", "40", "--seeds", "1")
-    scores = [float(score) for score in re.findall(r"│\s+(0\.\d{3})\s+│", output)]
-    assert len(scores) == 2
-    assert min(scores) > 0.6
+@pytest.mark.parametrize(
+    ("name", "arguments", "pattern", "count", "least"),
+    [
+        ("your_own_model.py", "--epochs 20", r": (0\.\d\d)\n", 3, 0.3),  # chance level: 0.1
+        ("node_classification.py", "--epochs 40 --seeds 1", r"│\s+(0\.\d{3})\s+│", 2, 0.6),
+        ("estimator.py", "--epochs 15", r": (0\.\d{3})\n", 4, 0.8),
+    ],
+)
+def test_scores(name, arguments, pattern, count, least):
+    output, scores = run(name, arguments, pattern)
+    assert len(scores) == count
+    assert min(scores) > least
+    message = "convs.1 (GATConv): SumAggregation() -> HighOrderAggregation"
+    assert (message in output) == (name == "your_own_model.py")
 
 
 def test_graph_regression():
-    output = run("graph_regression.py", "--epochs", "30", "--graphs", "800")
-    sums, products = (float(score) for score in re.findall(r"test error (\d\.\d{3})", output))
+    _, (sums, products) = run("graph_regression.py", "--epochs 30 --graphs 800", r"test error (\d\.\d{3})")
     assert products < 0.8 * sums
 
 
-def test_estimator():
-    output = run("estimator.py", "--epochs", "15")
-    scores = [float(score) for score in re.findall(r": (0\.\d{3})\n", output)]
-    assert len(scores) == 4
-    assert min(scores) > 0.8
-
-
 def test_decoding():
-    output = run("decoding.py", "--steps", "60", "--frames", "500")
-    rates = [float(rate) for rate in re.findall(r"│ (0\.\d{4}) / ", output)[::2]]  # at 3 dB
-    belief_propagation, product, *others = rates
+    _, rates = run("decoding.py", "--steps 60 --frames 500", r"│ (0\.\d{4}) / ")
+    belief_propagation, product, *others = rates[::2]  # at 3 dB
     assert len(others) == 2
     assert belief_propagation < 0.02
     assert product < 0.6 * min(others)

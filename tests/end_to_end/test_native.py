@@ -61,15 +61,20 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cache
 
 
+def write_compiler(folder: Path, script: str) -> Path:
+    """Write a shell script that is used as the compiler. ``$output`` is the library that it must write."""
+    compiler = folder / "c++"
+    find_output = 'for word; do case "$last" in -o) output="$word";; esac; last="$word"; done'
+    compiler.write_text(f"#!/bin/sh\n{find_output}\n{script}\n")
+    compiler.chmod(0o755)
+    return compiler
+
+
 @pytest.fixture
 def copier(built: Path, tmp_path: Path) -> Path:
     """A fast compiler that copies the library of the real compiler and records its arguments."""
-    compiler = tmp_path / "c++"
     (library,) = built.glob("*.so")
-    copy = f'for word; do case "$last" in -o) cp "{library}" "$word";; esac; last="$word"; done'
-    compiler.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/calls"\nsleep 0.1\n{copy}\n')
-    compiler.chmod(0o755)
-    return compiler
+    return write_compiler(tmp_path, f'echo "$@" >> "{tmp_path}/calls"\nsleep 0.1\ncp "{library}" "$output"')
 
 
 def builds(compiler: Path) -> list[str]:
@@ -90,29 +95,39 @@ def test_a_built_library_is_used_without_a_compiler(built):
     assert run.stderr == ""
 
 
-def test_no_compiler(tmp_path):
-    assert logs_once(use(tmp_path / "cache", PATH="", CXX=None), "no C++ compiler was found")
-
-
 @pytest.mark.parametrize(
     ("script", "message"),
     [
+        (None, "no C++ compiler was found"),
         ("echo 'error: out of luck' >&2\nexit 1", "out of luck"),
-        ('for a; do case "$last" in -o) echo nonsense > "$a";; esac; last="$a"; done', "cannot be loaded"),
+        ('echo nonsense > "$output"', "cannot be loaded"),
     ],
-    ids=["fails", "writes no library"],
 )
-def test_a_broken_compiler(tmp_path, script, message):
-    compiler = tmp_path / "c++"
-    compiler.write_text(f"#!/bin/sh\n{script}\n")
-    compiler.chmod(0o755)
-    assert logs_once(use(tmp_path / "cache", CXX=str(compiler)), message)
+def test_a_missing_or_broken_compiler(tmp_path, script, message):
+    compiler = {"PATH": "", "CXX": None} if script is None else {"CXX": str(write_compiler(tmp_path, script))}
+    assert logs_once(use(tmp_path / "cache", **compiler), message)
     assert not list((tmp_path / "cache").glob("*.so"))
 
 
-def test_a_cache_that_cannot_be_made(tmp_path):
+def test_folders_that_cannot_be_trusted_are_refused(built, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    assert logs_once(use(tmp_path / "file" / "cache"), "cannot be created")
+    (tmp_path / "link").symlink_to(built)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    refused = {
+        tmp_path / "file" / "cache": "cannot be created",
+        tmp_path / "link": "is a symbolic link",
+        tmp_path / "open": "writable by other users",
+        tmp_path / "open" / "cache": "other users can replace",
+    }
+    if os.geteuid() == 0:  # only root can give a folder to another user
+        shutil.copytree(built, tmp_path / "other")
+        os.chown(tmp_path / "other", 12345, -1)
+        refused[tmp_path / "other"] = "belongs to another user"
+    for cache, message in refused.items():
+        assert logs_once(use(cache), message)
+    no_home = "import os\nos.path.expanduser = lambda path: path\n" + USE
+    assert logs_once(use(tmp_path, no_home, TGNN_CACHE_DIR=None, XDG_CACHE_HOME=None), "home directory")
 
 
 def test_a_read_only_cache(tmp_path):
@@ -135,60 +150,25 @@ def test_a_read_only_cache(tmp_path):
     assert logs_once(run, "is not writable")
 
 
-def test_a_folder_that_others_can_write_is_refused(copier, tmp_path):
-    cache = tmp_path / "cache"
-    use(cache, CXX=str(copier))
-    cache.chmod(0o777)
-    assert logs_once(use(cache, CXX=str(copier)), "writable by other users")
-    cache.chmod(0o700)
-    (library,) = cache.glob("*.so")
-    library.chmod(0o777)
-    run = use(cache, CXX=str(copier))  # a library that others can write is not loaded: it is built again
-    assert run.stdout.strip() == "available", run.stderr
-    assert len(builds(copier)) == 2
-    (library,) = (path for path in cache.glob("*.so") if not path.stat().st_mode & stat.S_IWOTH)
-
-
-def test_a_folder_of_another_user_is_refused(built, tmp_path):
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a folder to another user")
-    cache = tmp_path / "cache"
-    shutil.copytree(built, cache)
-    os.chown(cache, 12345, -1)
-    assert logs_once(use(cache), "belongs to another user")
-
-
-def test_a_link_is_refused(built, tmp_path):
-    (tmp_path / "link").symlink_to(built)
-    assert logs_once(use(tmp_path / "link"), "is a symbolic link")
-
-
-def test_a_folder_that_others_can_replace_is_refused(tmp_path):
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)
-    assert logs_once(use(tmp_path / "open" / "cache"), "other users can replace")
-
-
 def test_a_compiler_of_several_words(copier, tmp_path):
     run = use(tmp_path / "cache", CXX=f"{copier} -g0")
     assert (run.stdout.strip(), run.stderr) == ("available", "")
     assert builds(copier)[0].startswith("-g0 ")
 
 
-def test_no_home(tmp_path):
-    script = "import os\nos.path.expanduser = lambda path: path\n" + USE  # a user without a home directory
-    assert logs_once(use(tmp_path, script, TGNN_CACHE_DIR=None, XDG_CACHE_HOME=None), "home directory")
-
-
-def test_a_damaged_library_is_built_again(copier, tmp_path):
+@pytest.mark.parametrize(
+    "damage", [lambda library: library.write_bytes(b"damaged"), lambda library: library.chmod(0o777)]
+)
+def test_a_library_that_is_damaged_or_that_others_can_write_is_built_again(copier, tmp_path, damage):
     cache = tmp_path / "cache"
     use(cache, CXX=str(copier))
     (library,) = cache.glob("*.so")
-    library.write_bytes(library.read_bytes()[:1000])
+    damage(library)
     run = use(cache, CXX=str(copier))
     assert run.stdout.strip() == "available", run.stderr
     assert len(builds(copier)) == 2
-    assert len([path for path in cache.glob("*.so") if path.stat().st_size > 1000]) == 1
+    states = [path.stat() for path in cache.glob("*.so")]
+    assert len([state for state in states if state.st_size > 1000 and not state.st_mode & stat.S_IWOTH]) == 1
 
 
 def test_ten_processes_at_once(copier, tmp_path):

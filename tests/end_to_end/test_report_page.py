@@ -19,6 +19,7 @@ from tgnn.report.serve import ReportServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
+expect.set_options(timeout=60_000)  # the machine may be busy
 PROGRAM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
@@ -43,7 +44,7 @@ def page(browser) -> Iterator:
     """A page that must not print errors, violate its content security policy or use the network."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
     found = context.new_page()
-    found.set_default_timeout(15000)
+    found.set_default_timeout(60_000)
     complaints, requests = [], []
     found.on(
         "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None

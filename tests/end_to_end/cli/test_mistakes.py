@@ -22,6 +22,7 @@ MISTAKES = {
     "train": "Give a data set by name",
     "predict damaged": "is damaged, or not a file of tgnn",
     "train karate --out whole": "already holds a run",
+    "train karate --runs 2 --processes 2 --out new": "Several processes train one run",
     "train karate --model tgn": "did you mean tgnn",
     "train karate --set optimizer.lrr=1": "did you mean optimizer.lr",
     "train karate --rank -1": "--rank",

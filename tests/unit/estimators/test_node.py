@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from sklearn.model_selection import train_test_split
 from torch_geometric.data import Data
 
 from tests.unit.estimators.conftest import as_networkx
 from tgnn import NodeClassifier, NodeRegressor
 from tgnn.data.catalog.embedded import digits, karate
+from tgnn.estimators.targets import draw_holdout
 
 QUICK = {"epochs": 8, "hidden": 8, "rank": 4, "random_state": 0}
 
@@ -136,13 +138,10 @@ def test_unlabeled_nodes_are_ignored(club, nothing):
     assert model.score(club, y) == pytest.approx((guess[known] == club.y[known].numpy()).mean())
 
 
-def test_unlabeled_among_text(club):
-    y = [None if node % 5 == 0 else "ab"[int(club.y[node]) % 2] for node in range(34)]
-    y[5] = float("nan")
-    assert NodeClassifier(**QUICK).fit(club, y).classes_.tolist() == ["a", "b"]
-
-
-def test_unlabeled_numbers(planted):
+def test_unlabeled_text_and_numbers(club, planted):
+    labels = [None if node % 5 == 0 else "ab"[int(club.y[node]) % 2] for node in range(34)]
+    labels[5] = float("nan")
+    assert NodeClassifier(**QUICK).fit(club, labels).classes_.tolist() == ["a", "b"]
     x, edges, y = planted
     wanted = NodeRegressor(graph=(x, edges), **QUICK).fit(np.arange(200), y[:200]).predict(np.arange(300))
     for nothing in (np.nan, None):
@@ -150,29 +149,24 @@ def test_unlabeled_numbers(planted):
         assert np.array_equal(NodeRegressor(**QUICK).fit((x, edges), some).predict((x, edges)), wanted)
 
 
-def test_masks_of_the_graph_are_used(club):
+@pytest.mark.parametrize("has_all_masks", [True, False])
+def test_masks_of_the_graph_are_used(club, has_all_masks):
     """Labels outside of the masks have no effect, and ``score`` uses the test mask."""
     turn = torch.arange(34) % 4
-    club.train_mask, club.val_mask, club.test_mask = turn < 2, turn == 2, turn == 3
+    club.test_mask = turn == 3
+    if has_all_masks:
+        club.train_mask, club.val_mask = turn < 2, turn == 2
     model = NodeClassifier(**QUICK).fit(club)
     other = club.clone()
     other.y[other.test_mask] = 0
     for y in (None, other.y):
         assert np.array_equal(NodeClassifier(**QUICK).fit(other, y).predict_proba(club), model.predict_proba(club))
-    held = NodeClassifier(graph=club, **QUICK).fit(*(v[turn < 3] for v in (np.arange(34), club.y, club.val_mask)))
-    assert np.array_equal(held.predict_proba(club), model.predict_proba(club))
+    if has_all_masks:
+        held = NodeClassifier(graph=club, **QUICK).fit(*(v[turn < 3] for v in (np.arange(34), club.y, club.val_mask)))
+        assert np.array_equal(held.predict_proba(club), model.predict_proba(club))
     right = torch.from_numpy(model.predict(club)) == club.y
     assert model.score(club) == pytest.approx(float(right[club.test_mask].float().mean()))
     assert model.score(club, club.y) == pytest.approx(float(right.float().mean()))
-
-
-def test_a_test_mask_alone_is_used(club):
-    club.train_mask = None
-    club.test_mask = torch.arange(34) % 2 == 0
-    model = NodeClassifier(**QUICK).fit(club)
-    other = club.clone()
-    other.y[other.test_mask] = 0
-    assert np.array_equal(NodeClassifier(**QUICK).fit(other).predict_proba(club), model.predict_proba(club))
 
 
 def test_few_labels_need_no_validation():
@@ -242,3 +236,31 @@ def test_verbose(club, capsys):
     assert lines[0].startswith("epoch 0: loss ")
     NodeClassifier(**{**QUICK, "epochs": 30}, verbose=1).fit(club)
     assert 5 < len(capsys.readouterr().out.splitlines()) < 15
+
+
+# ---- the hold-out is stratified, and leaves one example of each class for training ------------------------------
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("seed", range(5))
+def test_shares_and_what_is_kept(fraction, seed):
+    strata = np.random.RandomState(seed).choice(5, p=[0.5, 0.3, 0.15, 0.04, 0.01], size=300)
+    held = draw_holdout(strata, fraction, seed)
+    assert np.array_equal(draw_holdout(strata, fraction, seed), held)
+    assert not np.array_equal(draw_holdout(strata, fraction, seed + 1), held)
+    classes, sizes = np.unique(strata, return_counts=True)
+    assert held.sum() == round(fraction * 300)
+    for value, size in zip(classes, sizes):
+        taken = held[strata == value].sum()
+        assert taken < size
+        assert abs(taken - fraction * (size - 1) * 300 / (300 - len(classes))) < 1.01  # one of each is set aside
+
+
+@pytest.mark.parametrize("strata", [np.array([0] * 30 + [1] * 20 + [2] * 9 + [3]), np.arange(70) % 10])
+def test_class_sizes_that_scikit_learn_rejects(strata):
+    """This is why the hold-out is not scikit-learn's."""
+    with pytest.raises(ValueError, match="too few|greater or equal to the number of classes"):
+        train_test_split(strata, test_size=0.1, stratify=strata, random_state=0)
+    held = draw_holdout(strata, 0.1, 0)
+    assert held.sum() == round(0.1 * len(strata))
+    assert set(strata[~held]) == set(strata)

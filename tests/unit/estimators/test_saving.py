@@ -60,66 +60,57 @@ def test_a_random_state_of_numpy(club, tmp_path, state, stored):
     assert NodeClassifier.load(tmp_path / "model").random_state == stored
 
 
-def saved(club, path):
-    NodeClassifier(**QUICK).fit(club).save(path)
-    return path
+@pytest.fixture
+def saved(club, tmp_path):
+    """The file of a classifier."""
+    NodeClassifier(**QUICK).fit(club).save(tmp_path / "model")
+    return tmp_path / "model"
 
 
-def metadata(path):
+def damage(path, change):
+    """Change the weights and the metadata of a file."""
     length = int.from_bytes(path.read_bytes()[:8], "little")
-    return json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
+    about = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["about"])
+    weights = load_file(path)
+    change(about, weights)
+    write_tensors(path, weights, about)
 
 
-def test_missing_and_damaged_files(club, tmp_path):
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        NodeClassifier.load(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        NodeClassifier.load(tmp_path)
-    path = saved(club, tmp_path / "model")
-    with pytest.raises(CheckpointError, match="contains a NodeClassifier, not a GraphRegressor: .*NodeClassifier.load"):
-        GraphRegressor.load(path)
-    whole = path.read_bytes()
-    for damaged in (b"", b"text", whole[:100], whole[:-10], b"\x80\x04K\x01."):
-        path.write_bytes(damaged)
-        with pytest.raises(CheckpointError, match="damaged, or not a file of tgnn"):
+def test_missing_and_damaged_files(saved, tmp_path):
+    for path in (tmp_path / "nothing", tmp_path):
+        with pytest.raises(FileNotFoundError, match="does not exist"):
             NodeClassifier.load(path)
-    write_tensors(path, {"weight": torch.ones(1)}, {"tgnn": "0.1.0"})
-    with pytest.raises(CheckpointError, match="does not contain an estimator"):
-        NodeClassifier.load(path)
-    save_file({"weight": torch.ones(1)}, path)
+    with pytest.raises(CheckpointError, match="contains a NodeClassifier, not a GraphRegressor: .*NodeClassifier.load"):
+        GraphRegressor.load(saved)
+    whole = saved.read_bytes()
+    for damaged in (b"", b"text", whole[:100], whole[:-10], b"\x80\x04K\x01."):
+        saved.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="damaged, or not a file of tgnn"):
+            NodeClassifier.load(saved)
+    save_file({"weight": torch.ones(1)}, saved)
     with pytest.raises(CheckpointError, match="damaged, or not a file of tgnn"):
-        NodeClassifier.load(path)
+        NodeClassifier.load(saved)
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "message"),
     [
-        lambda about: about.pop("config"),
-        lambda about: about["config"]["optimizer"].update(lr=-1),
-        lambda about: about["parameters"].update(other=1),
-        lambda about: about["classes"].update(dtype="nothing"),
-        lambda about: about["classes"].update(values=[1, 2]),
-        lambda about: about["shape"].update(features="wide"),
-        lambda about: about.update(task=[]),
-        lambda about: about.update(shape=None),
+        (lambda about, weights: about.pop("config"), "another version of tgnn"),
+        (lambda about, weights: about["config"]["optimizer"].update(lr=-1), "another version of tgnn"),
+        (lambda about, weights: about["parameters"].update(other=1), "another version of tgnn"),
+        (lambda about, weights: about["classes"].update(dtype="nothing"), "another version of tgnn"),
+        (lambda about, weights: about["classes"].update(values=[1, 2]), "another version of tgnn"),
+        (lambda about, weights: about["shape"].update(features="wide"), "another version of tgnn"),
+        (lambda about, weights: about.update(task=[]), "another version of tgnn"),
+        (lambda about, weights: about.update(shape=None), "another version of tgnn"),
+        (lambda about, weights: about.pop("estimator"), "does not contain an estimator"),
+        (lambda about, weights: weights.pop(next(iter(weights))), "belongs to another model: Missing key"),
     ],
 )
-def test_damaged_metadata(club, tmp_path, change):
-    path = saved(club, tmp_path / "model")
-    about = metadata(path)
-    change(about)
-    write_tensors(path, load_file(path), about)
-    with pytest.raises(CheckpointError, match="damaged or was written by another version of tgnn"):
-        NodeClassifier.load(path)
-
-
-def test_weights_that_do_not_fit(club, tmp_path):
-    path = saved(club, tmp_path / "model")
-    weights = load_file(path)
-    weights.pop(next(iter(weights)))
-    write_tensors(path, weights, metadata(path))
-    with pytest.raises(CheckpointError, match="belongs to another model: Missing key"):
-        NodeClassifier.load(path)
+def test_damaged_contents(saved, change, message):
+    damage(saved, change)
+    with pytest.raises(CheckpointError, match=message):
+        NodeClassifier.load(saved)
 
 
 def test_a_failed_write_leaves_no_file(club, tmp_path):
@@ -127,5 +118,5 @@ def test_a_failed_write_leaves_no_file(club, tmp_path):
     with pytest.raises(ValueError, match="x_attribute contains object, which cannot be saved"):
         model.save(tmp_path / "model")
     with pytest.raises(FileNotFoundError):
-        NodeClassifier(**QUICK).fit(club).save(tmp_path / "nowhere" / "model")
+        model.save(tmp_path / "nowhere" / "model")
     assert list(tmp_path.iterdir()) == []

@@ -101,14 +101,11 @@ def test_folds_do_not_see_the_labels_of_others(club):
     assert not np.array_equal(one[:17], two[:17])
 
 
-def test_scores_by_name(club):
+def test_cross_validation_by_metrics(club, planted):
     model = NodeClassifier(graph=club, **QUICK)
     y = (club.y.numpy() > 0).astype(int)
     for scoring in ("roc_auc", "neg_log_loss", "f1_macro"):
         assert np.isfinite(cross_val_score(model, np.arange(34), y, cv=2, scoring=scoring, error_score="raise")).all()
-
-
-def test_regression_in_cross_validation(planted):
     x, edges, y = planted
     model = NodeRegressor(graph=(x, edges), epochs=60, dropout=0.0, random_state=0)
     assert cross_val_score(model, np.arange(300), y, cv=3, error_score="raise").min() > 0.5
