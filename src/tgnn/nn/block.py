@@ -27,9 +27,9 @@ class TGNNBlock(torch.nn.Module):
         \; W_b \in \mathbb{R}^{d \times 2d} \\
         e'_{uv} &= e_{uv} + \sigma\big(\operatorname{BN}(A x_v + B x_u + C e_{uv})\big)
 
-    Dropout follows every activation and :math:`W_b`. The state :math:`e` of the edges is updated as in GatedGCN, with
-    ``update_edges=True``. A residual connection between different sizes is a linear map for nodes, and is left out for
-    edges.
+    Dropout follows every activation and :math:`W_b`. With ``update_edges=True``, the edge state :math:`e` is updated as
+    in GatedGCN. If the numbers of input and output features differ, the residual connection of the nodes is a linear
+    map, and the edges have none.
 
     Args:
         in_channels: Number of input features, see :class:`~tgnn.nn.TGNNConv`.
@@ -37,14 +37,15 @@ class TGNNBlock(torch.nn.Module):
         rank: CP rank of the layer. ``0`` removes the product branch.
         residual: Whether to add the input :math:`x_v`.
         ffn: Whether to apply the feed-forward sublayer, the second equation.
-        update_edges: Whether to return an updated state of the edges, the third equation. It needs
+        update_edges: Whether to also return an updated edge state, the third equation. Requires
             ``low_order="gated_sum"`` or ``"gated_mean"``.
         dropout: Dropout probability.
         act: Activation :math:`\sigma`.
-        norm: Normalization, such as ``"batch_norm"``. ``None`` normalizes nothing. A layer with ``high_scale``
-            normalizes each branch, so its sum is not normalized again.
+        norm: Normalization, such as ``"batch_norm"``. ``None`` means no normalization. With ``high_scale``, the layer
+            normalizes each branch, so ``norm`` is not applied to its output.
         norm_kwargs: Arguments of the normalization.
-        **kwargs: Arguments of :class:`~tgnn.nn.TGNNConv`. Its branches have no activation unless it is given here.
+        **kwargs: Arguments of :class:`~tgnn.nn.TGNNConv`. Unlike there, ``act_high`` and ``act_low`` are ``None`` by
+            default.
 
     Shapes:
         - **input:** as in :class:`~tgnn.nn.TGNNConv`
@@ -108,14 +109,14 @@ class TGNNBlock(torch.nn.Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Any:
-        """Compute the new node embeddings and, with ``update_edges=True``, the new state of the edges.
+        """Compute the new node embeddings and, with ``update_edges=True``, the new edge state.
 
         Args:
             x: Node features, or a pair of source and destination features.
             edge_index: Graph: ``edge_index``, ``EdgeIndex`` or ``adj_t``.
             edge_weight: Edge weights in [0, 1].
-            edge_attr: State or features of the edges; required if ``edge_dim`` is given.
-            batch: Graph index of each node, for normalizations per graph.
+            edge_attr: Edge state or edge features. Required if ``edge_dim`` is given.
+            batch: Graph index of each node, for normalizations that are computed per graph.
             batch_size: Number of graphs.
         """
         x_dst = x if isinstance(x, Tensor) else x[1]
@@ -131,7 +132,7 @@ class TGNNBlock(torch.nn.Module):
     def update(
         self, out: Tensor, x_dst: Tensor | None, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
-        """Compute the block from the output of ``conv`` and the input features of the same nodes."""
+        """Apply normalization, activation, residual connection and feed-forward sublayer to the output of ``conv``."""
         h: Tensor = self.dropout(self.act(self._normalize(self.norm, out, batch, batch_size)))
         if self.residual:
             assert x_dst is not None

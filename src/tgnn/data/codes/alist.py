@@ -12,9 +12,9 @@ from tgnn.data.codes.code import ParityCheckCode
 def read_alist(path: Path | str) -> ParityCheckCode:
     r"""Read a parity-check matrix in alist format.
 
-    The first line has the numbers of variables and checks, the second the largest degrees. Two lines with all degrees
-    follow, then one line per variable with its checks and one line per check with its variables. Indices start at 1.
-    Zeros are padding.
+    The first line of the file has the numbers of variables and checks. The second line has the largest degrees, and the
+    next two lines have all degrees. Then one line per variable lists its checks, and one line per check lists its
+    variables. Indices start at 1. Zeros are padding.
 
     Args:
         path: Path of the file.

@@ -9,7 +9,7 @@ from tgnn.data.codes.code import ParityCheckCode
 
 
 def awgn_frames(code: ParityCheckCode, ebn0_db: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    r"""Draw random codewords, send them with BPSK over an AWGN channel, and return what is received.
+    r"""Draw random codewords, and simulate their transmission with BPSK over an AWGN channel.
 
     Bit 0 is sent as +1 and bit 1 as -1. The noise has the standard deviation
     :math:`\sigma = (2 \, \text{rate} \cdot E_b/N_0)^{-1/2}`, and the log-likelihood ratio of a received value
@@ -18,7 +18,7 @@ def awgn_frames(code: ParityCheckCode, ebn0_db: Tensor, generator: torch.Generat
     Args:
         code: The code.
         ebn0_db: Signal-to-noise ratio :math:`E_b/N_0` of each frame in decibels, ``[B]``.
-        generator: Random generator. Training, validation and test need different seeds.
+        generator: Random generator. Use different seeds for training, validation and test frames.
 
     Returns:
         Log-likelihood ratios ``log(p(0) / p(1))``, ``[B, n]``, and codewords ``[B, n]``.

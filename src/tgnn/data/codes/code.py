@@ -17,7 +17,7 @@ class ParityCheckCode:
     Its factor graph (Tanner graph) has a variable for each bit and a factor for each row of :math:`H`.
 
     Args:
-        name: Name in tables and messages, such as ``"BCH(63,45)"``.
+        name: Name for tables and error messages, such as ``"BCH(63,45)"``.
         parity_check: The matrix :math:`H` of zeros and ones, ``[checks, n]``. Its rows may be linearly dependent.
         num_punctured: Number of bits at the start of a codeword that are not transmitted.
 

@@ -50,14 +50,14 @@ def bch_code(n: int, k: int) -> ParityCheckCode:
 def peg_code(n: int, num_checks: int, degree: int = 3, seed: int = 0) -> ParityCheckCode:
     """Construct an LDPC code by progressive edge growth (Hu et al., 2005), which avoids short cycles.
 
-    Each new edge of a variable goes to a check that is farthest from the variable in the graph built before, and among
-    those to one with the fewest edges.
+    The edges are added one by one. Each new edge connects a variable with one of the checks that are farthest from it
+    in the current graph. Among these checks, one with the fewest edges is drawn at random.
 
     Args:
         n: Number of variables (bits).
         num_checks: Number of checks.
         degree: Number of checks of each variable.
-        seed: Random seed for ties.
+        seed: Random seed.
 
     Example:
         >>> code = peg_code(96, 48)

@@ -1,4 +1,4 @@
-"""Codes by name: constructed ones, and those that are read from files."""
+"""Codes by name. Some are constructed, and some are read from files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tgnn.data.codes.nr_ldpc import BASE_GRAPH_2, fetch_base_graph, nr_ldpc_code
 
 @dataclass(frozen=True)
 class NamedCode:
-    """A code that :func:`load_code` knows.
+    """Catalog entry of a code that :func:`load_code` loads by name.
 
     Args:
-        title: What the code is, in one line.
+        title: Description in one line.
         n: Number of transmitted bits.
         k: Number of information bits.
         construct: Function that constructs the code. ``None`` if it is read from a file.
@@ -64,7 +64,7 @@ CODES: Mapping[str, NamedCode] = {
         fetch=fetch_base_graph,
     ),
 }
-"""All codes that :func:`load_code` knows, by name."""
+"""Catalog of the codes that :func:`load_code` loads by name."""
 
 
 def load_code(

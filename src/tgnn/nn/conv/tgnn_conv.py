@@ -35,8 +35,9 @@ class TGNNConv(MessagePassing):
     weight or an explanation mask :math:`w` moves a factor toward 1, the neutral element of the product. With
     :math:`w = 0` the edge has no effect.
 
-    The default is Eq. (5). The options below define the layer of :class:`~tgnn.nn.TGNNBlock`, a network that trains
-    better on graph tasks: a gated sum branch, bounded factors, and a normalization of each branch,
+    The default arguments give Eq. (5). Deep networks can use a gated sum branch, bounded factors and a normalization of
+    each branch (:class:`~tgnn.nn.TGNNBlock`). With ``low_order="gated_sum"``, ``factors="bounded"``,
+    ``high_scale=0.01``, ``act_high=None`` and ``act_low=None``, the layer computes:
 
     .. math::
         x'_v = \operatorname{BN}\Big( \sum_{u \in S(v)} \eta_{uv} \odot W_2^\top x_u \Big)
@@ -49,28 +50,30 @@ class TGNNConv(MessagePassing):
         out_channels: Number of output features :math:`d`.
         rank: CP rank :math:`R`. ``0`` removes the product branch.
         mix: How the two branches are combined. ``"sum"`` adds them, as above. ``"scalar"`` learns two weights
-            ``conv.a_high + conv.a_low = 1``. ``"node"`` computes such weights for each node.
+            ``conv.a_high`` and ``conv.a_low`` that sum to 1. ``"node"`` computes two such weights for each node.
         low_order: Aggregation of the sum branch. ``"sum"`` as above, ``"mean"``, or ``"gcn"`` with the weights
             :math:`1 / \sqrt{d_u d_v}`. ``"gated_sum"`` weights each channel of a neighbor by :math:`\eta_{uv}` as
             above, and ``"gated_mean"`` divides this sum by :math:`\sum_u \eta_{uv}` (GatedGCN). ``None`` removes the
             sum branch.
-        edge_dim: Number of edge features. They are mapped linearly and added to the factor of the neighbor and to the
-            sum, or to the argument of the gate in a gated sum. By default there are none.
-        add_self_loops: Whether :math:`v \in S(v)`. By default (``None``) it is, except for a pair of ``in_channels``.
-            The attribute ``uses_self_loops`` holds the result.
-        root_weight: Whether to add a transformed root node :math:`W_3^\top x_v` to the output.
+        edge_dim: Number of edge features. A linear map of them is added to the factor of the neighbor and to the sum.
+            In a gated sum, it is added to the argument of the gate. Default: no edge features.
+        add_self_loops: Whether :math:`S(v)` contains :math:`v`. ``None`` means yes, except for a pair of
+            ``in_channels``. The attribute ``uses_self_loops`` holds the result.
+        root_weight: Whether to add :math:`W_3^\top x_v`, a linear map of the root node, to the output.
         factors: Factors of the product. ``"plain"`` uses :math:`z_u = W_1^\top [x_u; 1]`, as above. ``"weighted"`` uses
             :math:`1 + w_{uv} (z_u - 1)` with :math:`w_{uv} = 1 / \sqrt{d_u d_v}`. ``"tempered"`` replaces the product
             by :math:`\operatorname{sign}(P) |P|^{1 / \sqrt{d_v}}`, with :math:`|z_u|` clamped to at least 1e-6.
-            ``"bounded"`` uses the positive factors :math:`1 + a \tanh z_u`, whose bias starts at 0, and raises the
-            product to the power :math:`d_v^{-p}`. The last three reduce the effect of large degrees.
+            ``"bounded"`` uses the positive factors :math:`1 + a \tanh z_u`, with the bias of :math:`z_u` initialized to
+            0, and raises the product to the power :math:`d_v^{-p}`. The last three options reduce the effect of large
+            degrees.
         bound: :math:`a` of ``factors="bounded"``, above 0 and below 1.
-        degree_exponent: :math:`p` of ``factors="bounded"``, such as 0, 0.5 or 1. The degree :math:`d_v` is the sum of
-            the edge weights, and at least 1.
+        degree_exponent: :math:`p` of ``factors="bounded"``, from 0 to 1. The degree :math:`d_v` is the sum of the edge
+            weights, or 1 if the sum is smaller.
         two_ended: Whether factors depend on both ends of an edge, with :math:`z_u + W_4^\top x_v` in place of
             :math:`z_u`.
-        high_scale: If given, each branch has its own batch normalization, and :math:`s`, a learned scale per channel of
-            the product branch, starts at this number (0.01 is a good choice). ``None`` normalizes nothing.
+        high_scale: If given, each branch has its own batch normalization. The learned scale :math:`s` of the product
+            branch, one number per channel, is initialized to this value, for example 0.01. ``None`` means no
+            normalization.
         act: Activation :math:`\sigma` of the product, by default tanh. ``None`` is the identity.
         act_high: Activation :math:`\sigma'` of the product branch, by default ReLU. Use ``None`` for ``act_high`` and
             ``act_low`` in the last layer, so that outputs can be negative. :class:`~tgnn.nn.TGNN` does this.
@@ -212,8 +215,8 @@ class TGNNConv(MessagePassing):
             edge_weight: Edge weights in [0, 1].
             edge_attr: Edge features; required if ``edge_dim`` is given.
             size: ``(N_src, N_dst)``, if ``x`` does not determine it.
-            return_edge_state: Whether to return also ``A x_v + B x_u + C e_uv`` of each edge, ``[E, d]``, the argument
-                of its gate. It needs a gated sum branch.
+            return_edge_state: Whether to also return ``A x_v + B x_u + C e_uv``, ``[E, d]``, the argument of the gate
+                of each edge. Requires a gated sum branch.
         """
         if return_edge_state and self.gate is None:
             raise ValueError(f"return_edge_state=True needs a gated low_order, but low_order is {self.low_order!r}.")
@@ -337,7 +340,7 @@ class TGNNConv(MessagePassing):
         x_dst: Tensor | None,
         return_edge_state: bool,
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Sum the summands over S(v), with gates or normalized by the degree if requested; ``act_low``; normalize."""
+        """Compute the sum branch: sum, gated sum or mean over S(v), then ``act_low`` and the normalization."""
         if messages.summands is None:
             return None, None
         edge_state = None

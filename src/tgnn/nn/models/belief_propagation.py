@@ -1,4 +1,4 @@
-"""Belief propagation for binary codes: the decoder without learned weights that networks are compared with."""
+"""Belief propagation for binary codes, a decoder without learned weights."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class BeliefPropagation(torch.nn.Module):
 
     Args:
         num_rounds: Number of iterations.
-        rule: ``"sum-product"`` as above, or ``"min-sum"``, which replaces the first equation by
-            :math:`\alpha \prod \operatorname{sign}(m) \min |m|` over the other variables.
-        scale: :math:`\alpha` of ``"min-sum"``. 0.75 is the usual normalization.
+        rule: ``"sum-product"`` is the rule above. ``"min-sum"`` replaces the first equation by
+            :math:`\alpha \prod \operatorname{sign}(m) \min |m|`, with the product and the minimum over the other
+            variables.
+        scale: :math:`\alpha` of ``"min-sum"``. 0.75 is a common choice.
 
     Shapes:
         - **input:** ``x`` ``[N, *]``, the log-likelihood ratios ``log(p(0) / p(1))``; ``edge_index`` ``[2, E]`` from
@@ -50,8 +51,8 @@ class BeliefPropagation(torch.nn.Module):
         Args:
             x: Log-likelihood ratios of the received values.
             edge_index: Edges from variables (row 0) to checks (row 1).
-            num_factors: Number of checks; by default the largest index plus 1.
-            num_rounds: Number of rounds; by default as given at construction.
+            num_factors: Number of checks. Default: the largest index plus 1.
+            num_rounds: Number of rounds. Default: that of the constructor.
         """
         if num_factors is None:
             num_factors = int(edge_index[1].max()) + 1 if edge_index.numel() else 0

@@ -1,4 +1,4 @@
-"""FactorGraphNet: a network that passes messages between the variables and the factors of a factor graph."""
+"""FactorGraphNet: message passing between the variables and the factors of a factor graph."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tgnn.ops import exclusive_product
 
 
 class FactorGraphNet(torch.nn.Module):
-    r"""Message passing on a factor graph, with one state per edge, products at factors and sums at variables.
+    r"""Message passing on a factor graph, with an edge state, products at factors and sums at variables.
 
-    In every round, with the edges :math:`e = (v, c)` between variables :math:`v` and factors :math:`c`,
+    Every round updates the state :math:`h_e` of each edge :math:`e = (v, c)` between a variable :math:`v` and a factor
+    :math:`c`:
 
     .. math::
         q_e &= \mathrm{MLP}_1 \Big( \prod_{e' \ni c, \, e' \neq e} \tanh(W h_{e'} + b) \Big)
@@ -24,22 +25,23 @@ class FactorGraphNet(torch.nn.Module):
         y_v &= W_{\text{skip}} x_v + W_{\text{out}} \sum_{e' \ni v} q_{e'}
         && \text{output after the round}
 
-    The first line is a CP layer with bounded factors that leaves out the edge itself. With one channel,
-    :math:`W = 1/2` and :math:`2 \operatorname{artanh}` as :math:`\mathrm{MLP}_1`, it is the check rule of belief
-    propagation (:class:`~tgnn.nn.BeliefPropagation`). The initial states are :math:`h_e = W_{\text{in}} x_v + b`.
+    The initial state is :math:`h_e = W_{\text{in}} x_v + b_{\text{in}}`. The first line is a leave-one-out product
+    (:func:`tgnn.ops.exclusive_product`). With one channel, :math:`W = 1/2`, :math:`b = 0` and
+    :math:`2 \operatorname{artanh}` as :math:`\mathrm{MLP}_1`, it is the rule of a check node in belief propagation
+    (:class:`~tgnn.nn.BeliefPropagation`).
 
     Args:
-        in_channels: Number of features of a variable, 1 for the log-likelihood ratio of a received bit.
-        hidden_channels: Size of the edge states.
-        num_rounds: Number of rounds. ``forward`` can run another number if the rounds share their weights.
+        in_channels: Number of features of a variable. Use 1 for the log-likelihood ratio of a received bit.
+        hidden_channels: Size of the edge state.
+        num_rounds: Number of rounds. With ``tied=True``, ``forward`` accepts another number.
         out_channels: Number of outputs per variable.
-        rank: CP rank of the products; by default ``hidden_channels``.
-        mlp_channels: Hidden channels of both MLPs; by default twice ``hidden_channels``.
-        aggr: Aggregation at the factors. ``"cp"`` as above, ``"sum"`` over the other edges, or any aggregation of PyG,
-            by name or as a module. PyG's aggregations include the edge itself, so its state is a second input of the
-            first MLP.
+        rank: CP rank of the products. Default: ``hidden_channels``.
+        mlp_channels: Hidden channels of both MLPs. Default: twice ``hidden_channels``.
+        aggr: Aggregation at the factors. ``"cp"`` is the product above, and ``"sum"`` the sum over the other edges. Any
+            aggregation of PyG, by name or as a module, is also accepted. PyG's aggregations include the edge itself, so
+            its state is a second input of :math:`\mathrm{MLP}_1`.
         tied: Whether all rounds share their weights.
-        aggr_channels: Number of channels that an ``aggr`` module returns; by default ``rank``.
+        aggr_channels: Number of channels that an ``aggr`` module returns. Default: ``rank``.
 
     Shapes:
         - **input:** ``x`` ``[N, in_channels]``, or ``[N, B, in_channels]`` for B examples on the same graph;
@@ -95,8 +97,8 @@ class FactorGraphNet(torch.nn.Module):
         Args:
             x: Features of the variables.
             edge_index: Edges from variables (row 0) to factors (row 1).
-            num_factors: Number of factors; by default the largest index plus 1.
-            num_rounds: Number of rounds, by default as given at construction. Needs ``tied=True``.
+            num_factors: Number of factors. Default: the largest index plus 1.
+            num_rounds: Number of rounds. Default: that of the constructor. Another number requires ``tied=True``.
         """
         num_rounds = self.num_rounds if num_rounds is None else num_rounds
         if num_rounds != self.num_rounds and not self.tied:

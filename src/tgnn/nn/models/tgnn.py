@@ -18,13 +18,12 @@ class TGNN(BasicGNN):
     r"""The Tensorized Graph Neural Network: a stack of :class:`~tgnn.nn.TGNNConv` layers, Eq. (5) of the paper.
 
     It is a PyG ``BasicGNN``, with ``jk``, ``norm``, trimming and layer-wise ``inference``. In the last layer
-    :math:`\sigma'` and :math:`\sigma''` are the identity, so that outputs can be negative. In all other layers they are
-    ``act``. With default arguments the model has as many parameters as in the efficiency table of the paper: 58,128 on
-    Cora with 2 layers, 32 hidden channels and rank 8.
+    :math:`\sigma'` and :math:`\sigma''` are the identity, so that outputs can be negative. In all other layers, and in
+    the last layer with ``jk``, they are ``act``. With default arguments the model has as many parameters as in the
+    efficiency table of the paper: 58,128 on Cora with 2 layers, 32 hidden channels and rank 8.
 
-    With ``residual``, ``ffn`` or ``update_edges`` the network is a stack of :class:`~tgnn.nn.TGNNBlock` of
-    ``hidden_channels``, and a linear map computes the outputs (``jk="last"`` unless ``jk`` is given). This network
-    trains better on graph tasks.
+    With ``residual``, ``ffn`` or ``update_edges``, the network is a stack of :class:`~tgnn.nn.TGNNBlock` with
+    ``hidden_channels`` outputs each, and a linear layer computes the outputs (``jk="last"`` unless ``jk`` is given).
 
     Args:
         in_channels: Number of input features. ``-1`` infers it from the first input.
@@ -34,15 +33,15 @@ class TGNN(BasicGNN):
         rank: CP rank of every layer.
         dropout: Dropout probability between layers.
         input_dropout: Dropout probability of the input. In a sparse input it applies to stored entries.
-        act: Activations :math:`\sigma'` and :math:`\sigma''`, and the activation after a normalization. In a block it
-            follows the normalization only.
+        act: Activations :math:`\sigma'` and :math:`\sigma''`, and the activation after a normalization. In blocks,
+            :math:`\sigma'` and :math:`\sigma''` are the identity.
         norm: Normalization after each hidden layer, such as ``"batch_norm"``, followed by ``act``; by default none.
         norm_kwargs: Arguments of the normalization.
         jk: Jumping knowledge: ``None``, ``"last"``, ``"cat"``, ``"max"`` or ``"lstm"``.
         residual: Whether each layer has a residual connection, see :class:`~tgnn.nn.TGNNBlock`.
         ffn: Whether each layer is followed by a feed-forward sublayer.
-        update_edges: Whether each layer but the last updates a state of the edges, which starts as ``edge_attr``. It
-            needs ``low_order="gated_sum"`` or ``"gated_mean"``.
+        update_edges: Whether each layer except the last one updates an edge state, which is initialized with
+            ``edge_attr``. Requires ``low_order="gated_sum"`` or ``"gated_mean"``.
         **kwargs: Arguments of :class:`~tgnn.nn.TGNNConv`.
 
     Shapes:
