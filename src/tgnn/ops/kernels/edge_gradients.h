@@ -3,6 +3,7 @@
 
 #include "backward.h"
 #include "edge_factors.h"
+#include "vectors.h"
 
 namespace {
 
@@ -55,9 +56,10 @@ class TableSums {
  public:
   TableSums(Index parts, Index types, Index width) : size_(types * width), width_(width), sums_(parts * size_, 0.0) {}
 
-  void add(Index part, Index type, const double* x, int width) {
-    double* const row = sums_.data() + part * size_ + type * width_;
-    SIMD for (int j = 0; j < width; ++j) row[j] += x[j] * 0x1p-64;  // scaled down, so that it does not overflow
+  template <class T>
+  void add(Index part, Index type, Index column, const T* x, int width) {
+    double* const row = sums_.data() + part * size_ + type * width_ + column;
+    SIMD for (int j = 0; j < width; ++j) row[j] += double(x[j]) * 0x1p-64;  // scaled down, so that it does not overflow
   }
 
   template <class T>
@@ -145,25 +147,42 @@ struct CoefficientGradients {
   }
 };
 
+inline bool all_finite(const double* x, int width) {
+  int64_t beyond = 0;
+#pragma omp simd reduction(| : beyond)
+  for (int j = 0; j < width; ++j) beyond |= int64_t(!(std::fabs(x[j]) <= std::numeric_limits<double>::max()));
+  return !beyond;
+}
+
 // out[i] = sum of the rows of x [E, rank] over the edges of group i.
 template <class T>
 void sum_edge_rows(const T* x, Index rank, const CompressedEdges& by, T* out) {
   for_ranges(by, rank, [&](Index first, Index last) {
-    alignas(64) double d[kBlock], sum[kBlock];
-    for (Index column = 0; column < rank; column += kBlock) {
-      const int width = int(std::min<Index>(kBlock, rank - column));
-      for (Index i = first; i < last; ++i) {
-        FiniteSum total(width);
-        for (Index k = by.ptr[i]; k < by.ptr[i + 1]; ++k) {
-          const T* const row = x + by.edge_at(k) * rank + column;
-          SIMD for (int j = 0; j < width; ++j) d[j] = double(row[j]);
-          total.add(d, width);
+    for (Index i = first; i < last; ++i)
+      for_each_columns<T, kVectorBytes / 8>(0, rank, [&](auto columns) {
+        using Group = decltype(columns);
+        using Wide = Vector<double, Group::L>;
+        const Rows<T> rows(x, rank, columns.first);
+        const auto sum_of = [&](double scale, double* sum) {
+          Wide total[Group::C] = {};
+          for (Index k = by.ptr[i]; k < by.ptr[i + 1]; ++k) {
+            columns.prefetch(rows[by.edge_at(ahead(by, k))]);
+            const T* const row = rows[by.edge_at(k)];
+            UNROLL for (int c = 0; c < Group::C; ++c)
+              total[c] += __builtin_convertvector(columns.load(row, c), Wide) * scale;
+          }
+          std::memcpy(sum, total, sizeof total);
+        };
+        alignas(64) double sum[Group::L * Group::C];
+        sum_of(1.0, sum);
+        if (sizeof(T) == sizeof(double) && !all_finite(sum, columns.count)) {  // scaled sums do not give inf - inf
+          alignas(64) double scaled_sum[Group::L * Group::C];
+          sum_of(0x1p-64, scaled_sum);
+          for (int j = 0; j < columns.count; ++j)
+            if (!std::isfinite(sum[j])) sum[j] = scaled_sum[j] * 0x1p64;
         }
-        std::fill(sum, sum + width, 0.0);
-        total.finish(width, sum);
-        store<T, 0>(sum, width, out + i * rank + column);
-      }
-    }
+        store<T, 0>(sum, columns.count, out + i * rank + columns.first);
+      });
   });
 }
 
@@ -176,11 +195,9 @@ void sum_by_type(const T* x, const EdgeTerms<T>& terms, const CompressedEdges& b
     const Index parts = Parts::number_of(edges * width, terms.types * width);
     TableSums table(parts, terms.types, width);
     for_parts(by_dst, parts, threads_for(by_dst, rank) > 1, [&](Index part, Index first, Index last) {
-      alignas(64) double d[kBlock];
       for (Index k = by_dst.ptr[first]; k < by_dst.ptr[last]; ++k) {
         const Index e = by_dst.edge_at(k);
-        SIMD for (int j = 0; j < width; ++j) d[j] = double(x[e * rank + column + j]);
-        table.add(part, terms.type[e], d, width);
+        table.add(part, terms.type[e], 0, x + e * rank + column, width);
       }
     });
     table.store(parts, terms.types, rank, column, width, out);

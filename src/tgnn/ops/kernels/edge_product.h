@@ -201,7 +201,7 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
           values.gradients(op, v, e, column, width, row, by, gradient);
           coefficients.add(e, column, width, gradient);
           if (out.dst) of_dst.add(gradient.a, width);
-          if (of_table) table.add(part, op.terms.type[e], gradient.a, width);
+          if (of_table) table.add(part, op.terms.type[e], 0, gradient.a, width);
           if (out.edge && !of_table) store<T, 0>(gradient.a, width, out.edge + e * rank + column);
         }
         if (out.dst) {

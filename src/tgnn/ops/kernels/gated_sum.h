@@ -2,6 +2,7 @@
 #pragma once
 
 #include "edge_gradients.h"
+#include "vectors.h"
 
 namespace {
 
@@ -11,74 +12,58 @@ struct GatedSum {
   const T *x, *weight;  // [N_src, rank], [E] or null
   Index normalize;
   double eps;
+
+  T weight_of(Index e) const { return weight ? weight[e] : T(1); }
 };
 
-// sigmoid(a) and its slope, both from exp(-|a|) without cancellation. They are 0 if the exponential is subnormal.
-template <class T>
-inline void sigmoid_and_slope(T a, T& value, T& slope) {
-  using F = scaled::Float<T>;
-  constexpr T least = sizeof(T) == sizeof(float) ? T(-87) : T(-708);
-  const T y = -std::fabs(a), inside = y < least ? least : y;
-  const T shifted = inside * T(1.4426950408889634) + F::kShifter;
-  const T k = shifted - F::kShifter;
-  const T r = (inside - k * F::kLn2High) - k * F::kLn2Low;
-  T p = 0;  // exp(r) - 1
-  if (sizeof(T) == sizeof(double)) {
-    p = scaled::expm1_series(r);
-  } else {
-    p = ((T(1.0 / 40320) * r + T(1.0 / 5040)) * r + T(1.0 / 720)) * r + T(1.0 / 120);
-    p = ((p * r + T(1.0 / 24)) * r + T(1.0 / 6)) * r + T(1.0 / 2);
-    p = p * r * r + r;
-  }
-  const T power = scaled::exp2_of_shifted<T>(shifted, 0), exponential = power + power * p;
-  const T decay = y < least ? T(0) : exponential, inverse = T(1) / (T(1) + decay);
-  value = a < T(0) ? decay * inverse : inverse;
-  slope = decay * inverse * inverse;
-}
+// sigmoid(a), and 1 - sigmoid(a), from exp(-a) without cancellation. They are 0 where they would be subnormal.
+template <class T, int L>
+struct Gate {
+  Vector<T, L> open, closed;
 
-// The gates of one edge.
-template <class T>
-struct GateRow {
-  alignas(64) T a[kBlock], value[kBlock], slope[kBlock];
-
-  void compute(const GatedSum<T>& op, Index u, Index v, Index e, Index column, int width) {
-    op.terms.sums(u, v, e, column, width, a);
-    SIMD for (int j = 0; j < width; ++j) sigmoid_and_slope(a[j], value[j], slope[j]);
+  explicit Gate(Vector<T, L> a) {
+    constexpr T most = sizeof(T) == sizeof(float) ? T(87) : T(700);
+    const auto above = a < -most ? Vector<T, L>{} - most : a;  // NaN stays NaN
+    const auto decay = exp_of<T, L>(above > most ? Vector<T, L>{} - most : -above);
+    const auto inverse = T(1) / (T(1) + decay);
+    open = a < -most ? Vector<T, L>{} : inverse;
+    closed = a > most ? Vector<T, L>{} : decay * inverse;
   }
 };
+
+template <class T>
+constexpr int kLanes = kVectorBytes / int(sizeof(T));
 
 template <class T>
 void gated_sum(const GatedSum<T>& op, const CompressedEdges& by_dst, T* out, T* total) {
   const Index rank = op.terms.rank;
   for_ranges(by_dst, rank, [&](Index first, Index last) {
-    GateRow<T> gate;
-    alignas(64) T sum[kBlock], gates[kBlock];
-    for (Index column = 0; column < rank; column += kBlock) {
-      const int width = int(std::min<Index>(kBlock, rank - column));
-      for (Index v = first; v < last; ++v) {
-        std::fill(sum, sum + width, T(0));
-        std::fill(gates, gates + width, T(0));
+    for (Index v = first; v < last; ++v)
+      for_each_columns<T, kLanes<T>>(0, rank, [&](auto columns) {
+        using Group = decltype(columns);
+        constexpr int C = Group::C;
+        typename Group::V sum[C] = {}, gates[C] = {};
+        const Rows<T> src(op.terms.src, rank, columns.first), edge(op.terms.edge, rank, columns.first);
+        const Rows<T> x(op.x, rank, columns.first);
+        const T* const dst = Rows<T>(op.terms.dst, rank, columns.first)[v];
         for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
           const Index u = by_dst.other[k], e = by_dst.edge_at(k);
-          gate.compute(op, u, v, e, column, width);
-          const T* const x = op.x + u * rank + column;
-          const T w = op.weight ? op.weight[e] : T(1);
-          SIMD for (int j = 0; j < width; ++j) {
-            const T eta = w * gate.value[j];
-            sum[j] += eta * x[j];
-            gates[j] += eta;
+          columns.prefetch(edge[op.terms.edge_row(by_dst.edge_at(ahead(by_dst, k)))]);
+          const T *const of_src = src[u], *const of_edge = edge[op.terms.edge_row(e)], *const of_x = x[u];
+          const T w = op.weight_of(e);
+          UNROLL for (int c = 0; c < C; ++c) {
+            const auto a = (columns.load(of_src, c) + columns.load(dst, c)) + columns.load(of_edge, c);
+            const auto eta = w * Gate<T, Group::L>(a).open;
+            sum[c] += eta * columns.load(of_x, c);
+            gates[c] += eta;
           }
         }
-        T* const target = out + v * rank + column;
-        if (op.normalize) {
-          T* const divisor = total + v * rank + column;
-          SIMD for (int j = 0; j < width; ++j) divisor[j] = gates[j] + T(op.eps);
-          SIMD for (int j = 0; j < width; ++j) target[j] = sum[j] / divisor[j];
-        } else {
-          std::copy(sum, sum + width, target);
+        UNROLL for (int c = 0; c < C; ++c) {
+          const auto divisor = gates[c] + T(op.eps);
+          if (op.normalize) columns.store(divisor, total + v * rank + columns.first, c);
+          columns.store(op.normalize ? sum[c] / divisor : sum[c], out + v * rank + columns.first, c);
         }
-      }
-    }
+      });
   });
 }
 
@@ -92,6 +77,7 @@ void gated_sum_backward(const GatedSum<T>& op, const CompressedEdges& by_dst, co
                         const T* grad, const T* result, const T* total, const GatedGradients<T>& out) {
   const Index rank = op.terms.rank, edges = by_dst.ptr[by_dst.groups];
   const bool of_table = out.edge && op.terms.type;
+  if (out.edge && !of_table) expect_to_fill(out.edge, edges * rank * Index(sizeof(T)));
   // d loss / d sum: the gradient of the result, divided by the sum of the gates if they are normalized
   std::unique_ptr<T[]> scratch;
   const T* of_sum = grad;
@@ -102,71 +88,87 @@ void gated_sum_backward(const GatedSum<T>& op, const CompressedEdges& by_dst, co
     });
     of_sum = scratch.get();
   }
-  // Calls use(gate, d loss / d eta, d loss / d a, w) for an edge.
-  const auto edge_gradient = [&](GateRow<T>& gate, Index u, Index v, Index e, Index column, int width, T* of_eta,
-                                 T* of_a) {
-    gate.compute(op, u, v, e, column, width);
-    const T *x = op.x + u * rank + column, *g = of_sum + v * rank + column, *y = result + v * rank + column;
-    const T w = op.weight ? op.weight[e] : T(1);
-    if (op.normalize)
-      SIMD for (int j = 0; j < width; ++j) of_eta[j] = g[j] * (x[j] - y[j]);
-    else
-      SIMD for (int j = 0; j < width; ++j) of_eta[j] = g[j] * x[j];
-    SIMD for (int j = 0; j < width; ++j) of_a[j] = w * gate.slope[j] * of_eta[j];
-    return w;
-  };
+  const T* const mean = op.normalize ? result : nullptr;
   const Index threads = threads_for(by_dst, rank);
   const bool of_edges = out.dst || out.edge || out.weight;
-  for (Index column = 0; column < rank; column += kBlock) {
-    const int width = int(std::min<Index>(kBlock, rank - column));
+  for (Index panel = 0; panel < rank; panel += kBlock) {
+    const Index end_of_panel = std::min(panel + kBlock, rank), panel_width = end_of_panel - panel;
     if (of_edges) {
-      const Index parts = of_table ? Parts::number_of(edges * width, op.terms.types * width) : threads;
-      TableSums table(of_table ? parts : 0, op.terms.types, width);
+      const Index parts = of_table ? Parts::number_of(edges * panel_width, op.terms.types * panel_width) : threads;
+      TableSums table(of_table ? parts : 0, op.terms.types, panel_width);
       for_parts(by_dst, parts, threads > 1, [&](Index part, Index first, Index last) {
-        GateRow<T> gate;
-        alignas(64) T of_eta[kBlock], of_a[kBlock], sum[kBlock];
-        alignas(64) double wide[kBlock];
-        for (Index v = first; v < last; ++v) {
-          std::fill(sum, sum + width, T(0));
-          for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
-            const Index e = by_dst.edge_at(k);
-            edge_gradient(gate, by_dst.other[k], v, e, column, width, of_eta, of_a);
-            SIMD for (int j = 0; j < width; ++j) sum[j] += of_a[j];
-            if (of_table) {
-              SIMD for (int j = 0; j < width; ++j) wide[j] = double(of_a[j]);
-              table.add(part, op.terms.type[e], wide, width);
-            } else if (out.edge) {
-              std::copy(of_a, of_a + width, out.edge + e * rank + column);
+        for (Index v = first; v < last; ++v)
+          for_each_columns<T, kLanes<T>>(panel, end_of_panel, [&](auto columns) {
+            using Group = decltype(columns);
+            constexpr int C = Group::C;
+            const Index column = columns.first;
+            const Rows<T> src(op.terms.src, rank, column), edge(op.terms.edge, rank, column), x(op.x, rank, column);
+            const T *const dst = Rows<T>(op.terms.dst, rank, column)[v], *const y = Rows<T>(mean, rank, column)[v];
+            const T* const g = of_sum + v * rank + column;
+            typename Group::V sum[C] = {};
+            for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
+              const Index u = by_dst.other[k], e = by_dst.edge_at(k);
+              columns.prefetch(edge[op.terms.edge_row(by_dst.edge_at(ahead(by_dst, k)))]);
+              const T *const of_src = src[u], *const of_edge = edge[op.terms.edge_row(e)], *const of_x = x[u];
+              const T w = op.weight_of(e);
+              typename Group::V of_a[C], of_weight = {};
+              UNROLL for (int c = 0; c < C; ++c) {
+                const auto a = (columns.load(of_src, c) + columns.load(dst, c)) + columns.load(of_edge, c);
+                const Gate<T, Group::L> gate(a);
+                const auto of_eta = columns.load(g, c) * (columns.load(of_x, c) - columns.load(y, c));
+                const auto of_gate = gate.open * of_eta;
+                of_weight += of_gate;
+                of_a[c] = w * (gate.closed * of_gate);
+                sum[c] += of_a[c];
+              }
+              if (of_table) {
+                alignas(64) T row[Group::L * C];
+                UNROLL for (int c = 0; c < C; ++c) columns.store(of_a[c], row, c);
+                table.add(part, op.terms.type[e], column - panel, row, columns.count);
+              } else if (out.edge) {
+                UNROLL for (int c = 0; c < C; ++c) columns.store(of_a[c], out.edge + e * rank + column, c);
+              }
+              if (out.weight) {
+                T total_of_weight = column ? out.weight[e] : T(0);
+                for (int j = 0; j < Group::L; ++j) total_of_weight += of_weight[j];
+                out.weight[e] = total_of_weight;
+              }
             }
-            if (out.weight) {
-              T of_weight = column ? out.weight[e] : T(0);
-#pragma omp simd reduction(+ : of_weight)
-              for (int j = 0; j < width; ++j) of_weight += gate.value[j] * of_eta[j];
-              out.weight[e] = of_weight;
-            }
-          }
-          if (out.dst) std::copy(sum, sum + width, out.dst + v * rank + column);
-        }
+            if (out.dst) UNROLL for (int c = 0; c < C; ++c) columns.store(sum[c], out.dst + v * rank + column, c);
+          });
       });
-      if (of_table) table.store(parts, op.terms.types, rank, column, width, out.edge);
+      if (of_table) table.store(parts, op.terms.types, rank, panel, int(panel_width), out.edge);
     }
     if (!out.src && !out.x) continue;
     for_ranges(by_src, rank, [&](Index first, Index last) {
-      GateRow<T> gate;
-      alignas(64) T of_eta[kBlock], of_a[kBlock], sum[kBlock], sum_x[kBlock];
-      for (Index u = first; u < last; ++u) {
-        std::fill(sum, sum + width, T(0));
-        std::fill(sum_x, sum_x + width, T(0));
-        for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
-          const Index v = by_src.other[k], e = by_src.edge_at(k);
-          const T w = edge_gradient(gate, u, v, e, column, width, of_eta, of_a);
-          const T* const g = of_sum + v * rank + column;
-          SIMD for (int j = 0; j < width; ++j) sum[j] += of_a[j];
-          SIMD for (int j = 0; j < width; ++j) sum_x[j] += w * gate.value[j] * g[j];
-        }
-        if (out.src) std::copy(sum, sum + width, out.src + u * rank + column);
-        if (out.x) std::copy(sum_x, sum_x + width, out.x + u * rank + column);
-      }
+      for (Index u = first; u < last; ++u)
+        for_each_columns<T, kLanes<T>>(panel, end_of_panel, [&](auto columns) {
+          using Group = decltype(columns);
+          constexpr int C = Group::C;
+          const Index column = columns.first;
+          const Rows<T> dst(op.terms.dst, rank, column), edge(op.terms.edge, rank, column), y(mean, rank, column);
+          const Rows<T> gradient(of_sum, rank, column);
+          const T *const src = Rows<T>(op.terms.src, rank, column)[u], *const x = op.x + u * rank + column;
+          typename Group::V sum[C] = {}, sum_x[C] = {};
+          for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
+            const Index v = by_src.other[k], e = by_src.edge_at(k);
+            columns.prefetch(edge[op.terms.edge_row(by_src.edge_at(ahead(by_src, k)))]);
+            const T *const of_dst = dst[v], *const of_edge = edge[op.terms.edge_row(e)], *const g = gradient[v];
+            const T* const of_y = y[v];
+            const T w = op.weight_of(e);
+            UNROLL for (int c = 0; c < C; ++c) {
+              const auto a = (columns.load(src, c) + columns.load(of_dst, c)) + columns.load(of_edge, c);
+              const Gate<T, Group::L> gate(a);
+              const auto of_x = w * gate.open * columns.load(g, c);
+              sum_x[c] += of_x;
+              sum[c] += of_x * gate.closed * (columns.load(x, c) - columns.load(of_y, c));
+            }
+          }
+          UNROLL for (int c = 0; c < C; ++c) {
+            if (out.src) columns.store(sum[c], out.src + u * rank + column, c);
+            if (out.x) columns.store(sum_x[c], out.x + u * rank + column, c);
+          }
+        });
     });
   }
 }

@@ -1,0 +1,110 @@
+// Vectors of columns in registers. GCC and Clang compile their arithmetic, comparisons and selections to vector
+// instructions, without the control flow that keeps loops over columns from being vectorized well.
+#pragma once
+
+#include "rows.h"
+#include "scaled.h"
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+template <class T, int L>
+struct VectorType {
+  typedef T type __attribute__((vector_size(L * sizeof(T))));
+};
+template <class T, int L>
+using Vector = typename VectorType<T, L>::type;
+
+#define UNROLL _Pragma("GCC unroll 8")
+
+// C vectors with L lanes each: a group of columns. `kPartial` marks the last columns of a row, fewer than L.
+template <class T, int L_, int C_, bool kPartial_ = false>
+struct Columns {
+  static constexpr int L = L_, C = C_;
+  static constexpr bool kPartial = kPartial_;
+  using V = Vector<T, L>;
+  Index first;  // first column
+  int count;    // number of columns
+
+  V load(const T* row, int c) const {
+    V x = {};
+    if constexpr (kPartial)
+      for (int j = 0; j < count; ++j) x[j] = row[j];
+    else
+      std::memcpy(&x, row + c * L, sizeof x);
+    return x;
+  }
+
+  template <class U>
+  void store(const Vector<U, L>& x, U* row, int c) const {
+    if constexpr (kPartial)
+      for (int j = 0; j < count; ++j) row[j] = x[j];
+    else
+      std::memcpy(row + c * L, &x, sizeof x);
+  }
+
+  // Requests a row that is used later. It must be inlined early: GCC drops calls of functions that only prefetch.
+  __attribute__((always_inline)) void prefetch(const T* row) const {
+    for (int j = 0; j < L * C; j += 64 / int(sizeof(T))) __builtin_prefetch(row + j);
+  }
+};
+
+// Calls f(Columns) for groups of the columns begin .. end, with vectors of at most `kLanes` lanes.
+template <class T, int kLanes, class F>
+inline void for_each_columns(Index begin, Index end, const F& f) {
+  constexpr int kSmall = kLanes > 8 ? 8 : kLanes;
+  Index column = begin;
+  for (; column + 4 * kLanes <= end; column += 4 * kLanes) f(Columns<T, kLanes, 4>{column, 4 * kLanes});
+  for (; column + 2 * kLanes <= end; column += 2 * kLanes) f(Columns<T, kLanes, 2>{column, 2 * kLanes});
+  for (; column + kLanes <= end; column += kLanes) f(Columns<T, kLanes, 1>{column, kLanes});
+  if constexpr (kSmall < kLanes)
+    for (; column + kSmall <= end; column += kSmall) f(Columns<T, kSmall, 1>{column, kSmall});
+  if (column < end) f(Columns<T, kSmall, 1, true>{column, int(end - column)});
+}
+
+// Rows of a matrix from one column on. The rows of an absent matrix are zeros.
+template <class T>
+struct Rows {
+  static constexpr T kZeros[kBlock] = {};
+  const T* data;
+  Index stride;
+
+  Rows(const T* matrix, Index rank, Index column) : data(matrix ? matrix + column : kZeros), stride(matrix ? rank : 0) {}
+  const T* operator[](Index row) const { return data + row * stride; }
+};
+
+// Position of the edge that is prefetched at position k.
+inline Index ahead(const CompressedEdges& by, Index k) { return std::min(k + 24, by.ptr[by.groups] - 1); }
+
+// exp(y) for |y| <= 87 in float and |y| <= 700 in double. NaN stays NaN. The relative error is below 1e-7 in float and
+// 1e-15 in double.
+template <class T, int L>
+inline Vector<T, L> exp_of(Vector<T, L> y) {
+  using V = Vector<T, L>;
+  using F = scaled::Float<T>;
+  using I = Vector<typename F::Bits, L>;
+  const V shifted = y * T(1.4426950408889634) + F::kShifter;
+  const V k = shifted - F::kShifter;
+  const V r = (y - k * F::kLn2High) - k * F::kLn2Low;
+  V p = {};
+  if constexpr (sizeof(T) == sizeof(double)) {  // the Taylor series to r^13
+    p = (T(1.0 / 6227020800) * r + T(1.0 / 479001600)) * r + T(1.0 / 39916800);
+    p = ((p * r + T(1.0 / 3628800)) * r + T(1.0 / 362880)) * r + T(1.0 / 40320);
+    p = (p * r + T(1.0 / 5040)) * r + T(1.0 / 720);
+  } else {  // the Taylor series to r^7
+    p = T(1.0 / 5040) * r + T(1.0 / 720);
+  }
+  p = ((p * r + T(1.0 / 120)) * r + T(1.0 / 24)) * r + T(1.0 / 6);
+  p = ((p * r + T(1.0 / 2)) * r + T(1)) * r + T(1);
+  const I power = ((I)shifted + typename F::Bits(F::kBias)) << F::kMantissaBits;  // 2^k: the low bits of `shifted` hold k
+  return (V)power * p;
+}
+
+}  // namespace
