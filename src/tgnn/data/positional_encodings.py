@@ -58,13 +58,10 @@ def with_positional_encoding(graphs: GraphDataset, name: str, channels: int) -> 
 
 
 def random_walk_encoding(edge_index: Tensor, count: int, size: int, channels: int) -> Tensor:
-    r"""Compute the probabilities that a random walk is back at its first node after 1, 2, ... ``channels`` steps.
+    """Compute the probabilities that a random walk is back at its first node after 1, 2, ... ``channels`` steps.
 
     The diagonal of :math:`P^{a+b}` is computed from :math:`P^a` and :math:`P^b`, which halves the number of matrix
-    products. Edge weights are not used.
-
-    Shapes:
-        - ``edge_index`` ``[2, E]`` of ``count`` graphs with ``size`` nodes each; result ``[count * size, channels]``
+    products. Edge weights are not used. The result is ``[count * size, channels]``.
     """
     source, target = edge_index
     walk = torch.zeros(count * size, size)

@@ -276,8 +276,7 @@ def _from_arrays(name: str, seed: int, size: int, *parts: np.ndarray) -> Split:
 def _stratified_draw(indices: np.ndarray, first: int, y: Tensor, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Divide indices at random into ``first`` and the rest, stratified by class.
 
-    Classes with a single member are merged into one stratum. If there is only one such class, it is merged with the
-    largest class. If one of the two parts is smaller than the number of strata, the draw is not stratified.
+    A class with a single member is merged with others. The draw is not stratified if a part has too few examples.
     """
     if first in (0, len(indices)):
         shuffled = np.random.RandomState(seed).permutation(indices)

@@ -56,10 +56,9 @@ def download(url: str, path: Path, *, sha256: str | None = None, downloader: Dow
 def _download_or_resume(path: Path, url: str, output_file: str, pooch: object) -> None:
     """Download a file to ``output_file``. pooch's own downloader starts a broken download from the beginning.
 
-    The bytes received so far are in ``<path>.part``, and the version of the file is in ``<path>.part.tag``. The version
-    is the ETag or the date that the server sent. If the server has another version, it sends the whole file. A part
-    without a version is not resumed. pooch repeats this after a ``RequestException``, but not after a
-    :class:`DownloadError`.
+    The bytes received so far are in ``<path>.part``, and the version of the file (its ETag or date) is in
+    ``<path>.part.tag``. If the server has another version, it sends the whole file. A part without a version is not
+    resumed. pooch repeats this after a ``RequestException``, but not after a :class:`DownloadError`.
     """
     part, tag = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.tag")
     version = tag.read_text() if tag.exists() and part.exists() else ""

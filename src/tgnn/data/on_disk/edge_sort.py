@@ -24,16 +24,10 @@ _NUM_BUCKETS = 64
 def sort_edges(
     path: Path, num_nodes: int, at_once: int, merge: bool, begin: int = 0, end: int | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Sort a file of pairs of source and target by target, and remove it.
+    """Sort a file of pairs of source and target by target, in memory if it has at most ``at_once`` edges. Remove it.
 
-    Args:
-        path: Path of the file.
-        num_nodes: Number of nodes of the graph.
-        at_once: Maximum number of edges to sort in memory, unless a single node has more.
-        merge: Whether to remove duplicate edges and sort the sources of each node. Otherwise, the edges of a node keep
-            their order.
-        begin: First target node.
-        end: Node after the last target node. Default: ``num_nodes``.
+    With ``merge``, duplicate edges are removed and the sources of each node are sorted. Otherwise, the edges of a node
+    keep their order. The targets lie between ``begin`` and ``end - 1``.
 
     Yields:
         The in-degrees of the next nodes, int64, and the sources of their edges.

@@ -42,30 +42,20 @@ def stream_tables(
     overwrite: bool = False,
     block_cells: int = BLOCK_CELLS,
 ) -> ValidationReport:
-    r"""Convert tables of nodes and edges (CSV, TSV, also gzipped, or Parquet) to a graph on disk.
+    """Convert tables of nodes and edges (CSV, TSV, also gzipped, or Parquet) to a graph on disk.
 
-    Features must be numeric. Categories, tokens and ``duplicates: keep`` are errors.
+    Features must be numeric. Categories, tokens and ``duplicates: keep`` are errors, and so are edge weights and edge
+    features without ``leave_out``, which drops them.
 
     Args:
         folder: Folder of the tables and of the optional ``schema.yaml``.
         out: Folder of the graph to create.
-        leave_out: Whether to drop edge weights and edge features, which a graph on disk cannot store. By default they
-            are an error.
+        leave_out: Whether to drop edge weights and edge features.
         overwrite: Whether to replace an existing graph.
         block_cells: Number of cells of a table that are read at once.
 
     Returns:
         The report with statistics, warnings and notes.
-
-    Example:
-        >>> folder = getfixture("tmp_path")
-        >>> _ = (folder / "nodes.csv").write_text("id,age,label\nann,31,red\nbob,27,blue\ncarol,45,red\n")
-        >>> _ = (folder / "edges.csv").write_text("source,target\nann,bob\nbob,carol\n")
-        >>> print(stream_tables(folder, folder / "graph").statistics)
-        {'nodes': 3, 'edge rows': 2, 'edges': 4, 'features': 1, 'outputs': 2}
-        >>> from tgnn.data import load
-        >>> load(folder / "graph").in_edges.index.tolist()
-        [1, 0, 2, 1]
     """
     out = Path(out)
     reading = FolderReader(folder, "table")
@@ -237,10 +227,7 @@ def _add_edges(writer: GraphWriter, blocks: Iterable[Table], lookup: EndpointLoo
 
 
 def _report_edges(edges: TableFile, rows: int, num_edges: int, schema: Schema) -> None:
-    """Report the number of duplicate edges and whether the graph is directed.
-
-    The rows of duplicate edges are not listed because that would need all edges in memory.
-    """
+    """Report the number of duplicate edges, whose rows are not known, and whether the graph is directed."""
     if not edges.count_rows():
         edges.warning("no-rows", "the table has no rows")
     duplicates = rows - num_edges

@@ -1,16 +1,4 @@
-"""Files of a graph on disk, and their manifest ``graph.json``.
-
-==================== ========================================================================================
-``graph.json``       format version, sizes, task, encoding, and the size and SHA-256 of every file
-``rowptr.npy``       int64 ``[N + 1]``: node v has the incoming edges ``rowptr[v]`` to ``rowptr[v + 1] - 1``
-``col.npy``          int32 (int64 for 2^31 nodes or more) ``[E]``: source node of each edge
-``x.npy``            float32, float16, or integers for categories ``[N, F]``; optional
-``y.npy``            int64 ``[N]`` (-1: no label), or float32 ``[N]`` or ``[N, T]`` (NaN: no label); optional
-``part.npy``         uint8 ``[N]``: 0 no set, 1 training, 2 validation, 3 test; optional
-``node_id.npy``      int64 ``[N]``: node ids; optional
-``node_id.parquet``  column ``id`` of N strings: node ids that are strings; optional
-==================== ========================================================================================
-"""
+"""Files of a graph on disk, and their manifest ``graph.json``. The table in docs/own_data.md describes all files."""
 
 from __future__ import annotations
 

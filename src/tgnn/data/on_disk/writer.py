@@ -222,10 +222,7 @@ class GraphWriter:
         shutil.rmtree(old, ignore_errors=True)
 
     def abort(self) -> None:
-        """Remove everything that has been written, unless the graph is complete.
-
-        Closing a file on a full disk may fail again. That error is ignored because the file is removed.
-        """
+        """Remove everything that has been written, unless the graph is complete. Errors of a full disk are ignored."""
         for close in (self._pairs.close, *(array.close for array in self._arrays.values())):
             with suppress(OSError):
                 close()
@@ -252,10 +249,7 @@ class GraphWriter:
 
 
 class _ArrayFile:
-    """A ``.npy`` file to which rows like those of an array are appended.
-
-    Its header is written again when the number of rows is known.
-    """
+    """A ``.npy`` file to which rows are appended. Its header is written again when the number of rows is known."""
 
     def __init__(self, path: Path, like: np.ndarray) -> None:
         self.rows, self._name, self._like = 0, path.name, like[:0].copy()

@@ -18,7 +18,9 @@ def read_tu(
 ) -> GraphDataset:
     """Read the graphs of a data set, as PyG's ``TUDataset`` does.
 
-    Node and edge labels are one-hot encoded. Self-loops and duplicate edges are removed.
+    Node and edge labels are one-hot encoded. Self-loops and duplicate edges are removed. Continuous node attributes are
+    read with ``attributes``, and come before the labels in ``x``. With the ``encoding`` of data that was read before,
+    labels and classes get the same indices.
 
     The tensors are equal to those of ``torch_geometric.io.read_tu_data`` on the files of MUTAG, PROTEINS, IMDB-BINARY
     and IMDB-MULTI. PyG's reader is not used for these reasons:
@@ -28,15 +30,6 @@ def read_tu(
       do not name the file.
     - It cannot read graphs without edges and real-valued graph labels, and it adds up the labels of duplicate edges.
     - It cannot encode the labels of new files as those of the training data.
-
-    Args:
-        folder: Folder of the files.
-        name: Name of the data set, as in the file names.
-        attributes: Whether to read continuous node attributes. They come before the labels in ``x``.
-        encoding: ``graphs.encoding`` of data that was read before. Labels and classes then get the same indices.
-
-    Shapes:
-        - ``x`` ``[nodes, attributes + labels]`` if there are any; ``edge_attr`` ``[edges, labels]``; ``y`` ``[1]``
     """
     folder = Path(folder)
     for part in ("A", "graph_indicator", "graph_labels"):

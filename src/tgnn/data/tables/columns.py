@@ -23,13 +23,10 @@ _ROLES_BY_POSITION = ("id", "source", "target")
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """Roles of the columns of one table.
+    """Roles of the columns of one table: the column of each role, the columns to predict, and the features.
 
-    Args:
-        by_role: Column name of each role: ``id``, ``graph``, ``split``, ``source``, ``target``, ``weight``.
-        labels: Columns to predict.
-        features: All other columns, with their type if the schema sets it.
-        guessed: Columns that have their role only because of their position.
+    ``features`` has the type of each column if the schema sets it. ``guessed`` columns have their role only because of
+    their position.
     """
 
     by_role: Mapping[str, str] = field(default_factory=dict)

@@ -106,12 +106,8 @@ def read_graph_tables(
     r"""Read a data set of many graphs from ``graphs.csv``, ``nodes.csv`` and ``edges.csv`` (or TSV or Parquet).
 
     Node ids must be unique within a graph. If the edge table has no column ``graph``, node ids must be unique in the
-    whole data set. All columns of the node table except the ids are features.
-
-    Args:
-        folder: Folder of the tables and of the optional ``schema.yaml``.
-        encoding: ``graphs.encoding`` of the training data, to encode features and classes of new data the same way.
-        schema: Schema as a dictionary, used instead of ``schema.yaml``.
+    whole data set. All columns of the node table except the ids are features. The arguments are those of
+    :func:`read_table`.
 
     Example:
         >>> folder = getfixture("tmp_path")

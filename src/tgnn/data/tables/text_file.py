@@ -27,15 +27,10 @@ _END, _RETURN, _SPACE, _QUOTE = b'\n\r "'
 
 @dataclass(frozen=True)
 class TextLayout:
-    """Rows and lines of a text file. The header is row 0.
+    """Rows and lines of a text file. The header is row 0, and empty lines (``blank``) are rows, too.
 
-    Args:
-        columns: Column names.
-        separator: Separator of the fields.
-        rows: Number of rows, including the header and empty lines.
-        blank: Rows that are empty lines.
-        breaks: The row of every line end within quotation marks.
-        spaces: Whether the file contains spaces, which may have to be stripped.
+    ``breaks`` has the row of every line end within quotation marks. ``spaces`` is whether spaces may have to be
+    stripped.
     """
 
     columns: list[str]
@@ -151,10 +146,7 @@ def _is_number(text: str) -> bool:
 
 
 def _walk(content: np.ndarray, columns: list[str], separator: str) -> tuple[TextLayout, np.ndarray, np.ndarray, bool]:
-    """Return the layout, the rows with a wrong number of fields, these numbers, and whether a quotation is not closed.
-
-    The file is scanned in chunks that fit into the processor's cache. Only irregular rows are kept.
-    """
+    """Return the layout, the rows with a wrong number of fields, these numbers, and whether a quotation is open."""
     quoted = spaces = False
     row = loose = 0  # rows before this chunk, and separators of the row that this chunk continues
     last_end = -1

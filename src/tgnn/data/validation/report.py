@@ -132,7 +132,7 @@ class ValidationReport:
 
 @dataclass(frozen=True)
 class Reporter:
-    """A file or a graph in memory, with the report that collects its problems.
+    """A file or a graph in memory (without a name), with the report that collects its problems.
 
     Args:
         report: Collects the findings.
@@ -140,13 +140,6 @@ class Reporter:
         unit: Name of one location, e.g. ``"line"`` or ``"node"``.
         numbers: Function from array positions, which count from 0, to the locations that a user knows.
         merged: Whether several positions can have the same location, as the nodes of a graph do.
-
-    Example:
-        >>> file = Reporter(ValidationReport("folder", "table"), "nodes.csv", "line", lambda positions: positions + 2)
-        >>> file.error("missing-id", "the node has no id", [False, True, True])
-        True
-        >>> print(file.report.findings[0])
-        nodes.csv, lines 3, 4: the node has no id
     """
 
     report: ValidationReport
