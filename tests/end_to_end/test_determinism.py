@@ -41,6 +41,7 @@ def assert_identical(a: list[torch.Tensor], b: list[torch.Tensor]) -> None:
         assert torch.equal(x.view(torch.int32), y.view(torch.int32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edge_terms", [False, True])
 @pytest.mark.parametrize("name", ["cpp", "torch"])
 def test_same_bits_for_one_and_two_threads_and_every_run(name, edge_terms):

@@ -19,6 +19,7 @@ from tgnn.utils.cache_dir import cache_dir
 if sys.platform not in ("linux", "darwin"):
     pytest.skip("the kernels are built on Linux and macOS", allow_module_level=True)
 
+pytestmark = pytest.mark.slow
 USE = """
 import torch
 from tgnn.ops import available_backends, neighbor_product

@@ -152,6 +152,7 @@ def test_a_second_ctrl_c_stops_immediately(monkeypatch):
 # ---- several runs in worker processes ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_runs_in_worker_processes_give_the_same_result(tmp_path):
     config = resolve("karate", "tgnn", "node", changes={"train.epochs": 5, "train.threads": 1})
     one = train_repeated(config, 3, tmp_path / "one", jobs=1)

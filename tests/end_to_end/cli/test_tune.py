@@ -146,6 +146,7 @@ def planned(read) -> Callable[[str], dict[str, list[object]]]:
     return lambda command: read(f"{command} --dry-run")["space"]
 
 
+@pytest.mark.slow
 def test_json_and_dry_run(run, succeed, planned, tmp_path):
     out = succeed(f"{QUICK} --dry-run")
     assert "optimizer.lr" in out
@@ -187,6 +188,7 @@ def test_the_search_space_depends_on_other_options(planned):
     assert both["optimizer.weight_decay"].count(0) == 1  # repeated values are tried once
 
 
+@pytest.mark.slow
 def test_own_data_and_the_stored_command(succeed, tmp_path):
     write_friends(tmp_path / "friends")
     (tmp_path / "mine.yaml").write_text("model: {hidden_channels: 4}\n")

@@ -114,6 +114,7 @@ def test_values_of_wrong_types(tmp_path):
     assert ReportReader([tmp_path]).read().runs[0].state == "unfinished"
 
 
+@pytest.mark.slow
 def test_optuna_is_not_imported():
     code = "import sys, tgnn.report.collect; sys.exit(bool({'optuna', 'sqlalchemy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
