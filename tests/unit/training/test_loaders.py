@@ -95,19 +95,19 @@ def test_errors_are_raised_at_their_position_and_closing_cancels_the_rest():
     assert len(begun) <= 14
 
 
-def test_waiting_time_is_measured():
-    def slow():
-        for number in range(4):
-            time.sleep(0.05)
-            yield number
+def test_waiting_time_is_measured(monkeypatch):
+    now = 0.0
 
-    idle, busy = TimedBatches(slow()), TimedBatches(iter(range(4)))
-    for _ in idle:
-        pass
-    for _ in busy:
-        time.sleep(0.05)
-    assert idle.waiting_fraction > 0.8
-    assert busy.waiting_fraction < 0.2
+    def advance(batches):
+        nonlocal now
+        for batch in batches:
+            now += 1.0
+            yield batch
+
+    monkeypatch.setattr("tgnn.training.loaders.time.perf_counter", lambda: now)
+    idle, busy = TimedBatches(advance(range(4))), TimedBatches(iter(range(4)))
+    assert (list(idle), idle.waiting_fraction) == ([0, 1, 2, 3], 1.0)
+    assert (list(advance(busy)), busy.waiting_fraction) == ([0, 1, 2, 3], 0.0)
 
 
 def test_signs_of_eigenvectors_are_drawn_anew_in_training():

@@ -164,7 +164,7 @@ def test_a_worker_without_heartbeats_stores_nothing(workers, monkeypatch):
 
     def score(config, on_epoch):
         if threading.current_thread() is not threading.main_thread():
-            awake.wait(20)
+            awake.wait()
             return 0.1
         return 0.5
 
@@ -176,29 +176,36 @@ def test_a_worker_without_heartbeats_stores_nothing(workers, monkeypatch):
             time.sleep(0.05)
         time.sleep(0.5)
         age_heartbeats(other)
-        run(other, plan)
-        awake.set()
+        try:
+            run(other, plan)
+        finally:
+            awake.set()
         asleep.result()
     assert [trial.score for trial in result(other, plan).trials] == [0.5]
 
 
 def test_heartbeats(workers, monkeypatch):
-    """A trial that takes longer than the grace period is not retried while its worker is alive."""
+    """A trial is not retried while its worker is alive, because its heartbeat is renewed."""
     plan, ended = small_plan(trials=1, splits=1), threading.Event()
 
     def score(config, on_epoch):
-        ended.wait(30)
+        ended.wait()
         return 0.5
 
+    def is_stale() -> bool:
+        return bool(workers[1].storage._get_stale_trial_ids(workers[1].search._study_id))
+
     monkeypatch.setattr("tgnn.tuning.objective.validation_score", score)
-    for shared in workers:
-        shared.storage.heartbeat_interval, shared.storage.grace_period = 1, 3
+    workers[0].storage.heartbeat_interval = 1
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run, workers[0], plan)
-        for _ in range(10):
-            time.sleep(0.5)
-            optuna.storages.fail_stale_trials(workers[1].search)
-        ended.set()
+        try:
+            while not is_stale():
+                age_heartbeats(workers[1])
+            while is_stale():  # until the worker renews the heartbeat
+                time.sleep(0.05)
+        finally:
+            ended.set()
         running.result()
     assert [trial.state.name for trial in workers[1].search.trials] == ["COMPLETE"]
 
