@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def bench(
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes of the random graph.")] = 20_000,
     edges: Annotated[int, typer.Option(min=1, help="Number of edges of the random graph.")] = 200_000,
-    rank: Annotated[int, typer.Option(min=1, help="Number of factors per node.")] = 64,
-    repeat: Annotated[int, typer.Option(min=1, help="Number of repetitions. The fastest one counts.")] = 5,
+    rank: Annotated[int, typer.Option(min=1, help="Number of columns of the product (CP rank).")] = 64,
+    repeat: Annotated[int, typer.Option(min=1, help="Number of repetitions. The fastest one is reported.")] = 5,
     json: Json = False,
 ) -> None:
     """Time the product over neighborhoods on each backend.
