@@ -242,8 +242,8 @@ def epochs(arguments: argparse.Namespace) -> list[str]:
         "## A training epoch",
         "",
         "Cora, 2 layers, 32 hidden channels, Adam, full batch. Features are sparse for tGNN and dense for PyG. The",
-        "column GCN is PyG's `GCN`. The other columns are tGNN, relative to GCN. The last one is the same network",
-        "built from PyG modules.",
+        "column GCN is PyG's `GCN`. The other columns are the time of tGNN divided by that of GCN. The last column is",
+        "the same network built from PyG modules.",
         "",
     ]
     header = ["dropout", "GCN", "rank 8", "rank 64", "rank 512", "rank 512, PyG modules"]

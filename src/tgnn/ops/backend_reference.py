@@ -8,7 +8,7 @@ result and the slope of the activation. This is the rule for zero factors:
 * Two or more zeros in a row: all gradients are 0.
 * With a degree exponent ``d ** -p`` below 1, the slope at the product 0 is infinite. All gradients of such a row are 0.
 
-A NaN in a row makes its result and its gradients NaN, also beside a zero.
+A NaN factor makes the result and all gradients of its row NaN, even if another factor is 0.
 
 The exclusive product is ``prefix[k] * suffix[k + 1]``, the products before and after a factor, so nothing is divided by
 a factor. This backend loops in Python: use it on small graphs.
