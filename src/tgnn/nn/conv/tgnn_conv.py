@@ -44,6 +44,8 @@ class TGNNConv(MessagePassing):
         + s \odot \operatorname{BN}\Big( M \tanh \prod_{u \in S(v)} \big(1 + a \tanh z_{uv}\big)^{d_v^{-p}} \Big),
         \qquad \eta_{uv} = \sigma(A x_v + B x_u + C e_{uv})
 
+    Here :math:`z_{uv}` is :math:`z_u = W_1^\top [x_u; 1]` plus the terms of ``two_ended`` and ``edge_dim``.
+
     Args:
         in_channels: Number of input features :math:`F`. ``-1`` infers it from the first input. A pair gives the
             features of sources and destinations of a bipartite graph.

@@ -22,7 +22,7 @@ class FactorGraphNet(torch.nn.Module):
         && \text{factor to variable, over the other edges of the factor} \\
         h_e &\leftarrow h_e + \mathrm{MLP}_2 \Big( \sum_{e' \ni v, \, e' \neq e} q_{e'}, \; h_e, \; x_v \Big)
         && \text{variable to factor, over the other edges of the variable} \\
-        y_v &= W_{\text{skip}} x_v + W_{\text{out}} \sum_{e' \ni v} q_{e'}
+        y_v &= W_{\text{skip}} x_v + W_{\text{out}} \sum_{e' \ni v} q_{e'} + b_{\text{out}}
         && \text{output after the round}
 
     The initial state is :math:`h_e = W_{\text{in}} x_v + b_{\text{in}}`. The first line is a leave-one-out product
