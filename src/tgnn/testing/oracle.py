@@ -25,7 +25,7 @@ def cp_oracle(layer: CPAggregation, rows: Tensor) -> Tensor:
         torch.Size([3])
     """
     layer = _in_float64(layer)
-    factors = [_factor(layer, x.double()) for x in rows]
+    factors = [_activate(layer, _linear_factor(layer, x.double())) for x in rows]
     if layer.scaled:
         factors = [1 + (f - 1) / math.sqrt(len(rows)) for f in factors]
     return _update(layer, _product(factors, layer.rank))
@@ -40,8 +40,13 @@ def _apply(act: Callable[[Tensor], Tensor] | None, x: Tensor) -> Tensor:
     return x if act is None else act(x)
 
 
-def _factor(layer: CPAggregation, x: Tensor) -> Tensor:
-    return _apply(layer.factor_act, layer.W.t() @ torch.cat([x, x.new_ones(1)]))
+def _linear_factor(layer: CPAggregation, x: Tensor) -> Tensor:
+    return layer.W.t() @ torch.cat([x, x.new_ones(1)])
+
+
+def _activate(layer: CPAggregation, z: Tensor) -> Tensor:
+    z = _apply(layer.factor_act, z)
+    return z if layer.scale is None or layer.shift is None else layer.scale * z + layer.shift
 
 
 def _product(factors: Sequence[Tensor], rank: int) -> Tensor:
@@ -94,14 +99,18 @@ def tgnn_conv_oracle(
         assert conv.cp is not None
         factors = []
         for e in into[v]:
-            z = _factor(conv.cp, x[edges[e][0]])
+            z = _linear_factor(conv.cp, x[edges[e][0]])
             if attrs is not None and conv.lin_edge is not None:
                 z = z + attrs[e] @ conv.lin_edge.weight
             if conv.lin_dst is not None:
                 z = z + x[v] @ conv.lin_dst.weight
             if conv.factors == "bounded":
                 z = 1 + conv.bound * torch.tanh(z)
-            w = min(1.0, gcn(e)) if conv.factors == "weighted" else weights[e]
+            z = _activate(conv.cp, z)
+            w = torch.tensor(min(1.0, gcn(e)) if conv.factors == "weighted" else weights[e], dtype=torch.float64)
+            if attrs is not None and conv.lin_gate is not None and e < edge_index.size(1):
+                assert conv.lin_gate.bias is not None
+                w = w * torch.sigmoid(attrs[e] @ conv.lin_gate.weight + conv.lin_gate.bias)
             f = w * z + (1 - w)
             if conv.factors == "tempered":  # the layer clamps |f|, because the slope is unbounded at 0
                 f = torch.where(f < 0, -1.0, 1.0) * f.abs().clamp(min=1e-6)

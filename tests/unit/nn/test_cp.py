@@ -9,7 +9,7 @@ import torch
 from torch_geometric.nn import MessagePassing, MultiAggregation
 
 from tgnn import CPAggregation
-from tgnn.testing import assert_gradients, assert_matches_oracle, assert_permutation_invariant
+from tgnn.testing import assert_gradients, assert_matches_oracle, assert_permutation_invariant, cp_oracle
 
 INDEX = torch.tensor([0, 0, 1, 1, 1, 3])
 PTR = torch.tensor([0, 2, 5, 5, 6])
@@ -111,3 +111,28 @@ def test_wrong_input_is_named():
         CPAggregation(-1, rank=2)
     with pytest.raises(ValueError, match="x has 4 features, but the layer expects 5"):
         CPAggregation(5, rank=2)(torch.randn(6, 4), INDEX)
+
+
+@pytest.mark.parametrize("by_ptr", [False, True])
+def test_exclusive_aggregation_leaves_out_one_vector(by_ptr):
+    aggr = CPAggregation(5, 4, rank=3, exclusive=True, factor_act="tanh", act=None, bias_init=0.0, smallest_start=1.0)
+    assert aggr.lin.bias.unique().tolist() == [0]
+    whole = CPAggregation(5, 4, rank=3, factor_act="tanh", act=None)
+    whole.load_state_dict(aggr.state_dict())
+    x, index = torch.randn(6, 5), torch.tensor([0, 0, 0, 1, 2, 2])
+    out = aggr(x, ptr=torch.tensor([0, 3, 4, 6])) if by_ptr else aggr(x, index)
+    for row in range(6):
+        others = (index == index[row]) & (torch.arange(6) != row)
+        torch.testing.assert_close(out[row], whole(x[others], torch.zeros(int(others.sum())).long(), dim_size=1)[0])
+
+
+def test_affine_factors_multiply_the_probabilities_of_no_event():
+    aggr = CPAggregation(1, 1, rank=1, factor_act="sigmoid", affine=(-1.0, 1.0), act=None, act_out=None, bias_init=0.0)
+    with torch.no_grad():
+        aggr.lin.weight.fill_(1.0)
+        aggr.M.fill_(1.0)
+    logits = torch.randn(4, 1)
+    expected = (1 - logits.sigmoid()).prod()  # noisy OR: no event in any member
+    assert aggr(logits, torch.zeros(4).long()).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert torch.allclose(cp_oracle(aggr, logits).float(), expected)
+    assert aggr.scale.requires_grad

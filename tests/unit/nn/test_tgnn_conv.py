@@ -391,3 +391,76 @@ def test_features_of_edges_in_half_precision(dtype, edges):
     out = conv.to(dtype)(x.to(dtype), edge_index, None, attr.to(dtype))
     assert out.dtype == dtype
     torch.testing.assert_close(out.float(), whole, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("factor_act", [None, "tanh", "sigmoid"])
+@pytest.mark.parametrize("affine", [None, (-1.0, 1.0)])
+@pytest.mark.parametrize("terms", ["attr", "gate", "two ended", ""])
+@pytest.mark.parametrize("add_self_loops", [True, False])
+def test_activations_and_affine_maps_follow_the_terms_of_edges(factor_act, affine, terms, add_self_loops):
+    conv = TGNNConv(
+        F,
+        D,
+        R,
+        factor_act=factor_act,
+        affine=affine,
+        edge_dim=3 if terms in ("attr", "gate") else None,
+        edge_gate=terms == "gate",
+        two_ended=terms == "two ended",
+        add_self_loops=add_self_loops,
+        act=None,
+        act_high=None,
+    )
+    attr = torch.randn(EDGES.size(1), 3) if conv.edge_dim else None
+    weight = torch.rand(EDGES.size(1)) if terms == "gate" else None
+    assert_matches_oracle(randomized(conv), torch.randn(N, F), EDGES, weight, attr, tolerance=2e-4)
+
+
+def test_exclusive_products_leave_out_one_edge():
+    options = {"low_order": None, "act": None, "act_high": None, "factor_act": "tanh", "root_weight": True}
+    conv = randomized(TGNNConv(F, D, R, exclusive=True, **options))
+    assert not conv.uses_self_loops
+    whole = TGNNConv(F, D, R, add_self_loops=False, **options)
+    whole.load_state_dict(conv.state_dict())
+    x = torch.randn(N, F)
+    out = conv(x, EDGES)
+    assert out.shape == (EDGES.size(1), D)
+    for edge in (0, 5, 21):
+        others = torch.arange(EDGES.size(1)) != edge
+        torch.testing.assert_close(out[edge], whole(x, EDGES[:, others])[EDGES[1, edge]], rtol=1e-4, atol=1e-5)
+
+
+def test_the_check_rule_of_belief_propagation_is_a_layer():
+    conv = TGNNConv(1, 1, 1, exclusive=True, low_order=None, factor_act="tanh", act=None, act_high=None, bias_init=0.0)
+    with torch.no_grad():
+        conv.cp.lin.weight.fill_(0.5)
+        conv.cp.M.fill_(1.0)
+    llr = torch.tensor([[2.0], [-1.0], [3.0]])
+    product = conv((llr, None), torch.tensor([[0, 1, 2], [0, 0, 0]]), size=(3, 1))
+    half = (llr / 2).tanh().flatten()
+    torch.testing.assert_close(
+        product.flatten(), torch.stack([half[1] * half[2], half[0] * half[2], half[0] * half[1]])
+    )
+
+
+def test_initial_bias():
+    assert TGNNConv(F, D, R).cp.lin.bias.unique().tolist() == [1]
+    assert TGNNConv(F, D, R, factors="bounded").cp.lin.bias.unique().tolist() == [0]
+    assert TGNNConv(F, D, R, bias_init=0.0).cp.lin.bias.unique().tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"edge_dim": 3, "factor_act": "relu"}, "must be None, 'tanh' or 'sigmoid'"),
+        ({"two_ended": True, "factor_act": "tanh", "factors": "tempered"}, "must be None with factors='tempered'"),
+        ({"affine": (1.0, 0.0), "factors": "bounded"}, "affine is"),
+        ({"edge_gate": True}, "edge_gate=True needs edge_dim"),
+        ({"exclusive": True}, "needs low_order=None and no self-loops"),
+        ({"exclusive": True, "low_order": None, "factors": "tempered"}, "exclusive=True needs factors"),
+    ],
+    ids=str,
+)
+def test_options_of_factors_that_contradict_each_other(options, message):
+    with pytest.raises(ValueError, match=message):
+        TGNNConv(F, D, R, **options)

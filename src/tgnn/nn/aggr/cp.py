@@ -17,7 +17,7 @@ from torch_geometric.utils import degree
 
 from tgnn.nn.feature_maps import FeatureLinear, check_size
 from tgnn.nn.init import SMALLEST_SCALE, check_smallest_start, log_spaced_normal_
-from tgnn.ops import segment_product
+from tgnn.ops import exclusive_product, segment_product
 
 Activation = str | Callable[[Tensor], Tensor] | None
 
@@ -45,6 +45,13 @@ class CPAggregation(Aggregation):
         act_out: Activation :math:`\sigma'` of the output. ``None`` is the identity.
         factor_act: Activation of each factor before the product, by default none. The research code of the authors uses
             ``factor_act="tanh", act=None``.
+        affine: If given, each activated factor :math:`f` becomes :math:`s f + t`, with a learned scale :math:`s` and
+            shift :math:`t` per column that start at these two numbers. ``factor_act="sigmoid", affine=(-1.0, 1.0)``
+            multiplies probabilities :math:`1 - p`, as a noisy OR does.
+        exclusive: Whether to compute, for each vector, the product of the *other* vectors of its set. The output then
+            has one row per vector.
+        bias_init: Initial bias of the factors: 1, the neutral element of a product, or 0 for signed factors, such as
+            those of parity checks (``factor_act="tanh", act=None, bias_init=0.0, smallest_start=1.0``).
         scaled: Whether to replace each of the :math:`k` factors :math:`z` of a set by
             :math:`1 + (z - 1) / \sqrt{k}`. Use it for large sets, such as all nodes of a graph.
         smallest_start: Smallest initial scale of the factors. A factor starts as 1 plus a small random number, and the
@@ -54,7 +61,7 @@ class CPAggregation(Aggregation):
 
     Shapes:
         - **input:** ``x`` ``[E, F]``, and ``index`` ``[E]`` or ``ptr`` ``[groups + 1]``
-        - **output:** ``[groups, d]``
+        - **output:** ``[groups, d]``, or ``[E, d]`` if ``exclusive``
 
     Example:
         >>> aggr = CPAggregation(16, 32, rank=8)
@@ -73,6 +80,9 @@ class CPAggregation(Aggregation):
         act: Activation = "tanh",
         act_out: Activation = "relu",
         factor_act: Activation = None,
+        affine: tuple[float, float] | None = None,
+        exclusive: bool = False,
+        bias_init: float = 1.0,
         scaled: bool = False,
         smallest_start: float = SMALLEST_SCALE,
     ) -> None:
@@ -89,16 +99,25 @@ class CPAggregation(Aggregation):
         self.act = None if self.fuses_tanh else activation_resolver(act)
         self.act_out = activation_resolver(act_out)
         self.factor_act = activation_resolver(factor_act)
+        self.affine = affine
+        self.exclusive = exclusive
+        self.bias_init = bias_init
         self.scaled = scaled
         self.product_hook: Callable[[Tensor], None] | None = None  # called with the activated products
         self.zero_init = False  # whether M is initialized with 0, for a product that is added to a trained model
         initialize = partial(log_spaced_normal_, smallest=smallest_start)
-        self.lin = FeatureLinear(in_channels, rank, bias=True, initialize=initialize, initial_bias=1.0)
+        self.lin = FeatureLinear(in_channels, rank, bias=True, initialize=initialize, initial_bias=bias_init)
         self.M: Parameter | UninitializedParameter = Parameter(torch.empty(out_channels, rank))
+        self.scale = None if affine is None else Parameter(torch.empty(rank))
+        self.shift = None if affine is None else Parameter(torch.empty(rank))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         self.lin.reset_parameters()
+        if self.scale is not None and self.shift is not None:
+            assert self.affine is not None
+            torch.nn.init.constant_(self.scale, self.affine[0])
+            torch.nn.init.constant_(self.shift, self.affine[1])
         if not isinstance(self.M, UninitializedParameter):
             self._reset_M()
 
@@ -116,13 +135,22 @@ class CPAggregation(Aggregation):
         return torch.cat([self.lin.weight, self.lin.bias.unsqueeze(0)])
 
     def factors(self, x: Tensor) -> Tensor:
-        """Compute the CP factors ``W^T [x; 1]`` of each node."""
+        """Compute the CP factors of each node: ``W^T [x; 1]``, ``factor_act`` and the affine map."""
+        return self.activate(self.linear_factors(x))
+
+    def activate(self, z: Tensor) -> Tensor:
+        """Apply ``factor_act`` and the affine map to linear factors."""
+        z = z if self.factor_act is None else self.factor_act(z)
+        return z if self.scale is None or self.shift is None else self.scale * z + self.shift
+
+    def linear_factors(self, x: Tensor) -> Tensor:
+        """Compute the linear part ``W^T [x; 1]`` of the CP factors."""
         if torch.is_autocast_enabled(x.device.type):  # half precision would round 1 + epsilon to 1
             with torch.autocast(x.device.type, enabled=False):
                 z: Tensor = self.lin(x.to(self.lin.weight.dtype))
         else:
             z = self.lin(x)
-        return z if self.factor_act is None else self.factor_act(z)
+        return z
 
     def update(self, product: Tensor) -> Tensor:
         """Compute ``act_out(M act(product))`` (Definition 1). A fused tanh is already part of ``product``."""
@@ -149,9 +177,12 @@ class CPAggregation(Aggregation):
 
     def pool(self, z: Tensor, index: Tensor | None, ptr: Tensor | None, dim_size: int | None, dim: int) -> Tensor:
         """Multiply the factors over each group, then apply :meth:`update`."""
-        groups = {"index": index} if ptr is None else {"ptr": ptr}
         activation = "tanh" if self.fuses_tanh else None
-        product = segment_product(z.movedim(dim, 0), **groups, dim_size=dim_size, activation=activation)
+        if self.exclusive:
+            product = _product_of_others(z.movedim(dim, 0), index, ptr, dim_size, activation)
+        else:
+            groups = {"index": index} if ptr is None else {"ptr": ptr}
+            product = segment_product(z.movedim(dim, 0), **groups, dim_size=dim_size, activation=activation)
         return self.update(product.movedim(0, dim))
 
     def materialize_M(self, out_channels: int) -> None:
@@ -168,6 +199,21 @@ class CPAggregation(Aggregation):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, rank={self.rank})"
+
+
+def _product_of_others(
+    z: Tensor, index: Tensor | None, ptr: Tensor | None, dim_size: int | None, activation: str | None
+) -> Tensor:
+    """Multiply, for each row, the other rows of its group."""
+    if index is None:
+        assert ptr is not None
+        index = torch.arange(ptr.numel() - 1, device=z.device).repeat_interleave(ptr.diff(), output_size=z.size(0))
+    if dim_size is None:
+        dim_size = int(index.max()) + 1 if index.numel() else 0
+    edges = torch.stack([torch.arange(z.size(0), device=z.device), index.long()])
+    rows = z.reshape(z.size(0), -1)
+    product = exclusive_product(None, edges, size=(z.size(0), dim_size), edge_addend=rows, activation=activation)
+    return product.view_as(z)
 
 
 def _inv_sqrt_set_size(z: Tensor, index: Tensor | None, ptr: Tensor | None, groups: int | None) -> Tensor:

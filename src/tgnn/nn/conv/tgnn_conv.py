@@ -12,12 +12,13 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
-from tgnn.nn.feature_maps import FeatureLinear, check_choice, check_size
+from tgnn.nn.conv.option_checks import check_branches, check_exclusive, check_factors
+from tgnn.nn.feature_maps import FeatureLinear
 from tgnn.nn.gate import EdgeGate
 from tgnn.nn.init import SMALLEST_SCALE, check_smallest_start, log_spaced_normal_
 from tgnn.nn.mixing import ScalarMix, ScaledBatchNorm, make_mix
 from tgnn.nn.neighborhood import Messages, Neighborhood, as_edge_index, make_neighborhood, tempered_product
-from tgnn.ops import neighbor_product
+from tgnn.ops import exclusive_product, neighbor_product
 from tgnn.ops.edge_operators import check_edge_weight
 
 
@@ -80,14 +81,23 @@ class TGNNConv(MessagePassing):
         act_high: Activation :math:`\sigma'` of the product branch, by default ReLU. Use ``None`` for ``act_high`` and
             ``act_low`` in the last layer, so that outputs can be negative. :class:`~tgnn.nn.TGNN` does this.
         act_low: Activation :math:`\sigma''` of the sum branch, by default ReLU.
-        factor_act: Activation of each factor before the product, by default none. The research code of the authors uses
+        factor_act: Activation of each factor before the product, by default none. It follows the terms of edge features
+            and of ``two_ended``, and is then ``"tanh"`` or ``"sigmoid"``. The research code of the authors uses
             ``factor_act="tanh", act=None``.
+        affine: If given, a learned scale and shift of each activated factor, see :class:`~tgnn.nn.CPAggregation`.
+        edge_gate: Whether each edge has a gate :math:`w_{uv} = \sigma(C' e_{uv} + c)` per column. A gate moves a factor
+            toward 1, as an edge weight does. It needs ``edge_dim``.
+        exclusive: Whether to compute, for each edge, the product over the *other* edges into the same destination. The
+            output has one row per edge. It needs ``low_order=None`` and no self-loops.
+        bias_init: Initial bias of the factors, by default 0 for bounded factors and 1 for others. Use 0 for signed
+            factors, such as those of parity checks.
         smallest_start: Smallest initial scale of the factors, see :class:`~tgnn.nn.CPAggregation`. Use 1 for molecules.
 
     Shapes:
         - **input:** ``x`` ``[N, F]``, dense or sparse, or ``([N_src, F], [N_dst, F])``; ``edge_index`` ``[2, E]``, an
           ``EdgeIndex`` or a sparse ``adj_t``; ``edge_weight`` ``[E]`` in [0, 1]; ``edge_attr`` ``[E, edge_dim]``
-        - **output:** ``[N, d]`` or ``[N_dst, d]``; with ``return_edge_state=True`` also ``[E, d]``
+        - **output:** ``[N, d]`` or ``[N_dst, d]``, or ``[E, d]`` if ``exclusive``; with ``return_edge_state=True`` also
+          ``[E, d]``
 
     Example:
         >>> conv = TGNNConv(16, 32, rank=8)
@@ -119,40 +129,28 @@ class TGNNConv(MessagePassing):
         act_high: Activation = "relu",
         act_low: Activation = "relu",
         factor_act: Activation = None,
+        affine: tuple[float, float] | None = None,
+        edge_gate: bool = False,
+        exclusive: bool = False,
+        bias_init: float | None = None,
         smallest_start: float = SMALLEST_SCALE,
     ) -> None:
         super().__init__(aggr="sum", node_dim=0)
-        check_choice("low_order", low_order, ("sum", "mean", "gcn", "gated_sum", "gated_mean", None))
-        check_choice("factors", factors, ("plain", "weighted", "tempered", "bounded"))
-        if factors != "bounded" and degree_exponent != 0:
-            raise ValueError(f"degree_exponent is {degree_exponent}, but needs factors='bounded', got {factors!r}.")
-        if factors == "bounded" and factor_act is not None:
-            raise ValueError(f"factor_act is {factor_act!r}, but factors='bounded' has its own activation; use None.")
-        if not 0 < bound < 1:
-            raise ValueError(f"bound is {bound}, but must be above 0 and below 1.")
-        if not 0 <= degree_exponent <= 1:
-            raise ValueError(f"degree_exponent is {degree_exponent}, but must lie in [0, 1].")
-        if high_scale is not None and not 0 <= high_scale < float("inf"):
-            raise ValueError(f"high_scale is {high_scale}, but must be a number of at least 0, or None.")
-        check_size("out_channels", out_channels)
-        check_size("rank", rank, minimum=0 if low_order is not None else 1)
-        if edge_dim is not None:
-            check_size("edge_dim", edge_dim, lazy=True)
         check_smallest_start(smallest_start)
-        if isinstance(in_channels, (tuple, list)) and len(in_channels) != 2:
-            raise ValueError(f"in_channels is {in_channels}, but must be a number or a pair of numbers.")
+        check_branches(in_channels, out_channels, rank, low_order, add_self_loops, high_scale)
+        check_factors(factors, bound, degree_exponent, edge_dim, two_ended, factor_act, affine, edge_gate)
+        if exclusive:
+            check_exclusive(low_order, add_self_loops, factors, degree_exponent)
         is_pair = isinstance(in_channels, (tuple, list))
-        if is_pair and add_self_loops:
-            raise ValueError(
-                f"add_self_loops=True does not support a pair of in_channels, {in_channels}; use root_weight=True."
-            )
+        self._has_edge_terms = edge_dim is not None or two_ended
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.rank = rank
         self.low_order = low_order
         self.edge_dim = edge_dim
         self.add_self_loops = add_self_loops  # not resolved: PyG's HeteroConv rejects True for bipartite edge types
-        self.uses_self_loops = not is_pair if add_self_loops is None else add_self_loops
+        self.uses_self_loops = not is_pair and not exclusive if add_self_loops is None else add_self_loops
+        self.exclusive = exclusive
         self.root_weight = root_weight
         self.factors = factors
         self.bound = bound
@@ -162,7 +160,8 @@ class TGNNConv(MessagePassing):
         self.smallest_start = smallest_start
         in_src, in_dst = in_channels if isinstance(in_channels, (tuple, list)) else (in_channels, in_channels)
 
-        self.cp = self.lin_edge = self.lin_dst = None
+        self.cp = self.lin_edge = self.lin_dst = self.lin_gate = None
+        self._factor_activation = factor_act if self._has_edge_terms and isinstance(factor_act, str) else None
         if rank > 0:
             self.cp = CPAggregation(
                 in_src,
@@ -171,11 +170,14 @@ class TGNNConv(MessagePassing):
                 act=act,
                 act_out=act_high,
                 factor_act=factor_act,
+                affine=affine,
+                bias_init=bias_init if bias_init is not None else 0.0 if factors == "bounded" else 1.0,
                 smallest_start=smallest_start,
             )
-            if factors == "bounded":  # 1 + a tanh(0) = 1, the neutral element
-                self.cp.lin.initial_bias = 0.0
+            if factors == "bounded":  # draws the weights again, as the layers of stored results did
                 self.cp.lin.reset_parameters()
+            if edge_gate:  # the gates start almost open
+                self.lin_gate = FeatureLinear(edge_dim or 0, rank, bias=True, initial_bias=2.0, input_name="edge_attr")
             initialize = partial(log_spaced_normal_, smallest=smallest_start)
             if edge_dim is not None:
                 self.lin_edge = FeatureLinear(edge_dim, rank, initialize=initialize, input_name="edge_attr")
@@ -231,7 +233,8 @@ class TGNNConv(MessagePassing):
         if self.explain:
             edge_weight = self._apply_mask(edge_weight)
         x_dst = x if isinstance(x, Tensor) else x[1]
-        computes_edges = self.factors == "weighted" or (self.factors == "tempered" and self.two_ended)
+        has_edge_map = self._has_edge_terms and self.cp is not None and self.cp.affine is not None
+        computes_edges = has_edge_map or self.factors == "weighted" or (self.factors == "tempered" and self.two_ended)
         loops_as_edges = self.gate is not None or (computes_edges and self.rank > 0)
         neighborhood = make_neighborhood(
             x, edge_index, edge_weight, edge_attr, size, self.uses_self_loops, loops_as_edges
@@ -250,7 +253,9 @@ class TGNNConv(MessagePassing):
 
     def _transform(self, x: Tensor, deg_inv_sqrt: Tensor | None) -> Messages:
         """Compute the CP factors, summands and terms of the gates of each source, given its ``deg ** -0.5``."""
-        factors = None if self.cp is None else self.cp.factors(x)
+        factors = None
+        if self.cp is not None:
+            factors = self.cp.linear_factors(x) if self._has_edge_terms else self.cp.factors(x)
         summands = None if self.lin_low is None else self.lin_low(x)
         if self.low_order == "gcn":
             assert summands is not None
@@ -291,7 +296,8 @@ class TGNNConv(MessagePassing):
             out = high if low is None else self.mix(high, low)  # Eq. (5)
         assert out is not None
         if self.lin_root is not None:
-            out = out + self.lin_root(x_dst)
+            root = self.lin_root(x_dst)
+            out = out + (root[as_edge_index(neighborhood.graph)[1]] if self.exclusive else root)
         return out, edge_state
 
     def _product(
@@ -320,19 +326,28 @@ class TGNNConv(MessagePassing):
         if self.factors == "weighted":
             assert deg_inv_sqrt is not None
             weight = neighborhood.gcn_weight(deg_inv_sqrt, z.dtype)
-        return neighbor_product(
-            z,
-            neighborhood.graph,
-            activation="tanh" if self.cp.fuses_tanh else None,
-            size=neighborhood.size,
-            z_dst=z_dst,
-            edge_addend=addend,
-            edge_weight=weight,
-            factor_activation="bounded" if self.factors == "bounded" else None,
-            bound=self.bound,
-            degree_exponent=self.degree_exponent,
-            self_loops=neighborhood.self_loops,
-        )
+        if self.lin_gate is not None:
+            gate = neighborhood.pad_self_loops(torch.sigmoid(self.lin_gate(neighborhood.edge_attr)) - 1) + 1
+            weight = gate if weight is None else gate * weight.to(gate.dtype).unsqueeze(1)
+        scale = shift = None
+        if self._has_edge_terms and self.cp.scale is not None and self.cp.shift is not None:
+            shape = as_edge_index(neighborhood.graph).size(1), self.rank
+            scale, shift = self.cp.scale.expand(shape), self.cp.shift.expand(shape)
+        options: dict[str, Any] = {
+            "activation": "tanh" if self.cp.fuses_tanh else None,
+            "size": neighborhood.size,
+            "z_dst": z_dst,
+            "edge_addend": addend,
+            "edge_scale": scale,
+            "edge_shift": shift,
+            "edge_weight": weight,
+            "factor_activation": "bounded" if self.factors == "bounded" else self._factor_activation,
+            "bound": self.bound,
+        }
+        if self.exclusive:
+            return exclusive_product(z, neighborhood.graph, **options)
+        options |= {"degree_exponent": self.degree_exponent, "self_loops": neighborhood.self_loops}
+        return neighbor_product(z, neighborhood.graph, **options)
 
     def _low(
         self,
