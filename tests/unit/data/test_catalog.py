@@ -97,9 +97,7 @@ def test_files_with_other_statistics_are_rejected(tmp_path, monkeypatch, real_da
 
 
 def test_files_of_another_data_set_are_rejected(tmp_path):
-    place = tmp_path / "Cora" / "raw"
-    place.mkdir(parents=True)
-    write_planetoid(place, "cora")
+    write_planetoid(tmp_path, "cora")
     with pytest.raises(ValueError, match=r"ind\.cora\.\w+ is not the published file"):
         load("cora", root=tmp_path, offline=True)
     write(load("digits-graphs"), tmp_path / "graphs.npz")

@@ -17,16 +17,11 @@ from tgnn.data.validation.report import DataError, Finding, Reporter, Validation
 
 
 def test_a_finding_lists_ten_places_and_counts_them_all():
-    report = ValidationReport("mine", "table")
-    file = Reporter(report, "edges.csv", "line", lambda rows: rows + 2)
+    file = Reporter(ValidationReport("mine", "table"), "edges.csv", "line", lambda rows: rows + 2)
     file.error("dangling-id", "names no node", np.arange(1200))
-    file.note("odd", "is odd")
-    file.warning("odd", "is odd", np.array([3]))
     assert not file.warning("odd", "is odd", np.zeros(5, dtype=bool))
-    assert [str(finding) for finding in report.findings] == [
-        "edges.csv, lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... (1,200 in total): names no node",
-        "edges.csv: is odd",
-        "edges.csv, line 5: is odd",
+    assert list(map(str, file.report.findings)) == [
+        "edges.csv, lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... (1,200 in total): names no node"
     ]
 
 
@@ -34,11 +29,8 @@ def test_a_report_raises_all_errors_at_once_and_is_plain_as_json():
     report = ValidationReport("mine", "table", {"nodes": 1200, "sparse": False})
     report.raise_for_errors()
     report.add(Finding("note", "a", "first"), Finding("error", "b", "second"), Finding("error", "c", "third"))
-    assert not report.ok
-    with pytest.raises(ValueError, match="mine cannot be used:\n- second\n- third") as caught:
+    with pytest.raises(DataError, match="mine cannot be used:\n- second\n- third") as caught:
         report.raise_for_errors()
-    assert isinstance(caught.value, DataError)
-    assert caught.value.report is report
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert str(report).splitlines() == [
         "mine: table",
@@ -50,9 +42,7 @@ def test_a_report_raises_all_errors_at_once_and_is_plain_as_json():
         "2 errors, 0 warnings, 1 note",
     ]
     plain = json.loads(json.dumps(report.to_dict()))
-    assert plain["ok"] is False
-    assert plain["findings"][1]["code"] == "b"
-    assert plain["statistics"]["nodes"] == 1200
+    assert (plain["ok"], plain["findings"][1]["code"], plain["statistics"]["nodes"]) == (False, "b", 1200)
 
 
 def odd_graph() -> Data:

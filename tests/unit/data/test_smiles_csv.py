@@ -12,9 +12,6 @@ import torch
 from tgnn.data.build.molecules import featurize
 from tgnn.data.readers.smiles import read_smiles_csv
 from tgnn.data.validation.report import DataError
-from tgnn.training.config import make_config
-from tgnn.training.predict import predict
-from tgnn.training.train import train_run
 
 
 def write(folder: Path, text: str) -> Path:
@@ -83,14 +80,6 @@ def test_new_molecules(tmp_path):
         read_smiles_csv(write(tmp_path, "smiles\nC\n"), encoding={"version": 1, "kind": "table"})
 
 
-def test_new_molecules_are_predicted_without_targets(tmp_path):
-    path = write(tmp_path, "smiles,y\n" + "".join(f"{'C' * (i + 1)}O,{i}.5\n" for i in range(12)))
-    settings = {"data": {"name": str(path), "split": "stratified"}, "train": {"epochs": 2, "device": "cpu"}}
-    train_run(make_config(settings), tmp_path / "run")
-    (tmp_path / "new.csv").write_text("smiles\nCO\nCCO\n")
-    assert predict(tmp_path / "run", str(tmp_path / "new.csv"), device="cpu").values.shape[0] == 2
-
-
 def test_ids_that_are_missing_or_there_twice(tmp_path):
     with pytest.raises(DataError, match="line 3: the molecule has no id"):
         read_smiles_csv(write(tmp_path, "id,smiles,y\n9007199254740993,CO,1.5\n,C,2.5\n12,CC,3.5\n"))
@@ -99,14 +88,10 @@ def test_ids_that_are_missing_or_there_twice(tmp_path):
     assert [f.message for f in report.findings if f.code == "duplicate-id"] == ["duplicate id: 'x'"]
 
 
-def test_dates_are_no_targets(tmp_path):
-    dates = pl.Series(["2020-01-01", "2021-01-01"]).str.to_date()
-    pl.DataFrame({"smiles": ["C", "CO"], "sol": [0.1, 0.2], "day": dates}).write_parquet(tmp_path / "m.parquet")
-    graphs, _ = read_smiles_csv(tmp_path / "m.parquet")
-    assert graphs.encoding["columns"]["targets"] == ["sol"]
-
-
-def test_ids_that_are_lists(tmp_path):
+def test_columns_of_parquet(tmp_path):
+    days = pl.Series(["2020-01-01", "2021-01-01"]).str.to_date()
+    pl.DataFrame({"smiles": ["C", "CO"], "sol": [0.1, 0.2], "day": days}).write_parquet(tmp_path / "m.parquet")
+    assert read_smiles_csv(tmp_path / "m.parquet")[0].encoding["columns"]["targets"] == ["sol"]  # a date is no target
     for column, wrong in (("id", [[1], [2]]), ("split", [["train"], ["test"]]), ("y", [{"a": 1}, {"a": 2}])):
         frame = pl.DataFrame({"smiles": ["C", "CO"], "id": [1, 2], "split": ["train", "test"], "y": [1, 2]})
         frame.with_columns(pl.Series(column, wrong)).write_parquet(tmp_path / "m.parquet")

@@ -176,12 +176,9 @@ def test_data_that_cannot_be_split():
         choose_split(unlabeled, "stratified")
 
 
-def test_small_data_is_split():
+def test_small_data_and_molecules_are_split():
     assert everyone(choose_split(graphs(np.arange(20) % 10), "stratified")) == list(range(20))
     assert everyone(choose_split(load("karate"), "fold", 3)) == list(range(34))
-
-
-def test_the_scaffold_split_of_molecules():
     split = choose_split(graphs(np.zeros(20), smiles=RINGS * 2), "scaffold")
     assert [len(part) for part in sets(split)] == [16, 2, 2]
     with pytest.raises(ValueError, match="the scaffold split would have 0, 0 and 12 molecules"):

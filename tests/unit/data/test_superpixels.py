@@ -85,9 +85,6 @@ def test_wrong_images_are_named(tmp_path, name, content, message):
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         build_mnist(tmp_path)
-
-
-def test_images_that_are_not_square_are_named(tmp_path):
     write_cifar10(tmp_path)
     Image.fromarray(np.zeros((2, 1000, 3), np.uint8)).save(tmp_path / "data_batch_1.png")
     with pytest.raises(ValueError, match="data_batch_1.png has 1000 pixels per row, which is not a square number"):
