@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +73,11 @@ def read_smiles_csv(
         columns = _find_columns(table, smiles, targets or (), ids, split)
     else:
         columns = _known_columns(table, encoding)
-    single = {"molecule": columns.smiles, "id": columns.ids, "split": columns.split}
+    single = {"molecule": columns["smiles"], "id": columns["ids"], "split": columns["split"]}
     table.check_scalar_columns({role: column for role, column in single.items() if column is not None})
     report.raise_for_errors()
 
-    molecules = table.frame[columns.smiles]
+    molecules = table.frame[columns["smiles"]]
     text = molecules.cast(pl.String).fill_null("").to_list()
     arrays, unreadable = featurize(text)
     readable = np.ones(len(text), dtype=bool)
@@ -92,23 +91,23 @@ def read_smiles_csv(
             table.error("unreadable-molecule", message, ~readable)
     message = "duplicate molecule; a random split may put it into both the training and the test set"
     table.warning("duplicate-molecule", message, _duplicates(molecules))
-    names = pl.Series(np.arange(len(text))) if columns.ids is None else as_ids(table.frame[columns.ids])
+    names = pl.Series(np.arange(len(text))) if columns["ids"] is None else as_ids(table.frame[columns["ids"]])
     table.error("missing-id", "the molecule has no id", names.is_null())
     table.warning("duplicate-id", f"duplicate id: {examples(names, _duplicates(names))}", _duplicates(names))
 
     packed = arrays | {name: arrays[name][readable] for name in ("num_nodes", "num_edges")}
     y, target = None, None
-    if columns.targets:
+    if columns["targets"]:
         known = None if encoding is None else encoding["target"]
-        y, target = read_labels(table, columns.targets, make_schema({"task": task}), known)
+        y, target = read_labels(table, columns["targets"], make_schema({"task": task}), known)
         packed["y"] = y[torch.from_numpy(readable)].numpy()
-    if columns.split is not None and encoding is None:
-        stored_split = read_split(table, columns.split, None if y is None else labeled_mask(y))
+    if columns["split"] is not None and encoding is None:
+        stored_split = read_split(table, columns["split"], None if y is None else labeled_mask(y))
         if stored_split is not None:
             packed["split"] = split_codes(stored_split)[readable]
     report.statistics = graph_statistics(packed, target)
     report.raise_for_errors()
-    made = {"version": VERSION, "kind": "smiles", "columns": asdict(columns), "target": target}
+    made = {"version": VERSION, "kind": "smiles", "columns": columns, "target": target}
     kept = [molecule for molecule, ok in zip(text, readable) if ok]
     graph_id = keep_ids(names.filter(pl.Series(readable)))
     used = made if encoding is None else dict(encoding)
@@ -122,34 +121,20 @@ def _duplicates(values: pl.Series) -> pl.Series:
 # ---- columns ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SmilesColumns:
-    """The columns of a table of molecules."""
-
-    smiles: str
-    targets: list[str]
-    ids: str | None = None
-    split: str | None = None
-
-
-def _known_columns(table: Table, encoding: Mapping[str, Any]) -> SmilesColumns:
+def _known_columns(table: Table, encoding: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of the training data. New molecules need not have targets, ids and a split."""
     if encoding.get("version") != VERSION or encoding.get("kind") != "smiles":
         raise ValueError(f"the encoding is for {encoding.get('kind')!r} data, but the file contains SMILES")
-    columns = SmilesColumns(**encoding["columns"])
-    if columns.smiles not in table.frame.columns:
-        raise ValueError(f"{table.name} has no column {columns.smiles!r} of SMILES")
-    present = set(table.frame.columns)  # new molecules need not have targets
-    return SmilesColumns(
-        columns.smiles,
-        columns.targets if set(columns.targets) <= present else [],
-        columns.ids if columns.ids in present else None,
-        columns.split if columns.split in present else None,
-    )
+    columns, present = dict(encoding["columns"]), set(table.frame.columns)
+    if columns["smiles"] not in present:
+        raise ValueError(f"{table.name} has no column {columns['smiles']!r} of SMILES")
+    columns["targets"] = columns["targets"] if present.issuperset(columns["targets"]) else []
+    return columns | {role: None for role in ("ids", "split") if columns[role] not in present}
 
 
 def _find_columns(
     table: Table, smiles: str | None, targets: Sequence[str], ids: str | None, split: str | None
-) -> SmilesColumns:
+) -> dict[str, Any]:
     """Infer the columns that are not given. A table without molecules is an error."""
     columns = table.frame.columns
     given = [name for name in (smiles, *targets, ids, split) if name is not None]
@@ -175,7 +160,7 @@ def _find_columns(
     unused = [name for name in left if name not in selected]
     if unused:
         table.note("ignored-column", f"columns not used: {quoted(unused)}")
-    return SmilesColumns(smiles, selected, ids, split)
+    return {"smiles": smiles, "targets": selected, "ids": ids, "split": split}
 
 
 def _find_by_name(columns: list[str], names: tuple[str, ...]) -> str | None:

@@ -23,7 +23,7 @@ from tgnn.data.tables.edges import (
     resolve_endpoints_of_graphs,
     unique_ids,
 )
-from tgnn.data.tables.features import Features, apply, infer_encodings
+from tgnn.data.tables.features import apply, infer_encodings
 from tgnn.data.tables.labels import Target, graph_statistics, read_labels, read_split, target_statistics
 from tgnn.data.tables.numeric import Encoding, report_standardized
 from tgnn.data.tables.schema import FILE, make_schema, read_schema
@@ -82,19 +82,18 @@ def read_table(
     check_isolated_nodes(edge_index, len(ids), of_nodes)
     details, edge_encodings = reading.edge_details(edges, rows)
     data = Data(edge_index=torch.from_numpy(edge_index), num_nodes=len(ids), node_id=keep_ids(ids), **details)
-    features, target, roles = Features(0), None, {"edges": edges.roles}
+    encodings: Sequence[Encoding] = []
+    target, roles = None, {"edges": edges.roles}
     if nodes is not None:
         roles["nodes"] = nodes.roles
-        features = reading.features(nodes)
+        encodings, data.x = reading.features(nodes, may_be_sparse=True)
         data.y, target, split = reading.targets(nodes)
         if split is not None:
             data.train_mask, data.val_mask, data.test_mask = split.masks()
-    data.encoding = reading.encoding(features.encodings, edge_encodings, target, roles, features.is_sparse())
-    data.x = features.matrix(data.encoding["sparse"])
-    if nodes is None or data.x is None:
+    if data.x is None:
         of_nodes.warning("no-features", "the nodes have no features")
-    else:
-        reading.check(data.x, features, nodes)
+    is_sparse = data.x is not None and data.x.layout == torch.sparse_csr
+    data.encoding = reading.encoding(encodings, edge_encodings, target, roles, is_sparse)
     report.statistics = _statistics(data, edges.frame.height)
     report.raise_for_errors()
     return data, report
@@ -138,7 +137,7 @@ def read_graph_tables(
     in_order = replace(nodes, numbers=lambda rows: nodes.numbers(order[rows]))
     check_isolated_nodes(edge_index, len(order), in_order)
     details, edge_encodings = reading.edge_details(edges, rows)
-    features = reading.features(nodes)
+    encodings, x = reading.features(nodes)
     y, target, split = reading.targets(graphs)
 
     count = np.bincount(graph_of_node, minlength=len(ids))
@@ -151,11 +150,9 @@ def read_graph_tables(
         "edge_index": edge_index - (np.cumsum(count) - count)[of_edge],
         **{name: values.numpy() for name, values in details.items()},
     }
-    x = features.matrix()
     if x is None:
         nodes.warning("no-features", "the nodes have no features")
     else:
-        reading.check(x, features, nodes)
         arrays["x"] = x.numpy()[order]
     if y is not None:
         arrays["y"] = y.numpy()
@@ -164,7 +161,7 @@ def read_graph_tables(
     report.statistics = graph_statistics(arrays, target)
     report.raise_for_errors()
     roles = {"graphs": graphs.roles, "nodes": nodes.roles, "edges": edges.roles}
-    made = reading.encoding(features.encodings, edge_encodings, target, roles) | {"sparse": False}
+    made = reading.encoding(encodings, edge_encodings, target, roles)
     return GraphDataset(arrays, graph_id=keep_ids(ids), encoding=made), report
 
 
@@ -234,16 +231,25 @@ class FolderReader:
         self.report.raise_for_errors()
         return replace(file, roles=roles)
 
-    def features(self, table: Table) -> Features:
-        """Encode the features of a table, with the encoding of the training data for new data."""
+    def features(
+        self, table: Table, what: str = "feature", may_be_sparse: bool = False
+    ) -> tuple[Sequence[Encoding], Tensor | None]:
+        """Encode and check the features of a table, with the encoding of the training data for new data."""
         if self.known is not None:
             known = self.known[table.name.partition(".")[0]]
-            return apply(table, known, "train again with a fill value in schema.yaml")
+            features = apply(table, known, "train again with a fill value in schema.yaml")
+            matrix = features.matrix(may_be_sparse and self.known["sparse"])
+            if matrix is not None:
+                check_finite_features(matrix, table, what)
+            return features.encodings, matrix
         features = apply(table, infer_encodings(table, self.schema))
         if features.encodings:
             table.note("features", f"features: {features.describe()}")
         report_standardized(table, features.encodings, features.sizes(), self.schema.standardize)
-        return features
+        matrix = features.matrix(may_be_sparse and features.is_sparse())
+        if matrix is not None:
+            check_features(matrix, table, features.names(), what)
+        return features.encodings, matrix
 
     def targets(self, table: Table) -> tuple[Tensor | None, Target | None, Split | None]:
         """Read the labels of nodes or graphs, their description, and the user's own split. New data has no split."""
@@ -266,11 +272,10 @@ class FolderReader:
             remove = f"remove the edge, or {as_feature}"
             check_edge_weights(weight, table, rescale, remove)
             found["edge_weight"] = torch.from_numpy(weight[rows])
-        features = self.features(table)
-        if (matrix := features.matrix()) is not None:
-            self.check(matrix, features, table, "edge feature")
+        encodings, matrix = self.features(table, "edge feature")
+        if matrix is not None:
             found["edge_attr"] = matrix[torch.from_numpy(rows)]
-        return found, features.encodings
+        return found, encodings
 
     def _weights(self, table: Table) -> np.ndarray:
         values = table.column("weight")
@@ -285,13 +290,6 @@ class FolderReader:
             self.largest = max(1.0, float(weight.max(initial=0)))
         table.note("scaled-weights", f"edge weights are divided by {self.largest:g}, the largest weight")
         return weight / np.float32(self.largest)
-
-    def check(self, matrix: Tensor, features: Features, table: Table, what: str = "feature") -> None:
-        """Check the values of a feature matrix. Large and constant columns are not reported for new data."""
-        if self.known is None:
-            check_features(matrix, table, features.names(), what)
-        else:
-            check_finite_features(matrix, table, what)
 
     def encoding(
         self,
