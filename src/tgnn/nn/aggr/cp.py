@@ -45,13 +45,13 @@ class CPAggregation(Aggregation):
         act_out: Activation :math:`\sigma'` of the output. ``None`` is the identity.
         factor_act: Activation of each factor before the product, by default none. The research code of the authors uses
             ``factor_act="tanh", act=None``.
-        affine: If given, each activated factor :math:`f` becomes :math:`s f + t`, with a learned scale :math:`s` and
-            shift :math:`t` per column that start at these two numbers. ``factor_act="sigmoid", affine=(-1.0, 1.0)``
-            multiplies probabilities :math:`1 - p`, as a noisy OR does.
+        affine: Initial values of a learned scale :math:`s` and a learned shift :math:`t` per column. They replace each
+            factor :math:`f` by :math:`s f + t`, after ``factor_act``. ``factor_act="sigmoid", affine=(-1.0, 1.0)`` gives
+            products of probabilities :math:`1 - p` (noisy OR). ``None`` means no scale and no shift.
         exclusive: Whether to compute, for each vector, the product of the *other* vectors of its set. The output then
             has one row per vector.
-        bias_init: Initial bias of the factors: 1, the neutral element of a product, or 0 for signed factors, such as
-            those of parity checks (``factor_act="tanh", act=None, bias_init=0.0, smallest_start=1.0``).
+        bias_init: Initial bias of the factors. The default 1 is the neutral element of a product. Use 0 for factors of
+            both signs, for example in parity checks (with ``factor_act="tanh", act=None, smallest_start=1.0``).
         scaled: Whether to replace each of the :math:`k` factors :math:`z` of a set by
             :math:`1 + (z - 1) / \sqrt{k}`. Use it for large sets, such as all nodes of a graph.
         smallest_start: Smallest initial scale of the factors. A factor starts as 1 plus a small random number, and the

@@ -81,16 +81,16 @@ class TGNNConv(MessagePassing):
         act_high: Activation :math:`\sigma'` of the product branch, by default ReLU. Use ``None`` for ``act_high`` and
             ``act_low`` in the last layer, so that outputs can be negative. :class:`~tgnn.nn.TGNN` does this.
         act_low: Activation :math:`\sigma''` of the sum branch, by default ReLU.
-        factor_act: Activation of each factor before the product, by default none. It follows the terms of edge features
-            and of ``two_ended``, and is then ``"tanh"`` or ``"sigmoid"``. The research code of the authors uses
-            ``factor_act="tanh", act=None``.
-        affine: If given, a learned scale and shift of each activated factor, see :class:`~tgnn.nn.CPAggregation`.
+        factor_act: Activation of each factor before the product, by default none. It is applied after the terms of
+            ``edge_dim`` and ``two_ended`` are added. With these terms, only ``"tanh"`` and ``"sigmoid"`` are supported.
+            The research code of the authors uses ``factor_act="tanh", act=None``.
+        affine: Initial values of a learned scale and shift of the factors, see :class:`~tgnn.nn.CPAggregation`.
         edge_gate: Whether each edge has a gate :math:`w_{uv} = \sigma(C' e_{uv} + c)` per column. A gate moves a factor
-            toward 1, as an edge weight does. It needs ``edge_dim``.
+            toward 1, as an edge weight does. Requires ``edge_dim``.
         exclusive: Whether to compute, for each edge, the product over the *other* edges into the same destination. The
-            output has one row per edge. It needs ``low_order=None`` and no self-loops.
-        bias_init: Initial bias of the factors, by default 0 for bounded factors and 1 for others. Use 0 for signed
-            factors, such as those of parity checks.
+            output has one row per edge. Requires ``low_order=None`` and no self-loops.
+        bias_init: Initial bias of the factors, by default 0 for bounded factors and 1 for others. Use 0 for factors of
+            both signs, for example in parity checks.
         smallest_start: Smallest initial scale of the factors, see :class:`~tgnn.nn.CPAggregation`. Use 1 for molecules.
 
     Shapes:
