@@ -46,8 +46,8 @@ class CPAggregation(Aggregation):
         factor_act: Activation of each factor before the product, by default none. The research code of the authors uses
             ``factor_act="tanh", act=None``.
         affine: Initial values of a learned scale :math:`s` and a learned shift :math:`t` per column. They replace each
-            factor :math:`f` by :math:`s f + t`, after ``factor_act``. ``factor_act="sigmoid", affine=(-1.0, 1.0)`` gives
-            products of probabilities :math:`1 - p` (noisy OR). ``None`` means no scale and no shift.
+            factor :math:`f` by :math:`s f + t`, after ``factor_act``. ``factor_act="sigmoid", affine=(-1.0, 1.0)``
+            gives products of probabilities :math:`1 - p` (noisy OR). ``None`` means no scale and no shift.
         exclusive: Whether to compute, for each vector, the product of the *other* vectors of its set. The output then
             has one row per vector.
         bias_init: Initial bias of the factors. The default 1 is the neutral element of a product. Use 0 for factors of
