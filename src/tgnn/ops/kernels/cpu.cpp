@@ -13,7 +13,7 @@
 //    all gradients of the row are 0. See WideRows in backward.h.
 
 #include "backward.h"
-#include "exclusive.h"
+#include "bounded.h"
 #include "forward.h"
 #include "gated_sum.h"
 #include "group.h"
@@ -62,12 +62,12 @@ int guarded(const F& f) {
 #define TGNN_OUT_EDGES Index n_src, const Index *ptr_src, const Node *other_src, const Index *edge_src
 #define TGNN_EDGE_OPERATORS(T, NAME)                                                                                \
   extern "C" int tgnn_edge_product_##NAME(const EdgeProduct<T>* op, TGNN_EDGES, T* out) {                           \
-    return guarded([&] { edge_product<T>(*op, {ptr, other, edge, n_dst}, out); });                                  \
+    return guarded([&] { product_of_edges<T>(*op, {ptr, other, edge, n_dst}, out); });                                  \
   }                                                                                                                 \
   extern "C" int tgnn_edge_product_backward_##NAME(const EdgeProduct<T>* op, TGNN_EDGES, TGNN_OUT_EDGES,            \
                                                    const T* grad, const EdgeGradients<T>* out) {                    \
     return guarded([&] {                                                                                            \
-      edge_product_backward<T>(*op, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src}, grad, *out);  \
+      product_of_edges_backward<T>(*op, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src}, grad, *out);  \
     });                                                                                                             \
   }                                                                                                                 \
   extern "C" int tgnn_exclusive_product_##NAME(const EdgeProduct<T>* op, TGNN_EDGES, T* out) {                      \

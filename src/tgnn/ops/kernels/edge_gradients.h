@@ -169,7 +169,7 @@ void sum_edge_rows(const T* x, Index rank, const CompressedEdges& by, T* out) {
             columns.prefetch(rows[by.edge_at(ahead(by, k))]);
             const T* const row = rows[by.edge_at(k)];
             UNROLL for (int c = 0; c < Group::C; ++c)
-              total[c] += __builtin_convertvector(columns.load(row, c), Wide) * scale;
+              total[c] += to_double<T, Group::L>(columns.load(row, c)) * scale;
           }
           std::memcpy(sum, total, sizeof total);
         };

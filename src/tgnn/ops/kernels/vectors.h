@@ -2,6 +2,10 @@
 // instructions, without the control flow that keeps loops over columns from being vectorized well.
 #pragma once
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include "rows.h"
 #include "scaled.h"
 
@@ -23,6 +27,23 @@ template <class T, int L>
 using Vector = typename VectorType<T, L>::type;
 
 #define UNROLL _Pragma("GCC unroll 8")
+
+// Conversions. GCC splits __builtin_convertvector() between vectors of different sizes into several instructions.
+template <class T, int L>
+inline Vector<double, L> to_double(const Vector<T, L>& x) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == sizeof(float) && L == 8) return (Vector<double, L>)_mm512_cvtps_pd((__m256)x);
+#endif
+  return __builtin_convertvector(x, Vector<double, L>);
+}
+
+template <int L>
+inline Vector<float, L> to_float(const Vector<double, L>& x) {
+#if defined(__AVX512F__)
+  if constexpr (L == 8) return (Vector<float, L>)_mm512_cvtpd_ps((__m512d)x);
+#endif
+  return __builtin_convertvector(x, Vector<float, L>);
+}
 
 // C vectors with L lanes each: a group of columns. `kPartial` marks the last columns of a row, fewer than L.
 template <class T, int L_, int C_, bool kPartial_ = false>
@@ -84,8 +105,8 @@ struct Rows {
 inline Index ahead(const CompressedEdges& by, Index k) { return std::min(k + 24, by.ptr[by.groups] - 1); }
 
 // exp(y) for |y| <= 87 in float and |y| <= 700 in double. NaN stays NaN. The relative error is below 1e-7 in float and
-// 1e-15 in double.
-template <class T, int L>
+// 1e-15 in double, or 1e-12 if `kShort`.
+template <class T, int L, bool kShort = false>
 inline Vector<T, L> exp_of(Vector<T, L> y) {
   using V = Vector<T, L>;
   using F = scaled::Float<T>;
@@ -93,14 +114,12 @@ inline Vector<T, L> exp_of(Vector<T, L> y) {
   const V shifted = y * T(1.4426950408889634) + F::kShifter;
   const V k = shifted - F::kShifter;
   const V r = (y - k * F::kLn2High) - k * F::kLn2Low;
-  V p = {};
-  if constexpr (sizeof(T) == sizeof(double)) {  // the Taylor series to r^13
-    p = (T(1.0 / 6227020800) * r + T(1.0 / 479001600)) * r + T(1.0 / 39916800);
-    p = ((p * r + T(1.0 / 3628800)) * r + T(1.0 / 362880)) * r + T(1.0 / 40320);
-    p = (p * r + T(1.0 / 5040)) * r + T(1.0 / 720);
-  } else {  // the Taylor series to r^7
-    p = T(1.0 / 5040) * r + T(1.0 / 720);
+  V p = {};  // the Taylor series: to r^7 in float, r^10 or r^13 in double
+  if constexpr (sizeof(T) == sizeof(double)) {
+    if constexpr (!kShort) p = ((T(1.0 / 6227020800) * r + T(1.0 / 479001600)) * r + T(1.0 / 39916800)) * r;
+    p = (((p + T(1.0 / 3628800)) * r + T(1.0 / 362880)) * r + T(1.0 / 40320)) * r;
   }
+  p = (p + T(1.0 / 5040)) * r + T(1.0 / 720);
   p = ((p * r + T(1.0 / 120)) * r + T(1.0 / 24)) * r + T(1.0 / 6);
   p = ((p * r + T(1.0 / 2)) * r + T(1)) * r + T(1);
   const I power = ((I)shifted + typename F::Bits(F::kBias)) << F::kMantissaBits;  // 2^k: the low bits of `shifted` hold k
