@@ -162,8 +162,9 @@ def test_runs_in_worker_processes_give_the_same_result(tmp_path):
 
 
 @pytest.mark.slow
-def test_sigterm_of_the_parent_saves_a_checkpoint_of_every_run(tmp_path):
-    with start_forever("train", tmp_path) as process:
+@pytest.mark.parametrize("command", ["train", "reproduce"])
+def test_sigterm_of_the_parent_saves_a_checkpoint_of_every_run(tmp_path, command):
+    with start_forever(command, tmp_path) as process:
         process.until(lambda: two_runs_train(tmp_path))
         process.send_signal(signal.SIGTERM)
         assert_interrupted(process)

@@ -31,7 +31,7 @@ class TransformFirstMixHopConv(MixHopConv):
         fused = can_propagate(self, x, edge_index, edge_weight)
         if not fused:
             edge_index, edge_weight = gcn_norm(
-                edge_index, edge_weight, x.size(0), False, self.add_self_loops, self.flow
+                edge_index, edge_weight, x.size(0), False, self.add_self_loops, self.flow, x.dtype
             )
         outputs: list[Tensor] = []
         for power in range(max(self.powers), -1, -1):  # one step propagates all higher powers together

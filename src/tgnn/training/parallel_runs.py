@@ -68,6 +68,7 @@ def call_parallel(
     on_finished: Callable[[K, R], None],
     on_failed: Callable[[K, Exception], None] | None = None,
     on_started: Callable[[K], None] = lambda key: None,
+    on_wait: Callable[[], None] = lambda: None,
 ) -> None:
     """Call functions in parallel.
 
@@ -77,6 +78,7 @@ def call_parallel(
         on_finished: Called with the result of each function.
         on_failed: Called with the error of each function that raises one. ``None``: the first error stops all of them.
         on_started: Called when a function is started.
+        on_wait: Called about twice a second while worker processes are busy.
     """
     if jobs == 1:
         for key, task in tasks.items():
@@ -101,6 +103,7 @@ def call_parallel(
                     _report(partial(_result, worker, stop), key, on_finished, on_failed)
                     del busy[answers]
                     idle += [] if worker.ended else [worker]
+                on_wait()
                 if stop.is_set():
                     raise Interrupted
         except KeyboardInterrupt as error:

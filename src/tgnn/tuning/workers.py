@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from multiprocessing import connection, get_context
 from typing import Any
 
 import numpy as np
@@ -21,8 +19,8 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from tgnn.training.interrupts import Interrupted, catch_interrupts, delay_interrupts
-from tgnn.training.parallel_runs import receive_logs, set_up_worker
+from tgnn.training.interrupts import Interrupted, catch_interrupts
+from tgnn.training.parallel_runs import call_parallel
 from tgnn.tuning.objective import evaluate_trial
 from tgnn.tuning.search_space import SearchPlan
 from tgnn.tuning.storage import DATABASE_ERRORS, StudyError, open_storage, storage_errors
@@ -205,46 +203,30 @@ class Worker:
 def run_in_processes(
     open_study: Callable[[], SharedStudy], plan: SearchPlan, jobs: int, on_progress: Callable[[], None]
 ) -> None:
-    """Run trials in child processes. An interrupt ends all of them, and their trials are queued again.
+    """Run a worker in each of several processes. An interrupt ends all of them, and their trials are queued again.
 
-    ``concurrent.futures`` is not used, because its pool ends all processes if one of them is killed. ``open_study`` is
-    called in each process, and ``on_progress`` every second in this one.
+    ``open_study`` is called in each process, and ``on_progress`` about twice a second in this one.
     """
-    spawn = get_context("spawn")
-    with catch_interrupts() as stop, receive_logs(spawn) as log_queue:
-        arguments = (open_study, plan, log_queue)
-        workers = [spawn.Process(target=_run_worker, args=arguments, daemon=True) for _ in range(jobs)]
-        try:
-            with delay_interrupts():
-                for worker in workers:
-                    worker.start()
-            while (alive := [worker.sentinel for worker in workers if worker.is_alive()]) and not stop.is_set():
-                on_progress()
-                connection.wait(alive, timeout=1.0)
-        finally:
-            started = [worker for worker in workers if worker.pid is not None]
-            for worker in started:
-                worker.terminate()  # SIGTERM, on which a worker queues its trial again
-            for worker in started:
-                worker.join()
-    if stop.is_set():
-        raise Interrupted
-    failed = sum(bool(worker.exitcode) for worker in workers)
-    if failed == jobs:
+    errors: list[str] = []
+
+    def on_ended(number: int, error: str) -> None:
+        if error:
+            errors.append(error)
+            logger.warning("%d of %d workers failed: %s", len(errors), jobs, error)
+
+    workers = {number: partial(_run_worker, open_study, plan) for number in range(jobs)}
+    call_parallel(workers, jobs, on_ended, lambda number, error: on_ended(number, str(error)), on_wait=on_progress)
+    if len(errors) == jobs:
         raise StudyError("all workers failed: run the same command again to resume")
-    if failed:
-        logger.warning("%d of %d workers failed", failed, jobs)
 
 
-def _run_worker(open_study: Callable[[], SharedStudy], plan: SearchPlan, log_queue: Any) -> None:
-    set_up_worker(log_queue)
+def _run_worker(open_study: Callable[[], SharedStudy], plan: SearchPlan) -> str:
+    """Run a worker to its end, and return its error, if any. The others continue after an error."""
     try:
         with catch_interrupts() as stop, contextlib.closing(open_study()) as shared:
             Worker(shared, plan, stop).run()
-    except KeyboardInterrupt:
-        return
-    except DATABASE_ERRORS:  # reported by the main process
-        sys.exit(1)
+    except DATABASE_ERRORS:  # their messages may contain the password
+        return "the database does not respond"
     except (ValueError, OSError) as error:
-        logger.warning("a worker failed: %s", error)
-        sys.exit(1)
+        return str(error) or type(error).__name__
+    return ""

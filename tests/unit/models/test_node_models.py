@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
+from torch_geometric.explain.algorithm.utils import set_masks
 from torch_geometric.nn import APPNP, MixHopConv
 from torch_geometric.nn.models import GCN, GIN, GraphSAGE
 
@@ -122,50 +122,41 @@ def test_gprgnn_is_initialized_as_appnp():
     torch.testing.assert_close(one(data), other(data), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("powers", [[0, 1, 2], [1, 3], [0], [2]])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_mixhop_equals_pyg(powers, weighted):
-    data, _ = random_graph(1)
-    weight = torch.rand(data.edge_index.size(1)) if weighted else None
-    ours, pyg = TransformFirstMixHopConv(6, 4, powers), MixHopConv(6, 4, powers)
-    pyg.load_state_dict(ours.state_dict())
-    wanted = pyg(data.x, data.edge_index, weight)
-    torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
+SIZES, FLOW = (6, 5, 2, 3), {"flow": "target_to_source"}
+PAIRS = [
+    (PersonalizedPageRank, APPNP, (4, 0.2), {}),
+    *((TransformFirstMixHopConv, MixHopConv, (6, 4, powers), {}) for powers in ([0, 1, 2], [1, 3], [0], [2])),
+    *(
+        (FusedGCN, GCN, SIZES, kwargs)
+        for kwargs in ({}, {"aggr": "mean"}, {"add_self_loops": False}, {"improved": True}, FLOW)
+    ),
+    *(
+        (FusedGIN, GIN, SIZES, {"train_eps": True, **kwargs})
+        for kwargs in ({}, {"aggr": "mean"}, {"aggr": "max"}, FLOW)
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("ours", "pyg"), [(FusedGCN(6, 5, 2, 3), GCN(6, 5, 2, 3)), (PersonalizedPageRank(4, 0.2), APPNP(4, 0.2))]
-)
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("ours", "theirs", "sizes", "kwargs"), PAIRS)
 @pytest.mark.parametrize("explained", [False, True])
-def test_propagation_equals_pyg(ours, pyg, weighted, explained):
+def test_layers_equal_those_of_pyg(ours, theirs, sizes, kwargs, explained):
+    """Outputs and gradients are equal, with edge weights, and if an explainer masks all messages."""
     data, _ = random_graph(3, directed=True)
-    weight = torch.rand(data.edge_index.size(1)) if weighted else None
-    pyg.load_state_dict(ours.state_dict())
-    for model in (ours, pyg):
-        clear_masks(model)
-        if explained:  # every message is masked
-            set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
-    wanted = pyg(data.x, data.edge_index, weight)
-    torch.testing.assert_close(ours(data.x, data.edge_index, weight), wanted, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("kwargs", [{}, {"aggr": "mean"}, {"aggr": "max"}, {"flow": "target_to_source"}])
-@pytest.mark.parametrize("explained", [False, True])
-def test_gin_equals_pyg(kwargs, explained):
-    data, _ = random_graph(3, directed=True)
-    ours, pyg = (kind(6, 5, 2, 3, train_eps=True, **kwargs).double() for kind in (FusedGIN, GIN))
-    with torch.no_grad():
-        ours.convs[0].eps.fill_(0.3)
-    pyg.load_state_dict(ours.state_dict())
-    grads = []
-    for model in (ours, pyg):
-        if explained:
-            set_masks(model, torch.randn(data.edge_index.size(1), generator=torch.manual_seed(0)), data.edge_index)
-        x = data.x.double().requires_grad_()
-        out = model(x, data.edge_index)
-        grads.append((out, *torch.autograd.grad(out.square().sum(), [x, model.convs[0].eps])))
-    torch.testing.assert_close(*grads)
+    models = [kind(*sizes, **kwargs).double() for kind in (ours, theirs)]
+    for parameter in models[0].parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    models[1].load_state_dict(models[0].state_dict())
+    generator, count = torch.Generator().manual_seed(0), data.edge_index.size(1)
+    weight, mask = (torch.rand(count, generator=generator, dtype=torch.double) for _ in range(2))
+    for weights in ((), (weight,)) if ours is not FusedGIN else ((),):
+        found = []
+        for model in models:
+            if explained:
+                set_masks(model, mask, data.edge_index)
+            x = data.x.double().requires_grad_()
+            out = model(x, data.edge_index, *weights)
+            found.append((out, *torch.autograd.grad(out.square().sum(), [x, *model.parameters()])))
+        torch.testing.assert_close(*found)
 
 
 def test_a_hook_sees_messages():
@@ -201,16 +192,6 @@ def test_propagation_compiles_into_one_graph():
     data, _ = random_graph(3)
     step = torch.compile(FusedGCN(6, 5, 2, 3), fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(step(data.x, data.edge_index), step._orig_mod(data.x, data.edge_index))
-
-
-@pytest.mark.parametrize(
-    "kwargs", [{"aggr": "mean"}, {"add_self_loops": False}, {"flow": "target_to_source"}, {"improved": True}]
-)
-def test_gcn_with_other_arguments_equals_pyg(kwargs):
-    data, _ = random_graph(3, directed=True)
-    ours, pyg = FusedGCN(6, 5, 2, 3, **kwargs), GCN(6, 5, 2, 3, **kwargs)
-    pyg.load_state_dict(ours.state_dict())
-    torch.testing.assert_close(ours(data.x, data.edge_index), pyg(data.x, data.edge_index))
 
 
 @pytest.mark.parametrize("pooling", ["mean", "sum"])
@@ -249,6 +230,16 @@ def test_deepergcn_uses_the_features_of_edges(edges):
     changed = (out[0] - out[1]).abs().amax(1) > 1e-4
     assert changed[:-2].any()
     assert not changed[-2:].any()  # they have no edges
+
+
+@pytest.mark.parametrize("name", ["gat", "gat+cp"])
+@pytest.mark.parametrize(
+    ("hyperparameters", "heads"), [({}, 8), ({"out_heads": 1}, 1), ({"heads": 2, "out_heads": 3}, 3)]
+)
+def test_heads_of_the_last_layer(name, hyperparameters, heads):
+    model = build_model(name, DataShape("node", 6, None, 3, nodes=9), 5, 2, 0.0, hyperparameters)
+    assert [conv.heads for conv in model.gnn.convs] == [hyperparameters.get("heads", 8), heads]
+    assert model(random_graph(0, nodes=9)[0]).shape == (9, 3)
 
 
 # ---- walks ------------------------------------------------------------------------------------------------------

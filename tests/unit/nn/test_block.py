@@ -6,10 +6,8 @@ import pytest
 import torch
 from tests.conftest import random_edges
 from torch_geometric.data import Batch, Data
-from torch_geometric.loader import NeighborLoader
 
 from tgnn import TGNN, GraphTGNN
-from tgnn.data.sampler import NeighborSampler
 from tgnn.nn import TGNNBlock, TGNNConv
 
 N, D = 12, 8
@@ -90,26 +88,6 @@ def test_networks_of_blocks(options, norm, jk, num_layers):
 def test_the_plain_network_has_no_blocks():
     model = TGNN(D, 16, 2, 5, rank=4)
     assert all(type(layer) is TGNNConv for layer in model.convs)
-
-
-def test_sparse_features():
-    x = (torch.rand(N, D) < 0.4).float()
-    model = TGNN(D, 16, 2, 5, rank=4, residual=True, ffn=True, input_dropout=0.3, **GATED)
-    torch.testing.assert_close(model.eval()(x.to_sparse_csr(), EDGES), model(x, EDGES))
-    model.train()(x.to_sparse_csr(), EDGES).sum().backward()
-
-
-def test_layer_wise_inference_and_trimming():
-    model = TGNN(D, 16, 3, 5, rank=4, residual=True, ffn=True, norm="batch_norm", low_order="gated_mean").eval()
-    data = Data(x=torch.randn(N, D), edge_index=EDGES)
-    sampler = NeighborSampler(EDGES, [-1], num_nodes=N)
-    loader = NeighborLoader(data, num_neighbors=[-1], batch_size=5, neighbor_sampler=sampler)
-    torch.testing.assert_close(model.inference(loader), model(data.x, EDGES), rtol=1e-4, atol=1e-5)
-    edges = torch.tensor([[1, 2, 3, 4], [0, 0, 1, 2]])
-    trimmed = model(data.x[:5], edges, num_sampled_nodes_per_hop=[1, 2, 2], num_sampled_edges_per_hop=[2, 2])
-    torch.testing.assert_close(trimmed[:1], model(data.x[:5], edges)[:1])
-    with pytest.raises(ValueError, match="does not support layer-wise inference"):
-        TGNN(D, 16, 2, 5, rank=4, low_order="gated_sum", update_edges=True).eval().inference(loader)
 
 
 @pytest.mark.parametrize("rank", [0, 4])

@@ -53,29 +53,30 @@ def test_arguments_reach_the_layers():
         TGNN(8, 16, 0, 5)
 
 
-def test_trimming_gives_the_same_for_the_seeds():
-    """Seed 0 has the sampled neighbors 1, 2; these have 3, 4."""
-    model = TGNN(8, 16, 2, 5, rank=4).eval()
-    x, edges = torch.randn(5, 8), torch.tensor([[1, 2, 3, 4], [0, 0, 1, 2]])
-    full = model(x, edges)[:1]
-    trimmed = model(x, edges, num_sampled_nodes_per_hop=[1, 2, 2], num_sampled_edges_per_hop=[2, 2])[:1]
-    torch.testing.assert_close(trimmed, full)
+BLOCKS = {"residual": True, "ffn": True, "norm": "batch_norm", "low_order": "gated_mean"}
 
 
-@pytest.mark.parametrize("norm", [None, "batch_norm"])
-def test_layer_wise_inference_equals_the_full_pass(norm):
-    model = TGNN(8, 16, 3, 5, rank=4, norm=norm, dropout=0.5, input_dropout=0.5).eval()
+@pytest.mark.parametrize("options", [{}, {"norm": "batch_norm"}, BLOCKS], ids=str)
+def test_layer_wise_inference_and_trimming(options):
+    model = TGNN(8, 16, 2, 5, rank=4, dropout=0.5, input_dropout=0.5, **options).eval()
     data = Data(x=torch.randn(N, 8), edge_index=EDGES)
     sampler = NeighborSampler(EDGES, [-1], num_nodes=N)
     loader = NeighborLoader(data, num_neighbors=[-1], batch_size=5, neighbor_sampler=sampler)
     torch.testing.assert_close(model.inference(loader), model(data.x, EDGES), rtol=1e-4, atol=1e-5)
+    # Seed 0 has the sampled neighbors 1 and 2, and these have 3 and 4.
+    x, edges = torch.randn(5, 8), torch.tensor([[1, 2, 3, 4], [0, 0, 1, 2]])
+    trimmed = model(x, edges, num_sampled_nodes_per_hop=[1, 2, 2], num_sampled_edges_per_hop=[2, 2])
+    torch.testing.assert_close(trimmed[:1], model(x, edges)[:1])
+    with pytest.raises(ValueError, match="does not support layer-wise inference"):
+        TGNN(8, 16, 2, 5, rank=4, low_order="gated_sum", update_edges=True).eval().inference(loader)
 
 
 @pytest.mark.parametrize("layout", ["to_sparse_csr", "to_sparse_coo"])
-def test_sparse_features_and_dropout_on_stored_entries(layout):
+@pytest.mark.parametrize("options", [{}, BLOCKS], ids=["layers", "blocks"])
+def test_sparse_features_and_dropout_on_stored_entries(layout, options):
     x = (torch.rand(N, 8) < 0.4).float()
     sparse = getattr(x, layout)()
-    model = TGNN(8, 16, 2, 5, rank=4, input_dropout=0.5, dropout=0.5)
+    model = TGNN(8, 16, 2, 5, rank=4, input_dropout=0.5, dropout=0.5, **options)
     torch.testing.assert_close(model.eval()(sparse, EDGES), model(x, EDGES))
     model.train()(sparse, EDGES).sum().backward()
     dropped = FeatureDropout(0.5)(x.repeat(200, 1).to_sparse_csr())
