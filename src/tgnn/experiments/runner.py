@@ -367,13 +367,7 @@ def _read_series(folder: Path, prefixes: tuple[str, ...]) -> dict[str, list[floa
 
 
 def _read_earlier(path: Path, keep: Callable[[CellResult], bool], dropped_cells: str) -> Result | None:
-    """Read the cells of an earlier result that are kept, and warn of the others.
-
-    Args:
-        path: Path of the earlier result. A missing or invalid file gives ``None``.
-        keep: Whether to keep a cell.
-        dropped_cells: Description of the cells that are not kept, for the warning.
-    """
+    """Read the cells of an earlier result that are kept, if the file is valid, and warn of those that are not."""
     if not path.exists():
         return None
     try:
