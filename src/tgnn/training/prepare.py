@@ -83,9 +83,8 @@ def prepare_without_test(config: Config) -> Prepared:
 
 def transform_features(data: LoadedData, config: DataConfig) -> LoadedData:
     """Transform node and edge features as configured."""
-    if isinstance(data, GraphDataset):
-        return _transform_graphs(data, config)
-    if config.positional_encoding != "none" or config.relative_positions:
+    is_encoded = config.positional_encoding != "none" or config.relative_positions
+    if is_encoded and not isinstance(data, GraphDataset):
         raise ValueError(
             "data.positional_encoding and data.relative_positions need a data set of many graphs, but "
             f"{data.info.name} is a single graph."
@@ -93,23 +92,17 @@ def transform_features(data: LoadedData, config: DataConfig) -> LoadedData:
     if isinstance(data, DiskGraph):
         data.features = config.features
         return data
-    if not config.edge_features:
-        data.edge_attr = None
     if config.features != "stored":
-        if data.x is None or not data.x.is_floating_point():
-            raise ValueError(_NEEDS_ONE_GRAPH.format(config.features))
+        if isinstance(data, GraphDataset) or data.x is None or not data.x.is_floating_point():
+            raise ValueError(
+                f"data.features={config.features} needs one graph with numeric node features. Use data.features=stored."
+            )
         data.x = scale_rows(data.x, config.features)
-    return data
-
-
-_NEEDS_ONE_GRAPH = "data.features={} needs one graph with numeric node features. Use data.features=stored."
-
-
-def _transform_graphs(graphs: GraphDataset, config: DataConfig) -> GraphDataset:
-    if config.features != "stored":
-        raise ValueError(_NEEDS_ONE_GRAPH.format(config.features))
-    if not config.edge_features:
-        graphs = graphs.without_edge_features()
+    if not isinstance(data, GraphDataset):
+        if not config.edge_features:
+            data.edge_attr = None
+        return data
+    graphs = data if config.edge_features else data.without_edge_features()
     if config.relative_positions:
         graphs = with_relative_positions(graphs)
     if config.positional_encoding != "none":
