@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from torch_geometric.data import Data
 
-from tgnn.data import validate
+from tgnn.data import GraphDataset, validate
 from tgnn.data.readers.detect import read_path
-from tgnn.data.validation.report import ValidationReport
+from tgnn.data.validation.checks import check_data
+from tgnn.data.validation.report import Finding, ValidationReport
 
 NODES = "id,age,town,label,split\nann,31,Rome,red,train\nbob,27.5,Oslo,blue,val\ncarol,45,Rome,red,test\ndan,8,,,\n"
 EDGES = "source,target\nann,bob\nbob,carol\n"
@@ -55,3 +57,10 @@ def nodes_of(folder: Path, nodes: str | Mapping[str, Any], /, **schema: object) 
     """Read nodes of which ``a`` and ``b`` are linked."""
     name = "nodes_csv" if isinstance(nodes, str) else "nodes_parquet"
     return read_path(write(folder, **{name: nodes, "edges_csv": "source,target\na,b\n", "schema_yaml": schema}))
+
+
+def findings(data: Data | GraphDataset) -> list[Finding]:
+    """Check data in memory."""
+    report = ValidationReport("", "")
+    check_data(data, report)
+    return report.findings

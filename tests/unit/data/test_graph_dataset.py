@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from tests.unit.data.tables import findings
 from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.loader import DataLoader
 from torch_geometric.transforms import Constant
@@ -17,7 +18,6 @@ from tgnn.data.dataset_info import content_hash
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.readers.graph_npz import read_graphs, write_graphs
 from tgnn.data.tensors import keep_ids
-from tgnn.data.validation.checks import check_graphs
 
 ARRAYS = {
     "num_nodes": np.array([2, 0, 3]),
@@ -204,7 +204,7 @@ def test_edge_weights_are_kept_without_edge_features():
     assert slim.edge_attr is None
     assert slim.edge_weight.dtype == torch.float32
     heavy = GraphDataset(ARRAYS | {"edge_weight": np.array([1, 0, 2])})
-    assert [(f.code, f.locations) for f in check_graphs(heavy) if f.level == "error"] == [("weight-outside", (2,))]
+    assert [(f.code, f.locations) for f in findings(heavy) if f.level == "error"] == [("weight-outside", (2,))]
 
 
 def test_an_added_attribute_is_sliced_and_not_written(tmp_path):

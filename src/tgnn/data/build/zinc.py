@@ -35,7 +35,7 @@ from torch import Tensor
 
 from tgnn.data.build import import_optional
 from tgnn.data.build.molecules import parse, quiet
-from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.graph_dataset import GraphDataset, pack
 from tgnn.data.readers.unpickle import StoredTensor, read_tensors
 from tgnn.data.splits import PARTS
 from tgnn.utils.progress import track
@@ -65,36 +65,22 @@ def read_zinc(folder: Path | str) -> GraphDataset:
     The folder has ``train.pickle``, ``val.pickle``, ``test.pickle`` (lists of molecules) and three ``.index`` files
     (indices of the subset). Unlike PyG's, ``edge_attr`` is ``[edges, 1]``.
     """
-    atoms, edges, bonds, targets, split = [], [], [], [], []
+    graphs, split = [], []
     for code, part in enumerate(PARTS):
         path = Path(folder) / f"{part}.pickle"
         molecules = read_tensors(path.read_bytes(), str(path))
         if not isinstance(molecules, list) or not molecules:
             raise ValueError(f"{path} must contain a list of molecules, got {type(molecules).__name__}")
         for index in _read_indices(path.with_suffix(".index"), len(molecules)):
-            atom, bond, target = (_load(molecules[index], key, f"{path.name}: molecule {index}") for key in _OFFICIAL_KEYS)
-            if bond.shape != (len(atom), len(atom)):
-                raise ValueError(
-                    f"{path.name}: molecule {index} has {len(atom)} atoms, but bond_type has shape {list(bond.shape)}"
-                )
-            ends = bond.nonzero().t()
-            atoms.append(atom)
-            edges.append(ends)
-            bonds.append(bond[ends[0], ends[1]])
-            targets.append(target.float().flatten())
+            where = f"{path.name}: molecule {index}"
+            atoms, bonds, target = (_load(molecules[index], key, where) for key in _OFFICIAL_KEYS)
+            if bonds.shape != (len(atoms), len(atoms)):
+                raise ValueError(f"{where} has {len(atoms)} atoms, but bond_type has shape {list(bonds.shape)}")
+            edge_index = bonds.nonzero().t()
+            features = {"x": atoms.long().unsqueeze(1), "edge_attr": bonds[tuple(edge_index)].long().unsqueeze(1)}
+            graphs.append({**features, "edge_index": edge_index, "y": target.float()})
             split.append(code)
-    return GraphDataset(
-        {
-            "num_nodes": [len(atom) for atom in atoms],
-            "num_edges": [len(bond) for bond in bonds],
-            "edge_index": torch.cat(edges, dim=1),
-            "directed": True,
-            "x": torch.cat(atoms).long().unsqueeze(1),
-            "edge_attr": torch.cat(bonds).long().unsqueeze(1),
-            "y": torch.cat(targets),
-            "split": split,
-        }
-    )
+    return pack(graphs, split=torch.tensor(split))
 
 
 def _read_indices(path: Path, count: int) -> list[int]:

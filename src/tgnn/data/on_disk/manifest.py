@@ -18,7 +18,7 @@ from tgnn.utils.progress import Tick, no_tick
 FILE = "graph.json"
 ROWPTR, COL, X, Y, PART, IDS = "rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy", "node_id.npy"
 STRING_IDS = "node_id.parquet"
-_ARRAYS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
+ARRAYS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     ROWPTR: (("int64",), (1,)),
     COL: (("int32", "int64"), (1,)),
     X: (("float32", "float16", "uint8", "int16", "int32", "int64"), (2,)),
@@ -27,7 +27,7 @@ _ARRAYS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     IDS: (("int64",), (1,)),
 }
 """Allowed types and numbers of dimensions of each array."""
-NAMES = (*_ARRAYS, STRING_IDS)
+NAMES = (*ARRAYS, STRING_IDS)
 """All files but the manifest."""
 _HASHED = (ROWPTR, COL, X, Y)
 
@@ -124,7 +124,7 @@ class Manifest(_Record):
                 array = open_memmap(folder / name)
             except (ValueError, EOFError) as error:
                 raise damaged(folder / name, f"is not a NumPy array ({error})") from error
-            dtypes, dims = _ARRAYS[name]
+            dtypes, dims = ARRAYS[name]
             if name == COL:
                 dtypes = (node_type(self.nodes).name,)
             rows = {ROWPTR: self.nodes + 1, COL: self.edges}.get(name, self.nodes)

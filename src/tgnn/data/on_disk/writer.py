@@ -279,21 +279,17 @@ class _ArrayFile:
 def _as_stored(name: str, values: np.ndarray | Tensor) -> np.ndarray:
     """Convert features, labels or split to the type in which they are stored."""
     array = values.cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    if array.dtype.kind not in "iubf" or not 1 <= array.ndim <= 2:
-        raise ValueError(f"{name} must be numbers with one row per node, got {array.dtype} {list(array.shape)}.")
-    if name == manifest.X and array.ndim != 2:
-        raise ValueError(f"{name} must be [nodes, features], got {list(array.shape)}. For one feature pass x[:, None].")
-    if name == manifest.PART:
-        if array.ndim != 1:
-            raise ValueError(f"{name} must have one number per node, got {list(array.shape)}.")
-        part = _cast(name, array, np.uint8)
-        if problem := manifest.split_problem(part):
-            raise ValueError(f"{name} {problem}.")
-        return part
+    dims = manifest.ARRAYS[name][1]
+    if array.dtype.kind not in "iubf" or array.ndim not in dims:
+        shapes = " or ".join("[nodes]" if dim == 1 else "[nodes, columns]" for dim in dims)
+        raise ValueError(f"{name} must be numbers {shapes}, got {array.dtype} {list(array.shape)}.")
     if name == manifest.X and array.dtype.name in ("float16", "uint8", "int16", "int32"):
         return array
     is_float = array.dtype.kind == "f" or (name == manifest.Y and array.ndim == 2)  # multiple labels, 0 and 1
-    return _cast(name, array, np.float32 if is_float else np.int64)
+    stored = _cast(name, array, np.uint8 if name == manifest.PART else np.float32 if is_float else np.int64)
+    if name == manifest.PART and (problem := manifest.split_problem(stored)):
+        raise ValueError(f"{name} {problem}.")
+    return stored
 
 
 def _cast(name: str, array: np.ndarray, dtype: type[np.number]) -> np.ndarray:

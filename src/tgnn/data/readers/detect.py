@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tgnn.data.readers.shchur_npz import read_gnn_benchmark
 from tgnn.data.readers.tu import read_tu
 from tgnn.data.tables.read_folder import read_graph_tables, read_table
 from tgnn.data.tables.table_file import SUFFIXES, find
-from tgnn.data.validation.checks import check_graph, check_graphs
+from tgnn.data.validation.checks import check_data
 from tgnn.data.validation.report import Finding, ValidationReport
 
 ACCEPTED = """\
@@ -33,6 +33,13 @@ import networkx, polars as pl  # G is your NetworkX graph
 pl.DataFrame([{"id": n, **d} for n, d in G.nodes(data=True)]).write_csv("nodes.csv")
 pl.DataFrame([{"source": u, "target": v, **d} for u, v, d in G.edges(data=True)]).write_csv("edges.csv")"""
 """How to convert a NetworkX graph to tables."""
+
+_READERS: Mapping[str, Callable[[Path], Data | GraphDataset | DiskGraph]] = {
+    "graph on disk": DiskGraph,
+    "gnn-benchmark": read_gnn_benchmark,
+    "graph": read_graph,
+    "packed": read_graphs,
+}
 
 
 def detect_format(path: Path | str) -> str:
@@ -97,19 +104,14 @@ def read_path(
 
         return read_smiles_csv(path, encoding=encoding)
     report = ValidationReport(str(path), data_format)
-    if data_format == "graph on disk":  # not checked here, because that would read all of it
-        graph = DiskGraph(path)
-        report.statistics = statistics(graph)
-        return graph, report
-    if data_format in ("gnn-benchmark", "graph"):
-        data = read_gnn_benchmark(path) if data_format == "gnn-benchmark" else read_graph(path)
-        report.statistics = statistics(data)
-        report.add(*check_graph(data))
-        return data, report
-    graphs = read_graphs(path) if data_format == "packed" else _read_tu(path, encoding, report)
-    report.statistics = statistics(graphs)
-    report.add(*check_graphs(graphs))
-    return graphs, report
+    if data_format == "tu":
+        data: Data | GraphDataset | DiskGraph = _read_tu(path, encoding, report)
+    else:
+        data = _READERS[data_format](path)
+    report.statistics = statistics(data)
+    if not isinstance(data, DiskGraph):  # which is not checked here, because that would read all of it
+        check_data(data, report)
+    return data, report
 
 
 def _detect_folder(path: Path) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.validation.report import Finding, Reporter, ValidationReport, subject
+from tgnn.data.validation.report import Reporter, ValidationReport, subject
 
 LARGE = 100.0
 """Features with a larger absolute value are reported."""
@@ -21,54 +21,33 @@ _LIKE_IDS = 0.5
 """If a larger fraction of the labels is distinct, they are probably ids or numbers and not classes."""
 
 
-def check_graph(data: Data) -> list[Finding]:
-    """Check a single graph. Locations are node and edge indices.
+def check_data(data: Data | GraphDataset, report: ValidationReport) -> None:
+    """Check a graph, or many graphs without a loop over them. Locations are nodes and edges, or graphs.
 
     Example:
         >>> data = Data(edge_index=torch.tensor([[0, 1], [1, 1]]), y=torch.tensor([0, 0, 1]), num_nodes=3)
-        >>> [(finding.code, finding.locations) for finding in check_graph(data)]
+        >>> report = ValidationReport("", "")
+        >>> check_data(data, report)
+        >>> [(finding.code, finding.locations) for finding in report.findings]
         [('self-loop', (1,)), ('isolated-node', (2,)), ('no-features', ()), ('single-member', ())]
     """
-    data = copy.copy(data).cpu()
-    report = ValidationReport("", "")
-    nodes, edges = Reporter(report, unit="node"), Reporter(report, unit="edge")
     edge_index = None if data.edge_index is None else data.edge_index.numpy()
-    if edge_index is not None:
-        outside = (edge_index < 0) | (edge_index >= data.num_nodes)
-        if outside.any():
-            node = edge_index.T[outside.T][0]  # of the first such edge
-            message = f"`edge_index` contains node {node}, but the graph has {data.num_nodes} nodes"
-            edges.error("dangling-id", message, outside.any(0))
-            return report.findings
-    _check(data, edge_index, int(data.num_nodes or 0), edges, nodes, nodes)
-    return report.findings
-
-
-def check_graphs(graphs: GraphDataset) -> list[Finding]:
-    """Check many graphs without a loop over graphs. Locations are graph indices."""
-    report, sizes = ValidationReport("", ""), graphs.num_nodes.numpy()
-    graph_of_node, graph_of_edge = (np.repeat(np.arange(len(sizes)), n) for n in (sizes, graphs.num_edges.numpy()))
-    edge_index = None
-    if graphs.edge_index is not None:
-        edge_index = graphs.edge_index.numpy() + (np.cumsum(sizes) - sizes)[graph_of_edge]
-        if not graphs.directed:  # an edge and its reverse are then the same
-            edge_index = np.sort(edge_index, axis=0)
-    examples = Reporter(report, unit="graph")
-    edges = Reporter(report, unit="graph", numbers=graph_of_edge.__getitem__, merged=True)
-    nodes = Reporter(report, unit="graph", numbers=graph_of_node.__getitem__, merged=True)
-    examples.warning("empty-graph", "the graph has no nodes", sizes == 0)
-    _check(graphs, edge_index, int(sizes.sum()), edges, nodes, examples)
-    return report.findings
-
-
-def _check(
-    data: Data | GraphDataset,
-    edge_index: np.ndarray | None,
-    num_nodes: int,
-    edges: Reporter,
-    nodes: Reporter,
-    examples: Reporter,
-) -> None:
+    if isinstance(data, GraphDataset):
+        sizes = data.num_nodes.numpy()
+        num_nodes = int(sizes.sum())
+        of_node, of_edge = (np.repeat(np.arange(len(sizes)), counts) for counts in (sizes, data.num_edges.numpy()))
+        if edge_index is not None:
+            edge_index = edge_index + (np.cumsum(sizes) - sizes)[of_edge]
+            edge_index = (
+                edge_index if data.directed else np.sort(edge_index, axis=0)
+            )  # an edge and its reverse are equal
+        examples = Reporter(report, unit="graph")
+        nodes, edges = (replace(examples, numbers=graph.__getitem__, merged=True) for graph in (of_node, of_edge))
+        examples.warning("empty-graph", "the graph has no nodes", sizes == 0)
+    else:
+        num_nodes = int(data.num_nodes or 0)
+        nodes = examples = Reporter(report, unit="node")
+        edges = Reporter(report, unit="edge")
     if edge_index is not None:
         source, target = edge_index
         edges.note("self-loop", "self-loop; tGNN includes each node in its own neighborhood anyway", source == target)
