@@ -13,8 +13,7 @@ SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Use a short timeout for downloads, and no delay between attempts."""
-    monkeypatch.setattr("tgnn.data.download.http._TIMEOUT", 0.5)
+    """Do not wait between attempts of a download."""
     monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=lambda seconds: None))
 
 
