@@ -244,7 +244,9 @@ class TGNNConv(MessagePassing):
         out, edge_state = self._aggregate(messages, neighborhood, deg_inv_sqrt, x_dst, return_edge_state)
         if edge_state is None:
             return out
-        return out, edge_state[: as_edge_index(edge_index).size(1)]  # without self-loops added at the end
+        num_edges = as_edge_index(edge_index).size(1)
+        # Drop the self-loops added at the end. The backward pass of a slice copies its gradient.
+        return out, edge_state if edge_state.size(0) == num_edges else edge_state[:num_edges]
 
     @property
     def _uses_degrees(self) -> bool:

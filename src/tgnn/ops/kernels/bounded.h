@@ -319,7 +319,112 @@ inline void bounded_product_backward(const EdgeProduct<float>& op, const Compres
   if (from_edges) sum_edge_rows(out.edge, rank, by_src, out.src);
 }
 
-// ---- dispatch ----
+// ---- products over the other edges ------------------------------------------------------------------------------
+
+// Vectors of the edges of one row: scratch space of a thread.
+template <class Group>
+using EdgeVectors = Vector<double, Group::L> (*)[Group::C];
+
+inline void* aligned_scratch(Index arrays) {
+  constexpr size_t kRow = 4 * kVectorBytes;
+  thread_local std::unique_ptr<char[]> memory;
+  thread_local Index size = 0;
+  if (size < arrays) memory.reset(new char[size_t(arrays) * kInRange * kRow + 64]);
+  size = std::max(size, arrays);
+  return reinterpret_cast<void*>((uintptr_t(memory.get()) + 63) / 64 * 64);
+}
+
+// The products of the other factors are P / f. Returns false if a factor is NaN or there are too many edges.
+inline bool bounded_exclusive_row(const EdgeProduct<float>& op, const CompressedEdges& by_dst, Index v, float* out) {
+  const Index rank = op.terms.rank, begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
+  if (degree > kInRange) return false;
+  bool is_finite = true;
+  for_each_columns<float, kWide>(0, rank, [&](auto columns) {
+    using Group = decltype(columns);
+    using Wide = Vector<double, Group::L>;
+    const auto inverse = static_cast<EdgeVectors<Group>>(aligned_scratch(1));
+    const BoundedFactors<Group> factors(op, columns);
+    Wide n[Group::C], d[Group::C];
+    UNROLL for (int c = 0; c < Group::C; ++c) n[c] = d[c] = Wide{} + 1.0;
+    for (Index k = 0; k < degree; ++k) {
+      factors.prefetch(by_dst, begin + k);
+      factors.compute(by_dst.other[begin + k], v, by_dst.edge_at(begin + k), [&](int c, const auto& factor) {
+        n[c] *= factor.n;
+        d[c] *= factor.d;
+        inverse[k][c] = factor.d / factor.n;
+      });
+    }
+    UNROLL for (int c = 0; c < Group::C; ++c) {
+      n[c] /= d[c];
+      for (int j = 0; j < Group::L; ++j) is_finite &= n[c][j] == n[c][j];
+    }
+    for (Index k = 0; k < degree; ++k) {
+      float* const target = out + by_dst.edge_at(begin + k) * rank + columns.first;
+      UNROLL for (int c = 0; c < Group::C; ++c) {
+        Wide y = n[c] * inverse[k][c], slope;
+        if (op.tanh) tanh_of_positive<Wide, Group::L>(y, y, slope);
+        columns.store(to_float<Group::L>(y), target, c);
+      }
+    }
+  });
+  return is_finite;
+}
+
+// With the products E of the other factors, d loss / d log f_j = sum of h_k over the other edges k, with
+// h_k = g_k act'(E_k) E_k. The sums before and after j are added, because a difference would cancel.
+inline bool bounded_exclusive_row_backward(const EdgeProduct<float>& op, const CompressedEdges& by_dst, Index v,
+                                           const float* grad, float* of_terms, float* of_dst) {
+  const Index rank = op.terms.rank, begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
+  if (degree > kInRange) return false;
+  bool is_finite = true;
+  for_each_columns<float, kWide>(0, rank, [&](auto columns) {
+    using Group = decltype(columns);
+    using Wide = Vector<double, Group::L>;
+    const auto inverse = static_cast<EdgeVectors<Group>>(aligned_scratch(3));
+    const auto slopes = inverse + kInRange, before = slopes + kInRange, h = inverse;
+    const BoundedFactors<Group> factors(op, columns);
+    Wide n[Group::C], d[Group::C], sum[Group::C] = {}, after[Group::C] = {}, total[Group::C] = {};
+    UNROLL for (int c = 0; c < Group::C; ++c) n[c] = d[c] = Wide{} + 1.0;
+    for (Index k = 0; k < degree; ++k) {
+      factors.prefetch(by_dst, begin + k);
+      factors.compute(by_dst.other[begin + k], v, by_dst.edge_at(begin + k), [&](int c, const auto& factor) {
+        n[c] *= factor.n;
+        d[c] *= factor.d;
+        const Wide ratio = 1.0 / (factor.n * factor.d);
+        inverse[k][c] = factor.d * factor.d * ratio;
+        slopes[k][c] = 4.0 * op.bound * factor.e * ratio;
+      });
+    }
+    UNROLL for (int c = 0; c < Group::C; ++c) {
+      n[c] /= d[c];
+      for (int j = 0; j < Group::L; ++j) is_finite &= n[c][j] == n[c][j];
+    }
+    for (Index k = 0; k < degree; ++k) {
+      const float* const g = grad + by_dst.edge_at(begin + k) * rank + columns.first;
+      UNROLL for (int c = 0; c < Group::C; ++c) {
+        Wide y = n[c] * inverse[k][c], unused;
+        if (op.tanh) tanh_of_positive<Wide, Group::L>(y, unused, y);
+        before[k][c] = total[c];
+        h[k][c] = y * factors.wide(g, c);
+        total[c] += h[k][c];
+      }
+    }
+    for (Index k = degree - 1; k >= 0; --k) {
+      float* const target = of_terms + by_dst.edge_at(begin + k) * rank + columns.first;
+      UNROLL for (int c = 0; c < Group::C; ++c) {
+        const Wide of_a = (before[k][c] + after[c]) * slopes[k][c];
+        after[c] += h[k][c];
+        sum[c] += of_a;
+        if (of_terms) store_gradient(columns, of_a, target, c);
+      }
+    }
+    if (of_dst)
+      UNROLL for (int c = 0; c < Group::C; ++c) store_gradient(columns, sum[c], of_dst + v * rank + columns.first, c);
+  });
+  return is_finite;
+}
+
+// ---- selection of the kernel --------------------------------------------------------------------------------------
 
 template <class T>
 void product_of_edges(const EdgeProduct<T>& op, const CompressedEdges& by_dst, T* out) {
@@ -334,6 +439,25 @@ void product_of_edges_backward(const EdgeProduct<T>& op, const CompressedEdges& 
   if constexpr (sizeof(T) == sizeof(float))
     if (is_bounded(op)) return bounded_product_backward(op, by_dst, by_src, grad, out);
   edge_product_backward(op, by_dst, by_src, grad, out);
+}
+
+template <class T>
+void product_of_other_edges(const EdgeProduct<T>& op, const CompressedEdges& by_dst, T* out) {
+  exclusive_product(op, by_dst, out, [&, bounded = is_bounded(op)](Index v) {
+    if constexpr (sizeof(T) == sizeof(float)) return bounded && bounded_exclusive_row(op, by_dst, v, out);
+    return false;
+  });
+}
+
+template <class T>
+void product_of_other_edges_backward(const EdgeProduct<T>& op, const CompressedEdges& by_dst,
+                                     const CompressedEdges& by_src, const T* grad, const EdgeGradients<T>& out) {
+  const auto fast = [&, bounded = is_bounded(op)](Index v, T* of_terms) {
+    if constexpr (sizeof(T) == sizeof(float))
+      return bounded && bounded_exclusive_row_backward(op, by_dst, v, grad, of_terms, out.dst);
+    return false;
+  };
+  exclusive_product_backward(op, by_dst, by_src, grad, out, fast);
 }
 
 }  // namespace

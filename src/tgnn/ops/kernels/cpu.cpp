@@ -71,12 +71,12 @@ int guarded(const F& f) {
     });                                                                                                             \
   }                                                                                                                 \
   extern "C" int tgnn_exclusive_product_##NAME(const EdgeProduct<T>* op, TGNN_EDGES, T* out) {                      \
-    return guarded([&] { exclusive_product<T>(*op, {ptr, other, edge, n_dst}, out); });                             \
+    return guarded([&] { product_of_other_edges<T>(*op, {ptr, other, edge, n_dst}, out); });                             \
   }                                                                                                                 \
   extern "C" int tgnn_exclusive_product_backward_##NAME(const EdgeProduct<T>* op, TGNN_EDGES, TGNN_OUT_EDGES,       \
                                                         const T* grad, const EdgeGradients<T>* out) {               \
     return guarded([&] {                                                                                            \
-      exclusive_product_backward<T>(*op, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src}, grad,    \
+      product_of_other_edges_backward<T>(*op, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src}, grad,    \
                                     *out);                                                                          \
     });                                                                                                             \
   }                                                                                                                 \

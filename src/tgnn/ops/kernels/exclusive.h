@@ -145,13 +145,15 @@ inline int exclusive_width(Index degree, Index rest) {
   return int(std::min(std::min<Index>(kBlock, most), rest));
 }
 
-template <class T>
-void exclusive_product(const EdgeProduct<T>& op, const CompressedEdges& by_dst, T* out) {
+// `fast(v)` may compute the whole row v, and returns whether it has done so.
+template <class T, class Fast>
+void exclusive_product(const EdgeProduct<T>& op, const CompressedEdges& by_dst, T* out, const Fast& fast) {
   const Index rank = op.terms.rank;
   for_ranges(by_dst, rank, [&](Index first, Index last) {
     ExclusiveRow<T> row;
     alignas(64) double y[kBlock], slope[kBlock];
     for (Index v = first; v < last; ++v) {
+      if (fast(v)) continue;
       const Index begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
       for (Index column = 0; column < rank && degree;) {
         const int width = exclusive_width(degree, rank - column);
@@ -174,9 +176,10 @@ void exclusive_product(const EdgeProduct<T>& op, const CompressedEdges& by_dst, 
   });
 }
 
-template <class T>
+// `fast(v, of_terms)` may compute the gradients of the terms of all edges into v, and their sum.
+template <class T, class Fast>
 void exclusive_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_dst, const CompressedEdges& by_src,
-                                const T* grad, const EdgeGradients<T>& out) {
+                                const T* grad, const EdgeGradients<T>& out, const Fast& fast) {
   const Index rank = op.terms.rank, edges = by_dst.ptr[by_dst.groups];
   const bool of_table = out.edge && op.terms.type;
   CoefficientGradients<T> coefficients(op, out, edges);
@@ -186,11 +189,13 @@ void exclusive_product_backward(const EdgeProduct<T>& op, const CompressedEdges&
     scratch.reset(new T[edges * rank]);
     of_terms = scratch.get();
   }
+  expect_to_fill(of_terms, edges * rank * Index(sizeof(T)));
   for_ranges(by_dst, rank, [&](Index first, Index last) {
     ExclusiveRow<T> row;
     GradientRow gradient;
     alignas(64) double d[kBlock], down[kBlock], sum[kBlock];
     for (Index v = first; v < last; ++v) {
+      if (fast(v, of_terms)) continue;
       const Index begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
       if (!degree && out.dst) std::fill_n(out.dst + v * rank, rank, T(0));
       for (Index column = 0; column < rank && degree;) {
