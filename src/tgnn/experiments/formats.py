@@ -146,7 +146,7 @@ def _decoding_tables(result: Result) -> list[str]:
             rows += [[row, *(sizes if runs else [""] * 3), *map(error_rates_text, cells)]] if any(cells) else []
         for name, (weights, rates) in PUBLISHED.get(protocol, {}).items():
             rates_text = [f"{rates[ebn0]:.2e}" if ebn0 in rates else "" for ebn0 in columns]
-            rows.append([f"{name} (published)", f"{weights:,}", "", "", *rates_text])
+            rows.append([name, f"{weights:,}", "", "", *rates_text])
         head = ["decoder", "weights", "steps", "runs", *(f"{ebn0} dB" for ebn0 in columns)]
         lines += [f"**{protocol}**", "", *_grid(head, rows), ""]
     return [*lines, "Bit error rate (mean ± standard deviation over runs) / frame error rate."]

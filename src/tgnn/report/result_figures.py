@@ -264,9 +264,9 @@ def _decoding_figure(result: Result) -> ReportFigure | None:
             dash = ITERATIONS.index(int(variant)) if name in RULES else int(bool(variant))
             curves += [curve(row, list(rates), list(rates.values()), style, dash, markers=True)] if rates else []
         for style, (name, (_, published)) in enumerate(PUBLISHED.get(protocol, {}).items()):
-            trace = curve(f"{name} (published)", list(published), list(published.values()), style, 2, markers=True)
+            trace = curve(name, list(published), list(published.values()), style, 2, markers=True)
             curves.append(trace | {"line": trace["line"] | {"color": "var(--muted)"}})
-        charts.append(line_chart(protocol, curves, "Eb/N0 in dB", METRIC, log_y=True, height=320))
+        charts.append(line_chart(protocol, curves, "Eb/N0 in dB", METRIC, log_y=True, height=380))
     return ReportFigure("Bit error rate against the signal-to-noise ratio", charts) if charts else None
 
 
