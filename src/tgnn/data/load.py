@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tgnn.data.catalog import CATALOG
 from tgnn.data.catalog.entry import CatalogEntry
+from tgnn.data.codes import CODES
 from tgnn.data.dataset_info import DatasetInfo, LoadedData, infer_dataset_info, statistics
 from tgnn.data.download.locate import LocatedFiles, find_in_root, obtain
 from tgnn.data.readers.detect import detect_format, read_path
@@ -96,6 +97,8 @@ def task_level(name: str) -> str:
 
 
 def _suggest(name: str) -> str:
+    if name in CODES:
+        return f"it is an error-correcting code: run `tgnn train {name}`, or call tgnn.data.codes.load_code({name!r})"
     similar = difflib.get_close_matches(name.lower(), CATALOG, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(similar)}?" if similar else "tgnn data list shows all names"
 

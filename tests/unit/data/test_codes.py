@@ -11,6 +11,7 @@ import torch
 
 from tgnn.data.codes import CODES, ParityCheckCode, awgn_frames, bch_code, load_code, peg_code, read_alist
 from tgnn.data.codes.nr_ldpc import nr_ldpc_code
+from tgnn.data.load import get_entry
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "codes"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the published matrices are not part of the project")
@@ -149,3 +150,8 @@ def test_5g_base_graph_from_root_or_package(base_graph, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="n is 128"):
         load_code("5g-128-64")
     assert fetched == [1]
+
+
+def test_a_code_is_not_a_data_set():
+    with pytest.raises(ValueError, match="it is an error-correcting code: run `tgnn train bch-63-45`"):
+        get_entry("bch-63-45")
