@@ -6,6 +6,7 @@ import re
 from importlib.resources import files
 
 import pytest
+from tools.select_learning_rate import short_config, validation_score
 
 from tgnn.data.catalog import CATALOG
 from tgnn.models import MODELS, count_hops
@@ -162,3 +163,15 @@ def test_hyperparameters_are_checked_without_data():
     for key, value in (("model.mix", "foo"), ("model.rank", True), ("model.rnak", 3), ("model.rank", "many")):
         with pytest.raises(ValueError, match=key.partition(".")[2]):
             check_model(resolve("", "tgnn", "node", changes={key: value}), "node")
+
+
+def test_learning_rates_are_compared_with_a_tenth_of_the_epochs():
+    recipe = resolve("zinc", "gin", "graph")
+    short = short_config(recipe, 0.02)
+    assert (short.optimizer.lr, short.optimizer.warmup) == (0.02, 1)
+    assert (short.train.epochs, short.train.patience) == (6, 6)
+    assert (short.model, short.data) == (recipe.model, recipe.data)
+    small = {"model.hidden_channels": 4, "model.num_layers": 1, "train.epochs": 10}
+    score, metric = validation_score(short_config(resolve("digits-graphs", "gin", "graph", changes=small), 0.01))
+    assert metric == "accuracy"
+    assert 0 <= score <= 1
