@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tgnn.ops import cpp_build
-from tgnn.ops.graph import CompressedEdges, Graph
+from tgnn.ops.graph import Graph
 from tgnn.ops.operands import FACTOR_ACTIVATIONS, EdgeProduct, EdgeTerms, GatedSum, Operands, Saved
 
 name = "cpp"
@@ -35,7 +35,7 @@ def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
     out = z.new_empty(graph.num_dst, operands.rank)
     saved = Saved(torch.empty_like(out), z.new_empty(graph.num_dst)) if save else None
     if out.numel():
-        inputs = (operands.rank, int(operands.tanh), *_edge_args(graph.by_dst()))
+        inputs = (operands.rank, int(operands.tanh), *graph.by_dst().kernel_args)
         outputs = (out, *(saved or (None,) * 2))
         if weight is None:
             _call("tgnn_forward", z, z, *inputs, graph.num_src, *outputs)
@@ -52,7 +52,7 @@ def backward(
     grad_weight = torch.empty_like(weight) if weight is not None and needs_grad[1] else None
     if graph.num_edges == 0 or z.numel() == 0:
         return None if grad_z is None else grad_z.zero_(), None if grad_weight is None else grad_weight.zero_()
-    edges = (*_edge_args(graph.by_dst()), *_edge_args(graph.by_src()))
+    edges = (*graph.by_dst().kernel_args, *graph.by_src().kernel_args)
     inputs = (operands.rank, int(operands.tanh), *edges, grad, *saved, torch.empty_like(saved.state))
     if weight is None:
         _call("tgnn_backward", z, z, *inputs, grad_z)
@@ -65,7 +65,7 @@ def sum(x: Tensor, weight: Tensor | None, graph: Graph, transposed: bool) -> Ten
     edges = graph.by_src() if transposed else graph.by_dst()
     out = x.new_empty(edges.num_groups, x.size(1))
     if out.numel():
-        _call("tgnn_sum", x, x, weight, x.size(1), *_edge_args(edges), out)
+        _call("tgnn_sum", x, x, weight, x.size(1), *edges.kernel_args, out)
     return out
 
 
@@ -157,7 +157,7 @@ def edge_product(op: EdgeProduct) -> Tensor:
     out = op.example.new_empty(op.graph.num_edges if op.exclusive else op.graph.num_dst, op.rank)
     if out.numel():
         kernel = "tgnn_exclusive_product" if op.exclusive else "tgnn_edge_product"
-        _call(kernel, out, ctypes.byref(_product_struct(op)), *_edge_args(op.graph.by_dst()), out)
+        _call(kernel, out, ctypes.byref(_product_struct(op)), *op.graph.by_dst().kernel_args, out)
     return out
 
 
@@ -165,7 +165,7 @@ def edge_product_backward(op: EdgeProduct, grad: Tensor, needs_grad: Any) -> dic
     gradients = _gradients(op, _EdgeGradients, needs_grad)
     if op.graph.num_edges and op.rank:
         kernel = "tgnn_exclusive_product_backward" if op.exclusive else "tgnn_edge_product_backward"
-        edges = (*_edge_args(op.graph.by_dst()), *_edge_args(op.graph.by_src()))
+        edges = (*op.graph.by_dst().kernel_args, *op.graph.by_src().kernel_args)
         _call(kernel, grad, ctypes.byref(_product_struct(op)), *edges, grad, _filled(_EdgeGradients, gradients))
     return gradients
 
@@ -173,14 +173,14 @@ def edge_product_backward(op: EdgeProduct, grad: Tensor, needs_grad: Any) -> dic
 def exclusive_sum(x: Tensor, graph: Graph) -> Tensor:
     out = torch.empty_like(x)
     if out.numel():
-        _call("tgnn_exclusive_sum", x, x, x.size(1), *_edge_args(graph.by_dst()), out)
+        _call("tgnn_exclusive_sum", x, x, x.size(1), *graph.by_dst().kernel_args, out)
     return out
 
 
 def edge_rows(terms: EdgeTerms) -> Tensor:
     out = terms.example.new_empty(terms.graph.num_edges, terms.rank)
     if out.numel():
-        _call("tgnn_edge_rows", out, ctypes.byref(_terms_struct(terms)), *_edge_args(terms.graph.by_dst()), out)
+        _call("tgnn_edge_rows", out, ctypes.byref(_terms_struct(terms)), *terms.graph.by_dst().kernel_args, out)
     return out
 
 
@@ -195,7 +195,7 @@ def edge_rows_backward(terms: EdgeTerms, grad: Tensor, needs_grad: Any) -> dict[
         if terms.edge_type is None and "edge" in gradients:
             gradients["edge"] = grad
         of_table = gradients.get("edge") if terms.edge_type is not None else None
-        edges = (*_edge_args(graph.by_dst()), *_edge_args(graph.by_src()))
+        edges = (*graph.by_dst().kernel_args, *graph.by_src().kernel_args)
         targets = (gradients.get("src"), gradients.get("dst"), of_table)
         _call("tgnn_edge_rows_backward", grad, ctypes.byref(_terms_struct(terms)), *edges, grad, *targets)
     return gradients
@@ -205,14 +205,14 @@ def gated_sum(op: GatedSum) -> tuple[Tensor, Tensor]:
     out = op.x.new_empty(op.graph.num_dst, op.rank)
     total = torch.empty_like(out) if op.normalize else out.new_empty(0, op.rank)
     if out.numel():
-        _call("tgnn_gated_sum", out, ctypes.byref(_gated_struct(op)), *_edge_args(op.graph.by_dst()), out, total)
+        _call("tgnn_gated_sum", out, ctypes.byref(_gated_struct(op)), *op.graph.by_dst().kernel_args, out, total)
     return out, total
 
 
 def gated_sum_backward(op: GatedSum, grad: Tensor, out: Tensor, total: Tensor, needs_grad: Any) -> dict[str, Tensor]:
     gradients = _gradients(op, _GatedGradients, needs_grad)
     if op.graph.num_edges and op.rank:
-        edges = (*_edge_args(op.graph.by_dst()), *_edge_args(op.graph.by_src()))
+        edges = (*op.graph.by_dst().kernel_args, *op.graph.by_src().kernel_args)
         inputs = (ctypes.byref(_gated_struct(op)), *edges, grad, out, total)
         _call("tgnn_gated_sum_backward", grad, *inputs, _filled(_GatedGradients, gradients))
     return gradients
@@ -223,7 +223,3 @@ def _call(function: str, like: Tensor, *arguments: Any) -> None:
     library = cpp_build.load()
     assert library is not None, cpp_build.why_unavailable()
     library.call(f"{function}_{_SUFFIX[like.dtype]}", *arguments)
-
-
-def _edge_args(edges: CompressedEdges) -> tuple[int, Tensor, Tensor, Tensor | None]:
-    return edges.num_groups, edges.ptr, edges.index, edges.perm

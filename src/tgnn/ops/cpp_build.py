@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,7 @@ class Library:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._functions = ctypes.CDLL(str(path))
+        self._kernels: dict[str, Callable[..., int]] = {}
         # Declare the argument types, because ctypes passes integers with 32 bits by default.
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         graph = [integer, pointer, pointer, pointer]
@@ -84,11 +85,12 @@ class Library:
         function = getattr(self._functions, name)
         function.argtypes = arguments
         function.restype = ctypes.c_int
+        self._kernels[name] = function
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a kernel. Tensors must be contiguous CPU tensors of the types that it expects."""
-        pointers = [a.data_ptr() if isinstance(a, Tensor) else a for a in arguments]
-        if getattr(self._functions, name)(*pointers) != 0:
+        pointers = [a if type(a) is int or a is None else _pointer(a) for a in arguments]
+        if self._kernels[name](*pointers) != 0:
             raise MemoryError(f"There is not enough memory for the scratch space of {name}.")
 
     def group(self, key: Tensor, other: Tensor | None, num_groups: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -114,15 +116,19 @@ class Library:
         edges = edge_index.size(1)
         forms: list[Tensor | None] = []
         for groups in (num_dst, num_src):
-            forms.append(torch.empty(groups + 1, dtype=torch.int64, device="cpu"))
-            forms.append(torch.empty(edges, dtype=torch.int32, device="cpu"))
-            forms.append(torch.empty(edges, dtype=torch.int64, device="cpu"))
+            forms.append(edge_index.new_empty(groups + 1))
+            forms.append(edge_index.new_empty(edges, dtype=torch.int32))
+            forms.append(edge_index.new_empty(edges))
         found = (ctypes.c_int64 * 6)()
         self.call("tgnn_group_both_i64", edge_index, edges, num_src, num_dst, *forms, ctypes.addressof(found))
         for place, is_sorted in ((2, found[5]), (5, found[4])):
             if is_sorted:
                 forms[place] = None
         return forms, list(found[:4])
+
+
+def _pointer(x: Any) -> Any:
+    return x.data_ptr() if isinstance(x, Tensor) else x  # else a structure, passed by reference
 
 
 # ---- loading ---------------------------------------------------------------------------------------------------

@@ -127,17 +127,20 @@ def forced_backend() -> str | None:
     return _forced.get()
 
 
-@contextlib.contextmanager
-def restored_backend(name: str | None) -> Iterator[None]:
-    """Select the backend of the forward pass again, for its backward pass.
+class restored_backend:  # a class, because contextlib.contextmanager takes a microsecond more
+    """Context manager that selects the backend of the forward pass again, for its backward pass.
 
     The backward pass may run in a thread of autograd, or after the block of :func:`use_backend` has ended.
     """
-    token = _forced.set(name)
-    try:
-        yield
-    finally:
-        _forced.reset(token)
+
+    def __init__(self, name: str | None) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        self.token = _forced.set(self.name)
+
+    def __exit__(self, *_: object) -> None:
+        _forced.reset(self.token)
 
 
 def backend_for(x: Tensor, graph: Graph) -> Backend:
@@ -173,7 +176,9 @@ def compute_dtype(*dtypes: torch.dtype) -> torch.dtype:
 
 def readable(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Return a contiguous tensor of this type whose memory holds its values."""
-    return materialized(x.to(dtype).contiguous())
+    if x.dtype != dtype or not x.is_contiguous():
+        x = x.to(dtype).contiguous()
+    return materialized(x)
 
 
 def check_weights(weight: Tensor | None) -> None:
@@ -215,16 +220,20 @@ def _forward_fake(z: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor,
     return z.new_empty(num_dst, z.size(1)), state, min_factor
 
 
-def _backward(grad: Tensor, z: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:
+def _gradients(grad: Tensor, z: Tensor, weight: Tensor | None, *rest: Any) -> list[Tensor | None]:
     *graph_args, tanh, state, min_factor, needs_grad = rest
     operands = _operands(z, weight, graph_args, tanh)
     grad = readable(grad, operands.z.dtype)
     backend = backend_for(operands.z, operands.graph)
     of_z, of_weight = backend.backward(operands, grad, Saved(state, min_factor), needs_grad)
-    first, second = (
-        rounded(g, t) if g is not None and t is not None and needed else z.new_empty(0)
-        for g, t, needed in zip((of_z, of_weight), (z, weight), needs_grad)
-    )
+    of_z = rounded(of_z, z) if of_z is not None and needs_grad[0] else None
+    of_weight = rounded(of_weight, weight) if of_weight is not None and weight is not None and needs_grad[1] else None
+    return [of_z, of_weight]
+
+
+def _backward(*arguments: Any) -> tuple[Tensor, Tensor]:
+    grad = arguments[0]
+    first, second = (grad.new_empty(0) if g is None else g for g in _gradients(*arguments))
     return first, second
 
 
@@ -257,12 +266,14 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 def _autograd_backward(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
     z, weight, index, columns, *saved = ctx.saved_tensors
     needs_grad = list(ctx.needs_input_grad[:2])
-    gradients: tuple[Tensor | None, ...] = (None, None)
+    gradients: Sequence[Tensor | None] = (None, None)
     if grad is not None and any(needs_grad):
         with restored_backend(ctx.backend):
-            backward = _backward if not torch.is_grad_enabled() and is_plain_eager(grad) else _backward_op
-            found = backward(grad, z, weight, index, columns, *ctx.rest, *saved, needs_grad)
-        gradients = tuple(g if needed else None for g, needed in zip(found, needs_grad))
+            arguments = (grad, z, weight, index, columns, *ctx.rest, *saved, needs_grad)
+            if not torch.is_grad_enabled() and is_plain_eager(grad):
+                gradients = _gradients(*arguments)
+            else:
+                gradients = [g if needed else None for g, needed in zip(_backward_op(*arguments), needs_grad)]
     return (*gradients, *(None,) * 7)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
@@ -27,9 +27,15 @@ class CompressedEdges:
     perm: Tensor | None
     """int64 ``[E]``: position of each edge in the caller's ``edge_index``; ``None`` if the order is the same."""
 
-    @property
+    @cached_property
     def num_groups(self) -> int:
         return self.ptr.numel() - 1
+
+    @cached_property
+    def kernel_args(self) -> tuple[int, int, int, int | None]:
+        """The arguments of a kernel that describe these edges: their number of groups, and addresses of the tensors."""
+        perm = None if self.perm is None else self.perm.data_ptr()
+        return self.num_groups, self.ptr.data_ptr(), self.index.data_ptr(), perm
 
     def owners(self) -> Tensor:
         """Return the group of each edge, ``[E]``."""

@@ -42,19 +42,24 @@ def cached_on(name: Hashable, tensors: Sequence[Tensor], make: Callable[[], T]) 
         tensors: Tensors that the value is computed from.
         make: Computes the value.
     """
-    if any(tensor.is_inference() for tensor in tensors):
-        return make()
-    storages = [tensor.untyped_storage() for tensor in tensors]
-    key = (
-        name,
-        *((s._cdata, t.dtype, t.storage_offset(), t.shape, t.stride(), t._version) for s, t in zip(storages, tensors)),
-    )
+    parts: list[Hashable] = [name]
+    storages = []
+    for tensor in tensors:
+        if tensor.is_inference():
+            return make()
+        storage = tensor.untyped_storage()
+        storages.append(storage)
+        parts += (storage._cdata, tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor._version)
+    key = tuple(parts)
     with _lock:
         if key in _entries:  # the weak references keep the address of a freed storage from being used again
             _entries.move_to_end(key)
             cached: T = _entries[key][1]
             return cached
-    with torch.inference_mode(False):  # the cached value may be needed for training later
+    if torch.is_inference_mode_enabled():
+        with torch.inference_mode(False):  # the cached value may be needed for training later
+            value = make()
+    else:
         value = make()
     with _lock:
         _drop_freed()

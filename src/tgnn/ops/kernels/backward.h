@@ -26,6 +26,7 @@ template <class T>
 struct Backward {
   const T* q;
   Index n_dst;
+  bool narrow;  // see for_each_block()
   WideRows wide;
 
   const T* q_block(Index column) const { return q + column * n_dst; }
@@ -34,7 +35,7 @@ struct Backward {
 // Computes q = g * S row by row, and marks the rows whose values do not fit into q as wide.
 template <class T>
 void form_q(const CompressedEdges& by_dst, Index rank, bool tanh, const T* grad, const T* state, const T* least, T* q,
-            Node* slot) {
+            bool narrow, Node* slot) {
   constexpr double tiny = std::numeric_limits<T>::min();
   // Sums of values below this bound do not overflow: they are computed in double.
   constexpr T huge = sizeof(T) == sizeof(double) ? T(0x1p900) : std::numeric_limits<T>::max();
@@ -43,7 +44,7 @@ void form_q(const CompressedEdges& by_dst, Index rank, bool tanh, const T* grad,
       const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * double(least[v]) * saved_scale<T>(tanh);
       int64_t lost = least[v] == T(0);
       const auto block_of_row = [&](Index column, int width) { return q + column * by_dst.groups + v * width; };
-      for_each_block<T>(rank, [&](Index column, auto constant, int given) {
+      const auto multiply = [&](Index column, auto constant, int given) {
         constexpr int W = decltype(constant)::value;
         const int width = W ? W : given;
         T* const out = block_of_row(column, width);
@@ -64,11 +65,10 @@ void form_q(const CompressedEdges& by_dst, Index rank, bool tanh, const T* grad,
           rounded_off |= int64_t((a < tiny) & (a >= reach) & (g[j] != T(0)) & (s[j] != T(0)));
         }
         lost |= rounded_off;
-      });
-      if (lost)
-        for_each_block<T>(rank, [&](Index column, auto, int width) {
-          std::fill_n(block_of_row(column, width), width, T(0));
-        });
+      };
+      const auto clear = [&](Index column, auto, int width) { std::fill_n(block_of_row(column, width), width, T(0)); };
+      for_each_block<T>(rank, multiply, narrow);
+      if (lost) for_each_block<T>(rank, clear, narrow);
       slot[v] = lost ? 0 : -1;
     }
   });
@@ -175,6 +175,13 @@ struct FiniteSum {
   }
 };
 
+// Returns whether u is a source of a wide row.
+inline bool has_wide(const CompressedEdges& by_src, const WideRows& wide, Index u) {
+  if (!wide.count) return false;
+  return std::any_of(by_src.other + by_src.ptr[u], by_src.other + by_src.ptr[u + 1],
+                     [&](Node v) { return wide.slot[v] >= 0; });
+}
+
 // Adds the gradient of z_u through the wide rows that contain it as a factor.
 template <class T>
 void add_wide_sources(const Inputs<T>& in, const CompressedEdges& by_src, const WideRows& wide, Index u, Index column,
@@ -259,20 +266,21 @@ void source_gradient(const Inputs<T>& in, const CompressedEdges& by_src, const B
     inverse[j] = T(1) / (divisor * lift[j]);
   }
   SIMD for (int j = 0; j < w; ++j) sum[j] = sum[j] * unscale * double(inverse[j]) * double(lift[j]);
-  if (back.wide.count) add_wide_sources(in, by_src, back.wide, u, column, width, sum);
+  if (has_wide(by_src, back.wide, u)) add_wide_sources(in, by_src, back.wide, u, column, width, sum);
   store<T, W>(sum, width, grad_z + u * in.rank + column);
 }
 
 // Computes q and the wide rows.
 template <class T>
 Backward<T> prepare_backward(const Inputs<T>& in, const CompressedEdges& by_dst, const T* grad, const T* state,
-                             const T* least, T* q) {
+                             const T* least, T* q, bool narrow) {
   Backward<T> back;
   expect_to_fill(q, by_dst.groups * in.rank * Index(sizeof(T)));
   back.q = q;
   back.n_dst = by_dst.groups;
+  back.narrow = narrow;
   back.wide.slot.reset(new Node[by_dst.groups]);
-  form_q(by_dst, in.rank, in.tanh, grad, state, least, q, back.wide.slot.get());
+  form_q(by_dst, in.rank, in.tanh, grad, state, least, q, narrow, back.wide.slot.get());
   form_wide_rows(in, by_dst, grad, back.wide);
   return back;
 }
@@ -280,13 +288,15 @@ Backward<T> prepare_backward(const Inputs<T>& in, const CompressedEdges& by_dst,
 template <class T>
 void backward(const Inputs<T>& in, const CompressedEdges& by_dst, const CompressedEdges& by_src, const T* grad,
               const T* state, const T* least, T* q, T* grad_z) {
-  const Backward<T> back = prepare_backward(in, by_dst, grad, state, least, q);
+  const bool narrow = prefers_narrow_blocks<T>(by_dst.groups);
+  const Backward<T> back = prepare_backward(in, by_dst, grad, state, least, q, narrow);
   expect_to_fill(grad_z, by_src.groups * in.rank * Index(sizeof(T)));
   for_ranges(by_src, in.rank, [&](Index first, Index last) {
-    for_each_block<T>(in.rank, [&](Index column, auto constant, int width) {
+    const auto gradients = [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;
       for (Index u = first; u < last; ++u) source_gradient<T, W>(in, by_src, back, u, column, width, grad_z);
-    });
+    };
+    for_each_block<T>(in.rank, gradients, back.narrow);
   });
 }
 

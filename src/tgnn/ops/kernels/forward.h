@@ -58,10 +58,10 @@ struct Product {
   bool empty = true;          // no factor yet, arrays not initialized
   bool has_exponent = false;  // if false, all exponents are 0 and not initialized
 
-  // Multiplies by six rows of floats, whose product cannot leave the range of double. After the last rows the exponent
-  // need not be extracted.
+  // Multiplies by six rows of floats, whose product cannot leave the range of double. If `stays_in_range`, the exponent
+  // need not be extracted, because no further factors follow or all of them are moderate.
   template <int W>
-  void times(int width, const SixRows<float>& rows, bool last) {
+  void times(int width, const SixRows<float>& rows, bool stays_in_range) {
     const int w = W ? W : width;
     const float *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5];
     if (empty) {
@@ -72,7 +72,7 @@ struct Product {
       SIMD for (int j = 0; j < w; ++j)
         mantissa[j] *= ((double(a[j]) * double(b[j])) * (double(c[j]) * double(d[j]))) * (double(e[j]) * double(f[j]));
     }
-    if (!last) extract_exponent(w);
+    if (!stays_in_range) extract_exponent(w);
   }
 
   // Multiplies by one row of any factors.
@@ -150,13 +150,26 @@ bool activate(Product& product, bool tanh, int width, double least, T* out, T* s
   return lost;
 }
 
+// How the product of a row is computed. Only kGeneral needs an exponent.
+enum class Method : char { kGeneral, kInRange, kFew };
+
+// Chooses the method of a row from its degree and the sizes of its factors.
+template <class T>
+Method method_of(Index degree, const Extent<T>& extent) {
+  if (sizeof(T) != sizeof(float) || degree == 0 || !(extent.least > T(0)) || !(extent.most <= T(0x1p100)))
+    return Method::kGeneral;
+  if (degree <= kFew && extent.least >= kSmallFactor && extent.most <= kLargeFactor) return Method::kFew;
+  const int64_t bits = std::max({int64_t(1), scaled::exponent_of(extent.most) + 1, -scaled::exponent_of(extent.least)});
+  return degree * bits <= scaled::kMaxShift ? Method::kInRange : Method::kGeneral;
+}
+
 template <class T>
 void forward(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, T* out, T* state, T* least) {
   const Index bytes = by_dst.groups * in.rank * Index(sizeof(T));
   expect_to_fill(out, bytes);
   expect_to_fill(state, bytes);
   std::unique_ptr<Extent<T>[]> of_source(new Extent<T>[n_src]);
-  std::unique_ptr<bool[]> few(new bool[by_dst.groups]);
+  std::unique_ptr<Method[]> method(new Method[by_dst.groups]);
   extents_of_rows(in, n_src, of_source.get());
   for_ranges(by_dst, in.rank, [&](Index first, Index last) {
     for (Index v = first; v < last; ++v) {
@@ -164,8 +177,7 @@ void forward(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, T*
       const Index begin = by_dst.ptr[v], end = by_dst.ptr[v + 1];
       for (Index k = begin; k < end; ++k) extent.include(of_source[by_dst.other[k]]);
       if (state) least[v] = extent.least;
-      few[v] = sizeof(T) == sizeof(float) && begin < end && end - begin <= kFew &&
-               extent.least >= kSmallFactor && extent.most <= kLargeFactor;
+      method[v] = method_of(end - begin, extent);
     }
     for_each_block<T>(in.rank, [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;
@@ -173,7 +185,7 @@ void forward(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, T*
         const Index at = v * in.rank + column;
         T* const state_at = state ? state + at : nullptr;
         if constexpr (sizeof(T) == sizeof(float))
-          if (few[v]) {
+          if (method[v] == Method::kFew) {
             for_each_six_rows<W>(by_dst, v, in.z + column, in.rank, Filler<T>::rows().ones,
                                  [&](const SixRows<T>& rows, Index) {
                                    few_factors<W>(rows, in.tanh, width, out + at, state_at);
@@ -182,9 +194,11 @@ void forward(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, T*
           }
         Product product;
         const double smallest = state ? double(least[v]) : 1.0;
+        const bool in_range = method[v] == Method::kInRange;
         for_each_six_rows<W>(by_dst, v, in.z + column, in.rank, Filler<T>::rows().ones,
                              [&](const SixRows<T>& rows, Index k) {
-                               product.template times<W>(width, rows, k + 6 >= by_dst.ptr[v + 1]);
+                               const bool is_last = k + 6 >= by_dst.ptr[v + 1];
+                               product.template times<W>(width, rows, is_last || in_range);
                              });
         product.finish(width);
         const bool lost = activate<T, W>(product, in.tanh, width, smallest, out + at, state_at);

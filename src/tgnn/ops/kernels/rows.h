@@ -40,8 +40,9 @@ using at::parallel_for;
 inline int num_threads() { return at::get_num_threads(); }
 #endif
 
-constexpr int kBlock = 128;   // columns per block: their accumulators fit into the L1 cache
-constexpr Index kAhead = 8;   // distance of the prefetch, in edges
+constexpr int kBlock = 128;          // columns per block: their accumulators fit into the L1 cache
+constexpr int kNarrowBlock = 32;
+constexpr Index kAheadBytes = 8192;  // distance of the prefetch
 
 // Edges grouped by one endpoint: group i has the positions ptr[i] .. ptr[i + 1]. `other` is the node at the other
 // endpoint, `edge` the position of the edge in the caller's order (null: the same). In Python: index and perm.
@@ -88,7 +89,8 @@ void for_ranges(const CompressedEdges& by, Index rank, const F& f) {
 
 // Calls f(first column, integral_constant W, width) for blocks of columns. W is the width if it is known at compile
 // time: 128, or for float also 32 and 8 (each width takes a second to compile). W = 0 marks the rest. This is the outer
-// loop, because one block of columns of all rows often fits into the L2 cache when whole rows do not.
+// loop, because one block of columns of all rows often fits into the L2 cache when whole rows do not. `narrow` leaves
+// out the blocks of 128 columns of a float.
 template <int W, class F>
 inline Index whole_blocks(Index column, Index rank, const F& f) {
   for (; column + W <= rank; column += W) f(column, std::integral_constant<int, W>(), W);
@@ -96,13 +98,22 @@ inline Index whole_blocks(Index column, Index rank, const F& f) {
 }
 
 template <class T, class F>
-void for_each_block(Index rank, const F& f) {
-  Index column = whole_blocks<kBlock>(0, rank, f);
+void for_each_block(Index rank, const F& f, bool narrow = false) {
+  Index column = narrow && sizeof(T) == sizeof(float) ? 0 : whole_blocks<kBlock>(0, rank, f);
   if constexpr (sizeof(T) == sizeof(float)) {
-    column = whole_blocks<32>(column, rank, f);
+    column = whole_blocks<kNarrowBlock>(column, rank, f);
     column = whole_blocks<8>(column, rank, f);
   }
   if (column < rank) f(column, std::integral_constant<int, 0>(), int(rank - column));
+}
+
+// Returns whether a table of floats is better stored in contiguous blocks of 32 columns. This is so if they fit into the
+// L3 cache of most machines, and blocks of 128 columns do not.
+template <class T>
+bool prefers_narrow_blocks(Index rows) {
+  constexpr Index size = sizeof(float), megabyte = Index(1) << 20;
+  return sizeof(T) == sizeof(float) && rows * kBlock * size > 8 * megabyte &&
+         rows * kNarrowBlock * size <= 32 * megabyte;
 }
 
 // Calls f(rows, k) with the rows of `table` at the other endpoints of the six edges from position k on. If fewer than
@@ -114,13 +125,14 @@ template <int W, class T, class F>
 inline void for_each_six_rows(const CompressedEdges& by, Index group, const T* table, Index rank, const T* filler,
                               const F& f) {
   constexpr int line = 64 / sizeof(T), width = W ? W : 8;
+  constexpr Index distance = std::max<Index>(8, std::min<Index>(64, kAheadBytes / (width * sizeof(T))));
   const Index end = by.ptr[group + 1], last = by.ptr[by.groups] - 1;
   const auto row = [&](Index k) { return table + Index(by.other[k]) * rank; };
   for (Index k = by.ptr[group]; k < end; k += 6) {
     SixRows<T> rows;
     for (int i = 0; i < 6; ++i) rows[i] = k + i < end ? row(k + i) : filler;
     for (int i = 0; i < 6; ++i) {  // constant bounds, because GCC drops prefetches in loops that it cannot unroll
-      const T* const ahead = row(std::min(k + kAhead + i, last));
+      const T* const ahead = row(std::min(k + distance + i, last));
       for (int j = 0; j < width; j += line) __builtin_prefetch(ahead + j);
     }
     f(rows, k);

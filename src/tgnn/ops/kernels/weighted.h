@@ -130,7 +130,7 @@ void weighted_gradients(const Inputs<float>& in, const CompressedEdges& by_src, 
 void weighted_backward(const Inputs<float>& in, const CompressedEdges& by_dst, const CompressedEdges& by_src,
                        const float* grad, const float* state, const float* least, float* q, float* grad_z,
                        float* grad_weight) {
-  const Backward<float> back = prepare_backward(in, by_dst, grad, state, least, q);
+  const Backward<float> back = prepare_backward(in, by_dst, grad, state, least, q, false);
   expect_to_fill(grad_z, by_src.groups * in.rank * Index(sizeof(float)));
   WeightSums weights(in, grad_weight, by_src.ptr[by_src.groups]);
   for_ranges(by_src, in.rank, [&](Index first, Index last) {
