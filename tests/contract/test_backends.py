@@ -153,3 +153,14 @@ def test_each_reads_what_any_other_has_saved(accelerated, saver, tanh, zeros, we
         found = torch.ops.tgnn.neighbor_product_backward(grad, z, weight, *graph, tanh, state, least, [True, weighted])
     expected = everything("reference", edges, [z, None, weight], "tanh" if tanh else None, 12)[1:]
     assert_same(list(found[: len(expected)]), expected, TOLERANCE[torch.float32])
+
+
+@pytest.mark.parametrize("zeros", [0.0, 1e-4])
+@pytest.mark.parametrize("rank", [40, 130])
+def test_tables_larger_than_a_cache(rank, zeros):
+    """The cpp backend divides the columns of large tables into other blocks than those of small ones."""
+    nodes = 17_000
+    edges, z = random_edges(nodes, nodes, 30_000), random_factors(nodes, rank, torch.float32, zeros)
+    names = [name for name in ("cpp", "torch") if available_backends()[name] == "available"]
+    found, expected = (everything(name, edges, [z, None, None], "tanh", nodes) for name in (names[0], "torch"))
+    assert_same(found, expected, TOLERANCE[torch.float32])

@@ -93,6 +93,17 @@ def test_against_a_hundred_digits(backend, case, activation, dtype):
     torch.testing.assert_close(grad.double(), expected, rtol=rtol, atol=2 * info.tiny)
 
 
+@pytest.mark.parametrize(("exponent", "pairs"), [(1, 250), (1, 251), (19, 25), (19, 26), (99, 5), (99, 6), (120, 4)])
+def test_products_at_the_limit_of_separate_exponents(backend, exponent, pairs):
+    """Factors 2^k first, then as many 2^-k: a separate exponent is needed only if many factors are large."""
+    z = torch.tensor([[2.0**exponent]] * pairs + [[2.0**-exponent]] * pairs, requires_grad=True)
+    with use_backend(backend):
+        out = segment_product(z, torch.zeros(2 * pairs, dtype=torch.int64))
+        out.backward()
+    assert out.item() == 1
+    assert torch.equal(z.grad, 1 / z.detach())
+
+
 @pytest.mark.parametrize("name", ["torch", "cpp"])
 def test_degree_100_000(name):
     """Factors from 1e-30 to 1e30 whose product is moderate: value and every gradient, against the logarithms."""
