@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from tests import warm
-from tests.unit.tuning.postgres import PASSWORD
+from tests.unit.tuning.conftest import PASSWORD
 from tgnn.tuning.results import STUDY_FILE, StudyResult
 
 WORKER = """

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.tuning.small import comparable, small_plan
+from tests.unit.tuning.conftest import comparable, small_plan
 from tgnn.training.config import Config
 from tgnn.training.interrupts import Interrupted
 from tgnn.tuning.results import STUDY_FILE, StudyResult

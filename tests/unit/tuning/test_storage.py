@@ -9,8 +9,7 @@ import time
 import optuna
 import pytest
 
-from tests.unit.tuning.postgres import PASSWORD
-from tests.unit.tuning.small import comparable, small_plan
+from tests.unit.tuning.conftest import PASSWORD, comparable, small_plan
 from tgnn.tuning import storage
 from tgnn.tuning.results import STUDY_FILE, StudyResult
 from tgnn.tuning.storage import StorageLostError, StudyError, open_storage

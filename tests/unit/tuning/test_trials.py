@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tests.unit.tuning.small import comparable, small_plan
+from tests.unit.tuning.conftest import comparable, small_plan
 from tgnn.training import metrics
 from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE, StudyFileError, StudyResult
 from tgnn.tuning.storage import StudyError

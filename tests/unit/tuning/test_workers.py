@@ -13,7 +13,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 from sqlalchemy import text
 
-from tests.unit.tuning.small import small_plan
+from tests.unit.tuning.conftest import small_plan
 from tgnn.training.interrupts import Interrupted
 from tgnn.tuning import storage
 from tgnn.tuning.results import StudyResult, Trial

@@ -143,21 +143,15 @@ class TGNNConv(MessagePassing):
             check_exclusive(low_order, add_self_loops, factors, degree_exponent)
         is_pair = isinstance(in_channels, (tuple, list))
         self._has_edge_terms = edge_dim is not None or two_ended
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.rank = rank
+        self.in_channels, self.out_channels, self.rank = in_channels, out_channels, rank
         self.low_order = low_order
         self.edge_dim = edge_dim
         self.add_self_loops = add_self_loops  # not resolved: PyG's HeteroConv rejects True for bipartite edge types
         self.uses_self_loops = not is_pair and not exclusive if add_self_loops is None else add_self_loops
         self.exclusive = exclusive
         self.root_weight = root_weight
-        self.factors = factors
-        self.bound = bound
-        self.degree_exponent = degree_exponent
-        self.two_ended = two_ended
-        self.high_scale = high_scale
-        self.smallest_start = smallest_start
+        self.factors, self.bound, self.degree_exponent = factors, bound, degree_exponent
+        self.two_ended, self.high_scale, self.smallest_start = two_ended, high_scale, smallest_start
         in_src, in_dst = in_channels if isinstance(in_channels, (tuple, list)) else (in_channels, in_channels)
 
         self.cp = self.lin_edge = self.lin_dst = self.lin_gate = None
