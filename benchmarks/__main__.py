@@ -79,7 +79,14 @@ def factors_of_edges(arguments: argparse.Namespace) -> list[str]:
         "",
     ]
     small = {**side_by_side(edge_factors.small_calls(), 15), **side_by_side(edge_factors.molecules(), 9)}
-    return [*text, *table(["", "time"], [[name, f"{1e3 * s:.3f} ms"] for name, s in small.items()]), ""]
+    shares = ", ".join(f"{kind} {share:.0%}" for kind, share in edge_factors.molecule_profile().items())
+    return [
+        *text,
+        *table(["", "time"], [[name, f"{1e3 * s:.3f} ms"] for name, s in small.items()]),
+        "",
+        f"Shares of a training step of GraphTGNN under Python's profiler, which slows down Python: {shares}.",
+        "",
+    ]
 
 
 def hubs(arguments: argparse.Namespace) -> list[str]:

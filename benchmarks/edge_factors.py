@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
+import pstats
 import sys
 from collections.abc import Callable
 
@@ -133,6 +135,26 @@ def molecules() -> dict[str, Callable[[], None]]:
         "64 molecules, PyG GIN": step(theirs, lambda e: global_add_pool(theirs(x, e), batch, 64)),
         "64 molecules, GraphTGNN": step(ours, lambda e: ours(x, e.clone(), batch, batch_size=64)),
     }
+
+
+def molecule_profile(steps: int = 30) -> dict[str, float]:
+    """Return the shares of kernels, torch and Python in a training step of ``GraphTGNN`` on 64 molecules.
+
+    The share of Python is an upper bound, because the profiler slows it down.
+    """
+    run = molecules()["64 molecules, GraphTGNN"]
+    run()
+    profile = cProfile.Profile()
+    profile.enable()
+    for _ in range(steps):
+        run()
+    profile.disable()
+    seconds = {"kernels of tgnn": 0.0, "operations and autograd of torch": 0.0, "Python": 0.0}
+    for (file, _, name), (_, _, own_time, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        is_kernel = file.endswith("cpp_build.py") and name == "call"
+        kind = 0 if is_kernel else 1 if file == "~" else 2  # built-in functions have no file
+        seconds[list(seconds)[kind]] += own_time
+    return {kind: s / sum(seconds.values()) for kind, s in seconds.items()}
 
 
 def main() -> None:

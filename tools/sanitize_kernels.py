@@ -52,12 +52,15 @@ def exercise() -> None:
                     product(z, edges, edge_addend=rows, edge_weight=by_column).sum().backward()
             neighbor_product(z, edges, degree_exponent=0.5, z_dst=z_dst).sum().backward()
             neighbor_product(z, edges, activation="tanh").sum().backward()
+            neighbor_product(z, edges, activation="tanh", edge_weight=by_edge).sum().backward()
             neighbor_sum(x, edges, edge_weight=by_edge).sum().backward()
             exclusive_sum(x, edges, edge_addend=rows, edge_weight=by_edge).sum().backward()
             gates = {"gate_src": z, "gate_dst": z_dst, "edge_weight": by_edge}
             gated_sum(x, edges, gate_edge=table, edge_type=types, normalize=True, **gates).sum().backward()
             out, state = gated_sum(x, edges, gate_edge=rows, return_edge_state=True, **gates)
             (out.sum() + state.sum()).backward()
+    large = torch.randn(17_000, 130, generator=generator).requires_grad_()  # larger than a cache: blocks of 32 columns
+    neighbor_product(large, torch.randint(17_000, (2, 40_000), generator=generator), activation="tanh").sum().backward()
     print("all kernels ran")
 
 
