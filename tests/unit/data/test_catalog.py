@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.unit.data.archives import zipped
-from tests.unit.data.test_pickled_files import write_planetoid
+from tests.unit.data.downloads import zipped
+from tests.unit.data.test_published_files import write_planetoid
 from torch_geometric.data import Data
 
 from tgnn.data.build import superpixels

@@ -10,7 +10,7 @@ import networkx
 import numpy as np
 import pytest
 import torch
-from tests.unit.data.archives import Poison
+from tests.unit.data.downloads import Poison
 
 from tgnn.data.catalog.embedded import karate
 from tgnn.data.convert import write as write_disk

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests import warm
-from tests.unit.data.archives import CONTENT, zipped
-from tests.unit.data.servers import Server
+from tests.unit.data.downloads import CONTENT, Server, zipped
 
 from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout
 from tgnn.data.download.locate import ChecksumError, DatasetUnavailableError, obtain
