@@ -69,7 +69,7 @@ def test_failed_cells_and_exit_code(run):
     assert "2 of 4 runs done, 2 failed" in output
 
 
-def test_one_model(read, succeed):
+def test_models(read, succeed):
     text = succeed("models gat")
     assert "arXiv:1710.10903" in text
     assert "model.attention_dropout" in text
@@ -78,3 +78,5 @@ def test_one_model(read, succeed):
     assert found["tasks"] == ["node", "graph"]
     assert found["search_space"]["node"]["optimizer.lr"]
     assert found["hyperparameters"]["node"]["model.hidden_channels"] == 64  # of the default recipe
+    names = [line.split()[0] for line in succeed("models").splitlines()[1:] if line]
+    assert {"tgnn", "gcn", "gat"} < set(names)

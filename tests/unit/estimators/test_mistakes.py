@@ -101,6 +101,7 @@ def test_invalid_graphs(graph, text):
         (NodeClassifier, (GRAPH, Y, NOBODY), "the validation mask selects no labeled node"),
         (NodeClassifier, (GRAPH, Y, EVERYBODY), "all labeled examples are in the validation set"),
         (NodeClassifier, (Data(**MASKS), Y), "train_mask has 10 columns, one for each split"),
+        (NodeClassifier, (pair(x=torch.eye(6), y=torch.tensor([0, 1])),), "only 2 targets, so node 5 has none"),
         (NodeClassifier, ([0, 1], [0, 1]), r"pass their graph as NodeClassifier\(graph=...\)"),
         (NodeClassifier, (X, Y), "X must be a torch_geometric Data"),
         (NodeRegressor, (GRAPH, [1.0, 2.0]), r"inconsistent numbers of samples: \[6, 2\]"),

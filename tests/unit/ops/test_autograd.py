@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric import EdgeIndex
 
 from tests.conftest import random_edges, random_factors
-from tgnn.ops import neighbor_product, segment_product, use_backend
+from tgnn.ops import neighbor_product, neighbor_sum, segment_product, use_backend
 
 EDGES = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 3], [0, 0, 0, 1, 1, 2, 2, 2, 2]])
 WITH_ZEROS = {  # rows of z that are zero: sets {0,1,2}, {3,0}, {1,2,3,3}
@@ -122,9 +123,6 @@ def test_only_what_is_asked_for_is_computed():
     out = neighbor_product(z, EDGES, edge_weight=weight, size=(4, 4))
     (grad,) = torch.autograd.grad(out.sum(), weight)
     assert grad.shape == (9,)
-    assert not neighbor_product(z, EDGES, size=(4, 4)).requires_grad
-    with torch.no_grad():
-        assert not neighbor_product(z, EDGES, edge_weight=weight, size=(4, 4)).requires_grad
     with torch.inference_mode():
         torch.testing.assert_close(neighbor_product(z, EDGES.clone(), edge_weight=weight, size=(4, 4)), out.detach())
 
@@ -170,3 +168,59 @@ def test_compiles_with_inductor():
         edges = random_edges(rows, rows, 20, seed=rows)
         (expected,) = torch.autograd.grad(neighbor_product(z + 1, edges, activation="tanh").sum(), z)
         torch.testing.assert_close(torch.autograd.grad(compiled(z, edges), z)[0], expected)
+
+
+# ---- direct calls and calls through the dispatcher ---------------------------------------------------------------
+
+GRAPH = random_edges(6, 6, 20)
+
+
+class Watch(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+def product(z):
+    return neighbor_product(z, GRAPH, activation="tanh")
+
+
+def total(z):
+    return neighbor_sum(z, GRAPH)
+
+
+@pytest.mark.parametrize(("operator", "name"), [(product, "neighbor_product"), (total, "neighbor_sum")])
+def test_the_same_with_and_without_the_dispatcher(operator, name):
+    z = random_factors(6, 3, torch.float32).requires_grad_()
+    direct = operator(z)
+    (gradient,) = torch.autograd.grad(direct.sum(), z, retain_graph=True)
+    assert torch.equal(torch.autograd.grad(direct.sum(), z)[0], gradient)  # the backward pass can run again
+    with Watch() as watch:
+        seen = operator(z)
+        (seen_gradient,) = torch.autograd.grad(seen.sum(), z)
+    assert torch.equal(seen, direct)
+    assert torch.equal(seen_gradient, gradient)
+    assert f"tgnn.{name}.default" in watch.seen
+    assert any("backward" in call or call == "tgnn.neighbor_sum.default" for call in watch.seen)
+
+
+@pytest.mark.parametrize("operator", [product, total])
+def test_not_tracked_where_nothing_requires_it(operator):
+    z = random_factors(6, 3, torch.float32)
+    assert not operator(z).requires_grad
+    z.requires_grad_()
+    assert operator(z).requires_grad
+    with torch.no_grad():
+        assert not operator(z).requires_grad
+    with torch.inference_mode():
+        assert not operator(z).requires_grad
+
+
+def test_meta_tensors_have_shapes_only():
+    z = torch.empty(6, 3, device="meta")
+    with pytest.raises(ValueError, match="graph is on cpu, but z is on meta"):
+        product(z)

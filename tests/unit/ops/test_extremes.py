@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 
 import pytest
@@ -14,7 +13,6 @@ from tgnn.ops import (
     exclusive_product,
     exclusive_sum,
     gated_sum,
-    graph_cache,
     neighbor_product,
     neighbor_sum,
     segment_product,
@@ -155,27 +153,6 @@ def test_scaled_sets_of_70_000_rows_in_half_precision():
     z = layer.factors(x[:1]).float()
     assert not torch.equal(z, torch.ones_like(z))
     torch.testing.assert_close(layer(x, ptr=ptr), layer(x, index))
-
-
-# ---- the cache of graphs ---------------------------------------------------------------------------------------
-
-
-def test_a_storage_that_is_replaced_is_seen():
-    edges, z = torch.tensor([[0, 1], [2, 2]]), torch.tensor([[2.0], [3.0], [5.0]])
-    assert neighbor_product(z, edges)[2].item() == 6
-    edges.set_(torch.tensor([[0, 2], [2, 2]]))
-    assert neighbor_product(z, edges)[2].item() == 10
-
-
-def test_freed_graphs_are_dropped_by_the_garbage_collector():
-    gc.collect()
-    before = len(graph_cache._entries)
-    edges = random_edges(9, 9, 40, seed=5)
-    neighbor_product(random_factors(9, 2, torch.float32), edges)
-    assert len(graph_cache._entries) == before + 1
-    del edges
-    gc.collect()
-    assert len(graph_cache._entries) == before
 
 
 # ---- transformations of functions ------------------------------------------------------------------------------
