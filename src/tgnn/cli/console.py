@@ -76,12 +76,7 @@ class _DuplicateWarningFilter(logging.Filter):
 
 
 def set_up_logging(level: int, log_file: Path | None) -> None:
-    """Configure the ``tgnn`` logger for all commands.
-
-    Args:
-        level: Verbosity of the terminal. -1 prints errors, 0 also warnings and progress, 1 also debug messages.
-        log_file: File that receives all messages with timestamps, whatever the terminal shows.
-    """
+    """Configure the ``tgnn`` logger for all commands. A log file receives all messages, whatever the terminal shows."""
     global verbosity
     verbosity = level
     logger = logging.getLogger("tgnn")

@@ -30,12 +30,7 @@ _LINE_SECONDS = 10.0
 
 @contextlib.contextmanager
 def show_epochs(config: Config, quiet: bool = False) -> Iterator[Callable[[Epoch], None]]:
-    """Show the progress of one run: a bar on a terminal, else a line every ten seconds.
-
-    Args:
-        config: Configuration of the run.
-        quiet: Whether to write to the log file only.
-    """
+    """Show the progress of one run: a bar on a terminal, else a line every ten seconds. ``quiet`` only logs it."""
     interval = _BAR_SECONDS if err.is_terminal else _LINE_SECONDS
     started, updated, first_epoch = time.monotonic(), -math.inf, -1
     with show_progress(_title(config), config.train.epochs, quiet) as show:
@@ -59,13 +54,7 @@ def show_epochs(config: Config, quiet: bool = False) -> Iterator[Callable[[Epoch
 
 @contextlib.contextmanager
 def show_runs(config: Config, runs: int, quiet: bool = False) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Show the progress of several runs, and the mean of their test metrics.
-
-    Args:
-        config: Configuration of the runs.
-        runs: Number of runs.
-        quiet: Whether to write to the log file only.
-    """
+    """Show the progress of several runs, and the mean of their test metrics. ``quiet`` only logs it."""
     title, scores = _title(config), []
     with show_progress(title, runs, quiet) as show:
 

@@ -24,9 +24,6 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``, and move it to ``path`` if the block succeeds.
 
     The temporary file is removed if the block fails. An ``OSError`` names ``path``, not the temporary file.
-
-    Args:
-        path: The file to create or replace.
     """
     part = path.with_name(f".{path.name}.part")
     try:
@@ -53,11 +50,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def validate_fields(data_class: type[T], fields: Any) -> T:
-    """Build a data class from the fields of a JSON file, and check the name and the type of every field.
-
-    Raises:
-        ValueError: Names the first wrong field.
-    """
+    """Build a data class from the fields of a JSON file, or raise a ``ValueError`` that names the first wrong field."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -82,13 +75,7 @@ def without_nan(value: Any) -> Any:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
-    """Write a safetensors file atomically, flushed to the disk.
-
-    Args:
-        path: The file to create or replace.
-        tensors: Tensors by name.
-        metadata: Stored as JSON beside the tensors.
-    """
+    """Write a safetensors file atomically, flushed to the disk. The metadata is stored as JSON beside the tensors."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -103,12 +90,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def sha256_of(path: Path, tick: Tick = no_tick) -> str:
-    """Compute the SHA-256 of a file in hexadecimal digits.
-
-    Args:
-        path: Path of the file.
-        tick: Called with the number of bytes of each chunk that was read.
-    """
+    """Compute the SHA-256 of a file. ``tick`` is called with the number of bytes of each chunk that was read."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(1 << 22):

@@ -68,13 +68,7 @@ def as_tensor(array: np.ndarray) -> Tensor:
 
 
 def check_disk_space(folder: Path, needed: int, purpose: Path) -> None:
-    """Raise an ``OSError`` if a disk has too little free space.
-
-    Args:
-        folder: Folder on the disk.
-        needed: Number of bytes needed.
-        purpose: Path that needs the space, for the error message.
-    """
+    """Raise an ``OSError`` if the disk of a folder has fewer free bytes than ``purpose``, a path, needs."""
     if shutil.disk_usage(folder).free < needed:
         raise _disk_full(folder, needed, purpose)
 

@@ -11,11 +11,6 @@ def closest_match(name: str, names: Iterable[str], cutoff: float = 0.6) -> str |
 
     Names that start with ``name`` have priority. Among equally similar names, the one of the closest length wins.
 
-    Args:
-        name: Misspelled name.
-        names: Known names.
-        cutoff: Minimum similarity, from 0 to 1.
-
     Example:
         >>> closest_match("gnc", ["gin+cp", "gcn"]), closest_match("x", ["gcn"])
         ('gcn', None)

@@ -9,13 +9,7 @@ import yaml
 
 
 def parse_yaml(text: str) -> Any:
-    r"""Parse a YAML document.
-
-    Args:
-        text: Content of a YAML file.
-
-    Raises:
-        ValueError: If the text is not valid YAML, or if a mapping has a duplicate key.
+    r"""Parse a YAML document. Raises a ``ValueError`` for a text that is not valid, or for a duplicate key.
 
     Example:
         >>> parse_yaml("fill: mean")
