@@ -184,6 +184,17 @@ def test_the_source_is_never_overwritten(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["edges.csv", "graph.json", "own"]
 
 
+def test_only_one_graph_in_memory_is_written_to_a_folder(tmp_path):
+    write_disk(random_graph(), tmp_path / "graph")
+    for data, message in (
+        (load(tmp_path / "graph"), "is a graph on disk already"),
+        (load("digits-graphs"), "many graphs"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            write_disk(data, tmp_path / "other")
+    assert [path.name for path in tmp_path.iterdir()] == ["graph"]
+
+
 def test_a_folder_of_another_process_is_an_error(tmp_path):
     (tmp_path / ".graph.part").mkdir()
     with pytest.raises(FileExistsError, match="Another process is writing the graph, or a process was killed"):
