@@ -31,7 +31,7 @@ def speed(arguments: argparse.Namespace) -> list[str]:
         "## Speed",
         "",
         "Median time of the forward and backward pass in float32, with fused tanh. All rows of a table were measured",
-        "in one run. The row *memory copy* copies as many bytes as tgnn reads and writes at least.",
+        "in one run. The row *memory copy* copies the minimum number of bytes that tgnn must read and write.",
         "",
     ]
     for name, edges, n, rank, rounds in (
@@ -166,9 +166,9 @@ def memory(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Memory",
         "",
-        f"Peak memory of the forward and backward pass for N = {nodes:,}, E = {edge_count:,} and R = {rank}, without",
-        "z, the gradient of the result and the graph. It includes the result and the gradient of z, two arrays of N x",
-        f"R. A message matrix, E x R, needs {matrix:.2f} GiB, and an array of N x R {array:.2f} GiB.",
+        f"Peak memory of the forward and backward pass for N = {nodes:,}, E = {edge_count:,} and R = {rank}, in",
+        "addition to z, the gradient of the result and the graph. It includes the result and the gradient of z, two",
+        f"arrays of N x R. A message matrix, E x R, needs {matrix:.2f} GiB, and an array of N x R {array:.2f} GiB.",
         "",
     ]
     return [*text, *table(["", "extra memory", "in arrays of N x R"], rows), ""]
@@ -209,11 +209,11 @@ def sampling(arguments: argparse.Namespace) -> list[str]:
     text = [
         "## Sampling",
         "",
-        f"{nodes:,} nodes, {edge_count:,} directed edges. Batches of 1,024 seeds with 5 neighbors per hop, two hops,",
-        f"without replacement, about {edges:,.0f} edges per batch. One thread, as in a worker of a data loader.",
+        f"{nodes:,} nodes, {edge_count:,} directed edges. Batches of 1,024 seed nodes with 5 neighbors per hop, two",
+        f"hops, without replacement, about {edges:,.0f} edges per batch. One thread, as in a worker of a data loader.",
         "",
     ]
-    header = ["graph", "", "per batch", "seeds per second", "per edge", "time / tgnn"]
+    header = ["graph", "", "per batch", "seed nodes per second", "per edge", "time / tgnn"]
     return [*text, *table(header, rows), ""]
 
 

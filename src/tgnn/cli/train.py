@@ -36,7 +36,9 @@ def train(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Path of your own data instead of NAME, e.g. a folder of tables, a .npz or an .alist file."),
+        typer.Option(
+            help="Path of your own data instead of NAME, e.g. a folder of tables, a .npz file or an alist file."
+        ),
     ] = None,
     root: Root = None,
     offline: Offline = False,

@@ -61,7 +61,7 @@ class TGNNConv(MessagePassing):
         edge_dim: Number of edge features. A linear map of them is added to the factor of the neighbor and to the sum.
             In a gated sum, it is added to the argument of the gate. Default: no edge features.
         add_self_loops: Whether :math:`S(v)` contains :math:`v`. ``None`` means yes, except for a pair of
-            ``in_channels``. The attribute ``uses_self_loops`` holds the result.
+            ``in_channels`` and with ``exclusive``. The attribute ``uses_self_loops`` holds the result.
         root_weight: Whether to add :math:`W_3^\top x_v`, a linear map of the root node, to the output.
         factors: Factors of the product. ``"plain"`` uses :math:`z_u = W_1^\top [x_u; 1]`, as above. ``"weighted"`` uses
             :math:`1 + w_{uv} (z_u - 1)` with :math:`w_{uv} = 1 / \sqrt{d_u d_v}`. ``"tempered"`` replaces the product
@@ -88,7 +88,8 @@ class TGNNConv(MessagePassing):
         edge_gate: Whether each edge has a gate :math:`w_{uv} = \sigma(C' e_{uv} + c)` per column. A gate moves a factor
             toward 1, as an edge weight does. Requires ``edge_dim``.
         exclusive: Whether to compute, for each edge, the product over the *other* edges into the same destination. The
-            output has one row per edge. Requires ``low_order=None`` and no self-loops.
+            output has one row per edge. Requires ``low_order=None``, no self-loops,
+            plain or bounded factors, and ``degree_exponent=0``.
         bias_init: Initial bias of the factors, by default 0 for bounded factors and 1 for others. Use 0 for factors of
             both signs, for example in parity checks.
         smallest_start: Smallest initial scale of the factors, see :class:`~tgnn.nn.CPAggregation`. Use 1 for molecules.
