@@ -47,7 +47,7 @@ def speed(arguments: argparse.Namespace) -> list[str]:
         ]
         touched = bytes_touched(n, edges.size(1), rank)
         traffic, rate = f"{touched / 1e9:.2f} GB", f"{touched / ours / 1e9:.0f} GB/s"
-        text += [f"**{name}** (tgnn reads and writes at least {traffic}, which is {rate})", ""]
+        text += [f"**{name}** (tgnn reads and writes at least {traffic}, at {rate})", ""]
         text += [*table(["", "time", "time / tgnn", "speedup over PyG mul"], rows), ""]
     return text
 
