@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +13,7 @@ from torch import Tensor
 from torch_geometric.nn import PNAConv, ResGatedGraphConv
 
 from benchmarks.edge_factors import EDGES, GRAPHS, NODES, WIDTH, batch_of_graphs
-from benchmarks.measure import peak, reset_peak, resident
+from benchmarks.measure import print_extra_memory
 from tgnn.nn import TGNNBlock, TGNNConv
 
 RANK = 24
@@ -52,10 +50,10 @@ def contenders() -> dict[str, Callable[[], None]]:
                 module = make()
                 model.extend([module, torch.optim.Adam(module.parameters(), fused=True)])
             module, optimizer = model
-            optimizer.zero_grad()
             out = module(x, edges.clone(), edge_attr=edge_attr)
             sum(part.square().mean() for part in (out if isinstance(out, tuple) else (out,))).backward()
             optimizer.step()
+            optimizer.zero_grad()  # at the end, so that gradients count as memory of one step
 
         return run
 
@@ -80,14 +78,5 @@ def contenders() -> dict[str, Callable[[], None]]:
     }
 
 
-def main() -> None:
-    run = contenders()[sys.argv[1]]
-    run()
-    reset_peak()
-    before = resident()
-    run()
-    print(json.dumps({"extra_gib": peak() - before}))
-
-
 if __name__ == "__main__":
-    main()
+    print_extra_memory(contenders())

@@ -25,13 +25,22 @@ bool is_bounded(const EdgeProduct<T>& op) {
 template <int L>
 struct BoundedFactor {
   using Wide = Vector<double, L>;
+  using Bits = Vector<uint64_t, L>;
   Wide e, d, n;
 
+  // exp(-2|a|) = 2^-k exp(-2t) with |a| = k log(2) / 2 + t. The polynomial is that of Chebyshev interpolation, with a
+  // relative error below 1e-12.
   BoundedFactor(Wide a, double bound) {
-    const Wide y = a < 0.0 ? 2.0 * a : -2.0 * a;
-    e = exp_of<double, L, true>(y < -700.0 ? Wide{} - 700.0 : y);  // NaN stays NaN
+    constexpr uint64_t sign = uint64_t(1) << 63;
+    const Wide size = (Wide)((Bits)a & ~sign), inside = size > 350.0 ? Wide{} + 350.0 : size;  // NaN stays NaN
+    const Wide shifted = inside * 2.8853900817779268 + scaled::Float<double>::kShifter;
+    const Wide t = inside - (shifted - scaled::Float<double>::kShifter) * 0.34657359027997264;
+    Wide p = (0.0063683018135258914 * t - 0.025492328795386925) * t + 0.08888845856459322;
+    p = ((p * t - 0.26666451427271853) * t + 0.6666666702574672) * t - 1.3333333512944436;
+    p = ((p * t + 1.999999999991911) * t - 1.999999999959538) * t + 1.0;
+    e = (Wide)((1023 - (Bits)shifted) << 52) * p;  // the low bits of `shifted` hold k
     d = 1.0 + e;
-    n = d + (a < 0.0 ? Wide{} - bound : Wide{} + bound) * (1.0 - e);
+    n = d + (Wide)((Bits)(Wide{} + bound) ^ ((Bits)a & sign)) * (1.0 - e);
   }
   Wide slope_of_log(double bound) const { return 4.0 * bound * e / (n * d); }
 };
@@ -149,7 +158,7 @@ struct BoundedProduct {
   }
 };
 
-// Multiplies the factors of row v, and stores the slopes of their logarithms for each edge if `slopes` is given.
+// Multiplies the factors of row v. If `kKeep`, stores the slopes of their logarithms for each edge.
 template <bool kKeep, class Group>
 inline BoundedProduct<Group> multiply(const BoundedFactors<Group>& factors, const CompressedEdges& by_dst, Index v,
                                       Vector<double, Group::L>* slopes) {
@@ -187,34 +196,34 @@ inline void bounded_product(const EdgeProduct<float>& op, const CompressedEdges&
   });
 }
 
-// Writes gradients as store() does.
-template <class Group>
-inline void store_gradient(const Group& columns, const Vector<double, Group::L>& x, float* row, int c) {
+// Writes gradients as store() does. Only large ones must be clamped.
+template <bool kLarge = true, class Group>
+inline void store_gradient(const Group& columns, Vector<double, Group::L> x, float* row, int c) {
   using Wide = Vector<double, Group::L>;
   constexpr double most = std::numeric_limits<float>::max(), least = std::numeric_limits<float>::min();
-  const Wide below = x > most ? Wide{} + most : x, clamped = below < -most ? Wide{} - most : below;
-  const Wide normal = clamped < least ? (clamped > -least ? Wide{} : clamped) : clamped;
-  columns.store(to_float<Group::L>(normal), row, c);
+  if constexpr (kLarge) {
+    x = x > most ? Wide{} + most : x;
+    x = x < -most ? Wide{} - most : x;
+  }
+  const Wide size = (Wide)((Vector<uint64_t, Group::L>)x & ~(uint64_t(1) << 63));
+  columns.store(to_float<Group::L>(size < least ? Wide{} : x), row, c);
 }
 
-// Gradients that are clamped so have finite sums.
-template <class Wide>
-inline Wide clamp_gradient(Wide x) {
-  const Wide below = x > 0x1p1000 ? Wide{} + 0x1p1000 : x;
-  return below < -0x1p1000 ? Wide{} - 0x1p1000 : below;
-}
-
-// d loss / d log P = g act'(y) q y with y = P^q, as value * scale. The scale is a power of two: the value alone may leave
-// the range of double.
+// d loss / d log P = g act'(y) q y with y = P^q, as value * scale. The scale is a power of two, because the value alone
+// may leave the range of double. In most rows, the scale is 1.
 template <class Group>
 struct BoundedGradient {
   using Wide = Vector<double, Group::L>;
   Wide value[Group::C], scale[Group::C];
+  bool is_large = false;  // whether a scale is not 1, or a gradient may leave the range of float
 
+  BoundedGradient() = default;
   BoundedGradient(BoundedProduct<Group>& product, double q, bool tanh, const BoundedFactors<Group>& factors,
                   const float* g) {
+    Vector<int64_t, Group::L> large = {};
     UNROLL for (int c = 0; c < Group::C; ++c) {
       WideNumber<Group::L>& y = product.total[c];
+      const Wide outer = q * factors.wide(g, c), one = Wide{} + 1.0;
       Wide first;
       if (q != 1.0) y.raise(q);
       y.scales(first, scale[c]);
@@ -222,20 +231,35 @@ struct BoundedGradient {
       if (tanh) {
         Wide unused;
         tanh_of_positive<Wide, Group::L>(value[c] * scale[c], unused, value[c]);
-        scale[c] = Wide{} + 1.0;
+        scale[c] = one;
       }
-      value[c] *= q * factors.wide(g, c);
+      value[c] *= outer;
+      const Wide whole = value[c] * scale[c];
+      const auto fits = (whole < 0x1p100) & (whole > -0x1p100) & (first * scale[c] < 0x1p100) & (scale[c] > 0x1p-500);
+      value[c] = fits ? whole : value[c];
+      scale[c] = fits ? one : scale[c];
+      large |= ~fits;
     }
+    for (int j = 0; j < Group::L; ++j) is_large |= large[j] != 0;
+  }
+
+  template <bool kLarge>
+  Wide times(const Wide& slope, int c) const {
+    if constexpr (!kLarge) return slope * value[c];
+    const Wide x = slope * value[c] * scale[c], below = x > 0x1p1000 ? Wide{} + 0x1p1000 : x;
+    return below < -0x1p1000 ? Wide{} - 0x1p1000 : below;  // so that sums are finite
   }
 };
 
 inline void bounded_product_backward(const EdgeProduct<float>& op, const CompressedEdges& by_dst,
-                                     const CompressedEdges& by_src, const float* grad, const EdgeGradients<float>& out) {
+                                     const CompressedEdges& by_src, const float* grad,
+                                     const EdgeGradients<float>& out) {
   const Index rank = op.terms.rank, edges = by_dst.ptr[by_dst.groups];
   const bool of_table = out.edge && op.terms.type, of_edges = out.dst || out.edge;
   const bool from_edges = out.src && out.edge && !of_table;  // the gradients of the sources are sums of stored ones
+  float* const of_terms = of_table ? nullptr : out.edge;  // gradients of the terms of each edge
   const Index threads = threads_for(by_dst, rank);
-  if (out.edge && !of_table) expect_to_fill(out.edge, edges * rank * Index(sizeof(float)));
+  expect_to_fill(of_terms, edges * rank * Index(sizeof(float)));
   for (Index panel = 0; panel < rank; panel += kBlock) {
     const Index end_of_panel = std::min(panel + kBlock, rank), panel_width = end_of_panel - panel;
     // d loss / d log P of all rows, for the sources
@@ -256,6 +280,9 @@ inline void bounded_product_backward(const EdgeProduct<float>& op, const Compres
           constexpr int C = Group::C;
           Wide* const slopes = static_cast<Wide*>(kept);
           const BoundedFactors<Group> factors(op, columns);
+          if (of_terms)
+            for (Index k = begin; k < end; ++k)
+              columns.prefetch_to_write(of_terms + by_dst.edge_at(ahead(by_dst, k)) * rank + columns.first);
           BoundedProduct<Group> product =
               keep ? multiply<true>(factors, by_dst, v, slopes) : multiply<false>(factors, by_dst, v, nullptr);
           const Index column = columns.first;
@@ -270,25 +297,32 @@ inline void bounded_product_backward(const EdgeProduct<float>& op, const Compres
           }
           if (!of_edges) return;
           Wide sum[C] = {};
-          for (Index k = begin; k < end; ++k) {
-            const Index e = by_dst.edge_at(k);
-            Wide of_a[C];
-            if (keep)
-              UNROLL for (int c = 0; c < C; ++c) of_a[c] = slopes[(k - begin) * C + c];
-            else
-              factors.compute(by_dst.other[k], v, e,
-                              [&](int c, const auto& factor) { of_a[c] = factor.slope_of_log(op.bound); });
-            UNROLL for (int c = 0; c < C; ++c) {
-              of_a[c] = clamp_gradient(of_a[c] * of_row.value[c] * of_row.scale[c]);
-              sum[c] += of_a[c];
-              if (out.edge && !of_table) store_gradient(columns, of_a[c], out.edge + e * rank + column, c);
+          const auto add_edges = [&](auto constant) {
+            constexpr bool kLarge = decltype(constant)::value;
+            for (Index k = begin; k < end; ++k) {
+              const Index e = by_dst.edge_at(k);
+              Wide of_a[C];
+              if (keep)
+                UNROLL for (int c = 0; c < C; ++c) of_a[c] = slopes[(k - begin) * C + c];
+              else
+                factors.compute(by_dst.other[k], v, e,
+                                [&](int c, const auto& factor) { of_a[c] = factor.slope_of_log(op.bound); });
+              UNROLL for (int c = 0; c < C; ++c) {
+                of_a[c] = of_row.template times<kLarge>(of_a[c], c);
+                sum[c] += of_a[c];
+                if (of_terms) store_gradient<kLarge>(columns, of_a[c], of_terms + e * rank + column, c);
+              }
+              if (of_table) {
+                alignas(64) double row[Group::L * C];
+                std::memcpy(row, of_a, sizeof of_a);
+                table.add(part, op.terms.type[e], column - panel, row, columns.count);
+              }
             }
-            if (of_table) {
-              alignas(64) double row[Group::L * C];
-              std::memcpy(row, of_a, sizeof of_a);
-              table.add(part, op.terms.type[e], column - panel, row, columns.count);
-            }
-          }
+          };
+          if (of_row.is_large)
+            add_edges(std::true_type());
+          else
+            add_edges(std::false_type());
           if (out.dst)
             UNROLL for (int c = 0; c < C; ++c) store_gradient(columns, sum[c], out.dst + v * rank + column, c);
         });
@@ -308,8 +342,10 @@ inline void bounded_product_backward(const EdgeProduct<float>& op, const Compres
             const Index v = by_src.other[k], at = v * panel_width + columns.first - panel;
             factors.prefetch(by_src, k);
             factors.compute(u, v, by_src.edge_at(k), [&](int c, const auto& factor) {
-              const auto value = doubles.load(values.get() + at, c), scale = doubles.load(scales.get() + at, c);
-              sum[c] += clamp_gradient(factor.slope_of_log(op.bound) * value * scale);
+              BoundedGradient<Group> of_row;
+              of_row.value[c] = doubles.load(values.get() + at, c);
+              of_row.scale[c] = doubles.load(scales.get() + at, c);
+              sum[c] += of_row.template times<true>(factor.slope_of_log(op.bound), c);
             });
           }
           UNROLL for (int c = 0; c < C; ++c) store_gradient(columns, sum[c], out.src + u * rank + columns.first, c);
@@ -348,6 +384,7 @@ inline bool bounded_exclusive_row(const EdgeProduct<float>& op, const Compressed
     UNROLL for (int c = 0; c < Group::C; ++c) n[c] = d[c] = Wide{} + 1.0;
     for (Index k = 0; k < degree; ++k) {
       factors.prefetch(by_dst, begin + k);
+      columns.prefetch_to_write(out + by_dst.edge_at(ahead(by_dst, begin + k)) * rank + columns.first);
       factors.compute(by_dst.other[begin + k], v, by_dst.edge_at(begin + k), [&](int c, const auto& factor) {
         n[c] *= factor.n;
         d[c] *= factor.d;
@@ -386,7 +423,10 @@ inline bool bounded_exclusive_row_backward(const EdgeProduct<float>& op, const C
     Wide n[Group::C], d[Group::C], sum[Group::C] = {}, after[Group::C] = {}, total[Group::C] = {};
     UNROLL for (int c = 0; c < Group::C; ++c) n[c] = d[c] = Wide{} + 1.0;
     for (Index k = 0; k < degree; ++k) {
+      const Index later = by_dst.edge_at(ahead(by_dst, begin + k)) * rank + columns.first;
       factors.prefetch(by_dst, begin + k);
+      columns.prefetch(grad + later);
+      if (of_terms) columns.prefetch_to_write(of_terms + later);
       factors.compute(by_dst.other[begin + k], v, by_dst.edge_at(begin + k), [&](int c, const auto& factor) {
         n[c] *= factor.n;
         d[c] *= factor.d;

@@ -108,7 +108,9 @@ void gated_sum_backward(const GatedSum<T>& op, const CompressedEdges& by_dst, co
             typename Group::V sum[C] = {};
             for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
               const Index u = by_dst.other[k], e = by_dst.edge_at(k);
-              columns.prefetch(edge[op.terms.edge_row(by_dst.edge_at(ahead(by_dst, k)))]);
+              const Index later = by_dst.edge_at(ahead(by_dst, k));
+              columns.prefetch(edge[op.terms.edge_row(later)]);
+              if (out.edge && !of_table) columns.prefetch_to_write(out.edge + later * rank + column);
               const T *const of_src = src[u], *const of_edge = edge[op.terms.edge_row(e)], *const of_x = x[u];
               const T w = op.weight_of(e);
               typename Group::V of_a[C], of_weight = {};

@@ -75,6 +75,9 @@ struct Columns {
   __attribute__((always_inline)) void prefetch(const T* row) const {
     for (int j = 0; j < L * C; j += 64 / int(sizeof(T))) __builtin_prefetch(row + j);
   }
+  __attribute__((always_inline)) void prefetch_to_write(T* row) const {
+    for (int j = 0; j < L * C; j += 64 / int(sizeof(T))) __builtin_prefetch(row + j, 1);
+  }
 };
 
 // Calls f(Columns) for groups of the columns begin .. end, with vectors of at most `kLanes` lanes.
@@ -97,7 +100,8 @@ struct Rows {
   const T* data;
   Index stride;
 
-  Rows(const T* matrix, Index rank, Index column) : data(matrix ? matrix + column : kZeros), stride(matrix ? rank : 0) {}
+  Rows(const T* matrix, Index rank, Index column)
+      : data(matrix ? matrix + column : kZeros), stride(matrix ? rank : 0) {}
   const T* operator[](Index row) const { return data + row * stride; }
 };
 
@@ -122,7 +126,7 @@ inline Vector<T, L> exp_of(Vector<T, L> y) {
   p = (p + T(1.0 / 5040)) * r + T(1.0 / 720);
   p = ((p * r + T(1.0 / 120)) * r + T(1.0 / 24)) * r + T(1.0 / 6);
   p = ((p * r + T(1.0 / 2)) * r + T(1)) * r + T(1);
-  const I power = ((I)shifted + typename F::Bits(F::kBias)) << F::kMantissaBits;  // 2^k: the low bits of `shifted` hold k
+  const I power = ((I)shifted + typename F::Bits(F::kBias)) << F::kMantissaBits;  // 2^k, k is in the low bits
   return (V)power * p;
 }
 
