@@ -39,7 +39,7 @@ def test_help_pages() -> None:
 def test_every_stored_run_has_the_hash_of_its_configuration(path: Path) -> None:
     for cell in read_result(path).cells:
         for run in cell.runs:
-            if cell.config:
+            if cell.config and EXPERIMENTS[path.stem].measure is None:
                 train = {**cell.config["train"], "seed": run.seed}
                 config = make_config({**cell.config, "train": train})
                 assert run.config_hash == config.hash, f"{cell.row} on {cell.column}, seed {run.seed}"

@@ -142,8 +142,10 @@ def _decoding_tables(result: Result) -> list[str]:
         for row in result.rows:
             cells = [result.cell(row, column) for column in columns.values()]
             runs = [run for cell in cells if cell is not None for run in cell.runs]
-            sizes = [f"{runs[0].parameters:,}", f"{runs[0].epochs:,}", str(len({run.seed for run in runs}))]
-            rows += [[row, *(sizes if runs else [""] * 3), *map(error_rates_text, cells)]] if any(cells) else []
+            sizes = ["", "", ""]
+            if runs:
+                sizes = [f"{runs[0].parameters:,}", f"{runs[0].epochs:,}", str(len({run.seed for run in runs}))]
+            rows += [[row, *sizes, *map(error_rates_text, cells)]] if any(cells) else []
         for name, (weights, rates) in PUBLISHED.get(protocol, {}).items():
             rates_text = [f"{rates[ebn0]:.2e}" if ebn0 in rates else "" for ebn0 in columns]
             rows.append([name, f"{weights:,}", "", "", *rates_text])

@@ -61,7 +61,8 @@ def test_cells_are_cached_merged_and_drawn(small, tmp_path):
     times = {path: path.stat().st_mtime_ns for path in cells.iterdir()}
     assert [len(cell.runs) for cell in first.cells] == [2, 2]
     assert first.cell("cp", "peg-96-48 3 dB").runs[0].parameters == 3010
-    both = run_experiment(TABLE, replace(peg, datasets=["peg-96-48 with 20 rounds 3 dB"]), tmp_path, "second")
+    more = replace(peg, models=["cp"], datasets=["peg-96-48 with 20 rounds 3 dB"])
+    both = run_experiment(TABLE, more, tmp_path, "second")
     assert both.columns == ["peg-96-48 3 dB", "peg-96-48 with 20 rounds 3 dB"]
     assert both.command == "first; second"
     assert scores(run_experiment(TABLE, peg, tmp_path, "first")) == scores(both)
@@ -91,6 +92,7 @@ def test_a_missing_file_fails_only_the_cells_that_need_it(small, tmp_path, monke
     monkeypatch.delenv("TGNN_DATA", raising=False)
     selection = Selection(models=["sum-product 5"], datasets=["ccsds-128-64 3 dB", "bch-63-36 4 dB"], runs=1)
     found = run_experiment(TABLE, selection, tmp_path)
+    assert "failed: ccsds-128-64 needs the file" in to_markdown(found)
     assert "needs the file CCSDS_N128_K64.alist" in found.cell("sum-product 5", "ccsds-128-64 3 dB").failed
     assert found.cell("sum-product 5", "bch-63-36 4 dB").runs
 
