@@ -31,7 +31,7 @@ def glorot(bias: float) -> Callable[[TGNNConv], None]:
 
 
 INITIALIZATIONS = {
-    "tgnn: one scale per rank, bias 1": (lambda conv: None, "#1f5fa8", "o-"),
+    "tgnn: one scale per column, bias 1": (lambda conv: None, "#1f5fa8", "o-"),
     "Glorot, bias 1": (glorot(1.0), "#d9822b", "s--"),
     "Glorot, bias 0": (glorot(0.0), "#999999", "^--"),
 }
