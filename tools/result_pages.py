@@ -109,7 +109,7 @@ def _readme_row(result: Result, column: str) -> str:
     baseline = next((name for name in ("gcn", "gin") if name in means), None)
     sign = 1 if HIGHER_IS_BETTER.get(cell.metric, True) else -1
     baselines = {row: scores for row, scores in means.items() if row.split()[0] != "tgnn"}  # no variants of tGNN
-    others = {row: sign * scores.mean for row, scores in baselines.items() if row != baseline}
+    others = {row: sign * scores.mean for row, scores in baselines.items() if row not in ("gcn", "gin")}
     best = max(others, key=lambda row: others[row], default=None)
     spread = f" ± {cell.paper_spread:.3f}" if cell.paper_spread else ""
     paper = "" if cell.paper is None else f"{cell.paper:.3f}{spread}"
