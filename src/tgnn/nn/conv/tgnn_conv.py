@@ -72,11 +72,9 @@ class TGNNConv(MessagePassing):
         bound: :math:`a` of ``factors="bounded"``, above 0 and below 1.
         degree_exponent: :math:`p` of ``factors="bounded"``, from 0 to 1. The degree :math:`d_v` is the sum of the edge
             weights, or 1 if the sum is smaller.
-        two_ended: Whether factors depend on both ends of an edge, with :math:`z_u + W_4^\top x_v` in place of
-            :math:`z_u`.
+        two_ended: Whether factors depend on both ends of an edge: :math:`z_u + W_4^\top x_v` replaces :math:`z_u`.
         high_scale: If given, each branch has its own batch normalization. The learned scale :math:`s` of the product
-            branch, one number per channel, is initialized to this value, for example 0.01. ``None`` means no
-            normalization.
+            branch, one number per channel, starts at this value, for example 0.01. ``None`` means no normalization.
         act: Activation :math:`\sigma` of the product, by default tanh. ``None`` is the identity.
         act_high: Activation :math:`\sigma'` of the product branch, by default ReLU. Use ``None`` for ``act_high`` and
             ``act_low`` in the last layer, so that outputs can be negative. :class:`~tgnn.nn.TGNN` does this.
@@ -88,8 +86,8 @@ class TGNNConv(MessagePassing):
         edge_gate: Whether each edge has a gate :math:`w_{uv} = \sigma(C' e_{uv} + c)` per column. A gate moves a factor
             toward 1, as an edge weight does. Requires ``edge_dim``.
         exclusive: Whether to compute, for each edge, the product over the *other* edges into the same destination. The
-            output has one row per edge. Requires ``low_order=None``, no self-loops,
-            plain or bounded factors, and ``degree_exponent=0``.
+            output has one row per edge. Requires ``low_order=None``, no self-loops, plain or bounded factors, and
+            ``degree_exponent=0``.
         bias_init: Initial bias of the factors, by default 0 for bounded factors and 1 for others. Use 0 for factors of
             both signs, for example in parity checks.
         smallest_start: Smallest initial scale of the factors, see :class:`~tgnn.nn.CPAggregation`. Use 1 for molecules.
