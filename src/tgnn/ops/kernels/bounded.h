@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kWide = kVectorBytes / int(sizeof(double));  // lanes of a vector of double
 constexpr double kMaxBound = 0.99;
-constexpr Index kUnscaled = 64;   // so many factors have a product in 2^-430 .. 2^64
-constexpr Index kInRange = 128;   // and so many have one that is far inside the range of double, also times a float
+constexpr Index kUnscaled = 64;   // a product of 64 factors lies in 2^-430 .. 2^64
+constexpr Index kInRange = 128;   // a product of 128 factors, also times a float, does not overflow or underflow in double
 constexpr Index kKeptEdges = 256;  // rows with more edges compute their factors twice instead of keeping the slopes
 
 template <class T>
