@@ -41,10 +41,10 @@ class YourModel(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv1 = YourLayer(64, 16)
-        self.conv2 = TGNNConv(16, 10, rank=16, act_high=None, act_low=None)
+        self.conv2 = TGNNConv(16, 10, rank=16)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        x = self.conv1(x, edge_index)
+        x = self.conv1(x, edge_index).relu()
         return self.conv2(x, edge_index)
 
 

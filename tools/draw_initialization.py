@@ -40,7 +40,7 @@ INITIALIZATIONS = {
 def measure(initialize: Callable[[TGNNConv], None], degree: int) -> tuple[float, float, float]:
     """Measure the fraction of active products, the spread of tanh(product) and the gradient norm of W1 on ten stars."""
     torch.manual_seed(degree)
-    conv = TGNNConv(FEATURES, 8, RANK, act_high=None)
+    conv = TGNNConv(FEATURES, 8, RANK)
     initialize(conv)
     star = torch.stack([torch.arange(1, degree + 1), torch.zeros(degree, dtype=torch.int64)])
     values, gradients = [], []

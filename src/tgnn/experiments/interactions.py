@@ -81,7 +81,7 @@ class SetNetwork(torch.nn.Module):
 
 def _make_pooling(name: str, width: int) -> Aggregation:
     if name == "cp":
-        return CPAggregation(FEATURES, width, rank=width)
+        return CPAggregation(FEATURES, width, rank=width, act_out="relu")
     if name == "attention":
         return AttentionalAggregation(MLP([width, 1], norm=None))
     if name == "pna":

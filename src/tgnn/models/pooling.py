@@ -43,7 +43,7 @@ class PoolConv(torch.nn.Module):
 def _make_layer(in_channels: int, out_channels: int, pooling: str, rank: int) -> torch.nn.Module:
     if pooling != "cp":
         return PoolConv(in_channels, out_channels, pooling)
-    return TGNNConv(in_channels, out_channels, rank, low_order=None, act_high=None)
+    return TGNNConv(in_channels, out_channels, rank, low_order=None)
 
 
 class PoolGNN(BasicGNN):

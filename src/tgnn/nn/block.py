@@ -44,8 +44,7 @@ class TGNNBlock(torch.nn.Module):
         norm: Normalization, such as ``"batch_norm"``. ``None`` means no normalization. With ``high_scale``, the layer
             normalizes each branch, so ``norm`` is not applied to its output.
         norm_kwargs: Arguments of the normalization.
-        **kwargs: Arguments of :class:`~tgnn.nn.TGNNConv`. Unlike there, ``act_high`` and ``act_low`` are ``None`` by
-            default.
+        **kwargs: Arguments of :class:`~tgnn.nn.TGNNConv`.
 
     Shapes:
         - **input:** as in :class:`~tgnn.nn.TGNNConv`
@@ -75,7 +74,7 @@ class TGNNBlock(torch.nn.Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        self.conv = TGNNConv(in_channels, out_channels, rank, **{"act_high": None, "act_low": None, **kwargs})
+        self.conv = TGNNConv(in_channels, out_channels, rank, **kwargs)
         if update_edges and self.conv.gate is None:
             raise ValueError(
                 f"update_edges=True needs low_order='gated_sum' or 'gated_mean', got {self.conv.low_order!r}."

@@ -54,7 +54,9 @@ def make_readouts(
         elif part == "gated":
             readouts.append(GatedAggregation(channels))
         elif part == "cp":
-            readouts.append(CPAggregation(channels, rank=rank, scaled=scaled, smallest_start=smallest_start))
+            readouts.append(
+                CPAggregation(channels, rank=rank, act_out="relu", scaled=scaled, smallest_start=smallest_start)
+            )
         else:
             raise ValueError(
                 f"readout is {name!r}, but must be 'sum', 'mean', 'max', 'gated', 'cp', or several of them joined by "

@@ -8,6 +8,7 @@ from tests.conftest import random_edges, to_csr
 from torch_geometric import EdgeIndex
 
 from tgnn import CPAggregation, TGNNConv
+from tgnn.data.catalog.embedded import digits
 from tgnn.ops import use_backend
 from tgnn.testing import assert_gradients, assert_matches_oracle, assert_permutation_equivariant, tgnn_conv_oracle
 
@@ -22,8 +23,6 @@ NEW = {  # the layer of TGNNBlock
     "degree_exponent": 0.5,
     "two_ended": True,
     "high_scale": 0.5,
-    "act_high": None,
-    "act_low": None,
 }
 
 
@@ -41,9 +40,8 @@ def randomized(conv: TGNNConv) -> TGNNConv:
 @pytest.mark.parametrize("add_self_loops", [True, False])
 def test_the_equation(factors, low_order, terms, add_self_loops):
     edge_dim = 3 if "attr" in terms else None
-    conv = TGNNConv(
-        F, D, R, factors=factors, low_order=low_order, edge_dim=edge_dim, add_self_loops=add_self_loops, act_high=None
-    )
+    options = {"factors": factors, "low_order": low_order, "edge_dim": edge_dim, "add_self_loops": add_self_loops}
+    conv = TGNNConv(F, D, R, **options, act_low="relu")
     weight = torch.rand(EDGES.size(1)) if "weight" in terms else None
     attr = torch.randn(EDGES.size(1), 3) if edge_dim else None
     assert_matches_oracle(randomized(conv), torch.randn(N, F), EDGES, weight, attr, tolerance=2e-4)
@@ -111,7 +109,7 @@ def test_gates_and_factors_of_both_ends_need_the_destinations():
 
 
 def test_bounded_factors_start_at_one():
-    conv = TGNNConv(F, D, R, factors="bounded", add_self_loops=False, act_high=None)
+    conv = TGNNConv(F, D, R, factors="bounded", add_self_loops=False)
     assert not conv.cp.lin.bias.any()
     products = []
     conv.cp.product_hook = products.append
@@ -364,7 +362,7 @@ def test_many_neighbors_in_half_precision():
     star = torch.stack([torch.arange(1, degree + 1), torch.zeros(degree, dtype=torch.int64)])
     x = torch.ones(degree + 1, 1)
     for options in ({"factors": "tempered"}, {"low_order": "mean"}, {"low_order": "gcn"}, {"factors": "weighted"}):
-        conv = TGNNConv(1, 1, 1, add_self_loops=False, act_high=None, **options)
+        conv = TGNNConv(1, 1, 1, add_self_loops=False, **options)
         with torch.no_grad():
             conv.cp.lin.weight.fill_(-2 if "factors" in options else 0)  # factors of -1
             conv.cp.M.fill_(1)
@@ -409,7 +407,6 @@ def test_activations_and_affine_maps_follow_the_terms_of_edges(factor_act, affin
         two_ended=terms == "two ended",
         add_self_loops=add_self_loops,
         act=None,
-        act_high=None,
     )
     attr = torch.randn(EDGES.size(1), 3) if conv.edge_dim else None
     weight = torch.rand(EDGES.size(1)) if terms == "gate" else None
@@ -417,7 +414,7 @@ def test_activations_and_affine_maps_follow_the_terms_of_edges(factor_act, affin
 
 
 def test_exclusive_products_leave_out_one_edge():
-    options = {"low_order": None, "act": None, "act_high": None, "factor_act": "tanh", "root_weight": True}
+    options = {"low_order": None, "act": None, "factor_act": "tanh", "root_weight": True}
     conv = randomized(TGNNConv(F, D, R, exclusive=True, **options))
     assert not conv.uses_self_loops
     whole = TGNNConv(F, D, R, add_self_loops=False, **options)
@@ -431,7 +428,7 @@ def test_exclusive_products_leave_out_one_edge():
 
 
 def test_the_check_rule_of_belief_propagation_is_a_layer():
-    conv = TGNNConv(1, 1, 1, exclusive=True, low_order=None, factor_act="tanh", act=None, act_high=None, bias_init=0.0)
+    conv = TGNNConv(1, 1, 1, exclusive=True, low_order=None, factor_act="tanh", act=None, bias_init=0.0)
     with torch.no_grad():
         conv.cp.lin.weight.fill_(0.5)
         conv.cp.M.fill_(1.0)
@@ -464,3 +461,16 @@ def test_initial_bias():
 def test_options_of_factors_that_contradict_each_other(options, message):
     with pytest.raises(ValueError, match=message):
         TGNNConv(F, D, R, **options)
+
+
+def test_stacked_layers_with_default_arguments_train_on_digits():
+    data = digits()
+    first, last = TGNNConv(64, 32, rank=8), TGNNConv(32, 10, rank=8)
+    optimizer = torch.optim.Adam([*first.parameters(), *last.parameters()], lr=0.01)
+    for _ in range(60):
+        out = last(first(data.x, data.edge_index).relu(), data.edge_index)
+        loss = torch.nn.functional.cross_entropy(out[::2], data.y[::2])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert (out.argmax(1) == data.y)[1::2].float().mean() > 0.85  # 0.1 to 0.6 with ReLU after both branches

@@ -42,7 +42,7 @@ class CPAggregation(Aggregation):
         rank: CP rank :math:`R`.
         act: Activation :math:`\sigma` of the product, a name or a function. ``None`` is the identity. With ``"tanh"``
             the output and all gradients are finite for every finite input.
-        act_out: Activation :math:`\sigma'` of the output. ``None`` is the identity.
+        act_out: Activation :math:`\sigma'` of the output, by default none.
         factor_act: Activation of each factor before the product, by default none. The research code of the authors uses
             ``factor_act="tanh", act=None``.
         affine: Initial values of a learned scale :math:`s` and a learned shift :math:`t` per column. They replace each
@@ -78,7 +78,7 @@ class CPAggregation(Aggregation):
         *,
         rank: int,
         act: Activation = "tanh",
-        act_out: Activation = "relu",
+        act_out: Activation = None,
         factor_act: Activation = None,
         affine: tuple[float, float] | None = None,
         exclusive: bool = False,

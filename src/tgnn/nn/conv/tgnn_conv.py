@@ -36,9 +36,10 @@ class TGNNConv(MessagePassing):
     weight or an explanation mask :math:`w` moves a factor toward 1, the neutral element of the product. With
     :math:`w = 0` the edge has no effect.
 
-    The default arguments give Eq. (5). Deep networks can use a gated sum branch, bounded factors and a normalization of
-    each branch (:class:`~tgnn.nn.TGNNBlock`). With ``low_order="gated_sum"``, ``factors="bounded"``,
-    ``high_scale=0.01``, ``act_high=None`` and ``act_low=None``, the layer computes:
+    The default arguments give Eq. (5) with linear outputs: :math:`\sigma'` and :math:`\sigma''` are the identity, and a
+    network applies its activation between layers. Deep networks can use a gated sum branch, bounded factors and a
+    normalization of each branch (:class:`~tgnn.nn.TGNNBlock`). With ``low_order="gated_sum"``, ``factors="bounded"``
+    and ``high_scale=0.01``, the layer computes:
 
     .. math::
         x'_v = \operatorname{BN}\Big( \sum_{u \in S(v)} \eta_{uv} \odot W_2^\top x_u \Big)
@@ -76,9 +77,9 @@ class TGNNConv(MessagePassing):
         high_scale: If given, each branch has its own batch normalization. The learned scale :math:`s` of the product
             branch, one number per channel, starts at this value, for example 0.01. ``None`` means no normalization.
         act: Activation :math:`\sigma` of the product, by default tanh. ``None`` is the identity.
-        act_high: Activation :math:`\sigma'` of the product branch, by default ReLU. Use ``None`` for ``act_high`` and
-            ``act_low`` in the last layer, so that outputs can be negative. :class:`~tgnn.nn.TGNN` does this.
-        act_low: Activation :math:`\sigma''` of the sum branch, by default ReLU.
+        act_high: Activation :math:`\sigma'` of the product branch, by default none, as in PyG's layers.
+            :class:`~tgnn.nn.TGNN` uses ReLU for ``act_high`` and ``act_low`` in all layers but the last.
+        act_low: Activation :math:`\sigma''` of the sum branch, by default none.
         factor_act: Activation of each factor before the product, by default none. It is applied after the terms of
             ``edge_dim`` and ``two_ended`` are added. With these terms, only ``"tanh"`` and ``"sigmoid"`` are supported.
             The research code of the authors uses ``factor_act="tanh", act=None``.
@@ -125,8 +126,8 @@ class TGNNConv(MessagePassing):
         two_ended: bool = False,
         high_scale: float | None = None,
         act: Activation = "tanh",
-        act_high: Activation = "relu",
-        act_low: Activation = "relu",
+        act_high: Activation = None,
+        act_low: Activation = None,
         factor_act: Activation = None,
         affine: tuple[float, float] | None = None,
         edge_gate: bool = False,
