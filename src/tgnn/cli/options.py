@@ -16,3 +16,7 @@ Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mp
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 JsonArray = Annotated[bool, typer.Option("--json", help="Print the result as one JSON array.")]
+METRIC_HELP = (
+    "Metric of validation and test: accuracy, balanced-accuracy, macro-f1, roc-auc, pr-auc, log-loss, mae, rmse or r2. "
+    "Default: accuracy for classes, roc-auc for labels, mae for numbers."
+)

@@ -42,19 +42,24 @@ def predict(
 def evaluate(
     run: RunPath,
     data: Annotated[str | None, typer.Option(help="New path of the run's data set, if it was moved.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Metric to compute, e.g. macro-f1 or rmse. Default: the metric of the run.")
+    ] = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
     """Recompute the test metric of a trained model from its run folder."""
     from tgnn.training.run_folder import RunFolder
 
-    result = RunFolder(run).evaluate(_name_or_path(data), device=device)
+    result = RunFolder(run).evaluate(_name_or_path(data), metric, device)
     if json:
         print_json(result)
         return
     digits = ".2e" if result["metric"] == "bit error rate" else ".4f"
+    recorded = result["recorded"]
+    after_training = "" if recorded is None else f" (recorded after training: {recorded:{digits}})"
     print_text(
-        f"test {result['metric']} {result['test']:{digits}} (recorded after training: {result['recorded']:{digits}}), "
+        f"test {result['metric']} {result['test']:{digits}}{after_training}, "
         f"{result['split']} split {result['split_hash']}"
     )
 

@@ -15,7 +15,7 @@ import typer
 
 from tgnn.cli import console
 from tgnn.cli.console import err, error_message, out, print_json, print_text
-from tgnn.cli.options import Offline, Root
+from tgnn.cli.options import METRIC_HELP, Offline, Root
 
 if TYPE_CHECKING:
     from tgnn.training.config import Config
@@ -58,6 +58,16 @@ def train(
     batch_size: Annotated[int | None, _TrainingOption(help="Number of graphs, or of seed nodes, per batch.")] = None,
     sample: Annotated[
         str | None, _TrainingOption(help="Number of neighbors to sample per hop, e.g. 10,5. Use -1 for all.")
+    ] = None,
+    metric: Annotated[
+        str | None, _TrainingOption(help=f"{METRIC_HELP} It selects the best epoch and stops training early.")
+    ] = None,
+    class_weight: Annotated[
+        str | None,
+        _TrainingOption(
+            metavar="none|balanced",
+            help="Weight classes equally in the loss, or inversely to their frequencies. Default: none.",
+        ),
     ] = None,
     seed: Annotated[
         int | None,
@@ -121,6 +131,8 @@ def train(
         "train.patience": patience,
         "train.batch_size": batch_size,
         "train.num_neighbors": sample,
+        "train.metric": metric,
+        "train.class_weight": class_weight,
         "train.seed": seed,
         "train.device": device,
         "train.precision": precision,

@@ -15,7 +15,7 @@ import typer
 
 from tgnn.cli import console
 from tgnn.cli.console import err, out, print_json, print_rows, print_text
-from tgnn.cli.options import Json, Offline, Root
+from tgnn.cli.options import METRIC_HELP, Json, Offline, Root
 from tgnn.cli.train import check_data_and_model, parse_option, shareable_options
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def tune(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Name of a model (see `tgnn models`). Default: tgnn.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 60,
+    metric: Annotated[str | None, typer.Option(help=f"{METRIC_HELP} It scores the trials.")] = None,
     splits: Annotated[
         int | None,
         typer.Option(
@@ -105,7 +106,8 @@ def tune(
         raise typer.BadParameter("Give NAME or --data, not both.", param_hint="NAME")
     changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     changes = {key: value for key, value in changes.items() if value is not None}
-    fixed = dict(parse_option(text) for text in fixed_options or [])
+    fixed_options = [*(fixed_options or []), *([f"train.metric={metric}"] if metric else [])]
+    fixed = dict(parse_option(text) for text in fixed_options)
     if "train.seed" in fixed:
         raise typer.BadParameter(
             "train.seed cannot be set, because the seeds of the splits are the same in all searches: use --seed for "
@@ -124,7 +126,7 @@ def tune(
         return
     folder = folder or Path("runs") / "tune" / (study or plan.study_name)
     jobs = min(jobs or os.cpu_count() or 1, trials)
-    command = _command(plan, jobs, recipe, study, search or [], fixed_options or [])
+    command = _command(plan, jobs, recipe, study, search or [], fixed_options)
     _run(plan, folder, jobs, storage, study, command, json)
 
 

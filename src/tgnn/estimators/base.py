@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,18 +24,27 @@ from tgnn.data.splits import Split
 from tgnn.estimators.inputs import NetworkXAttributes, drop_unit_weights
 from tgnn.estimators.parameters import config_from_parameters
 from tgnn.estimators.saving import read_estimator, write_estimator
-from tgnn.estimators.targets import check_labels, check_mask, check_numbers, draw_holdout, is_missing, to_column
+from tgnn.estimators.targets import (
+    check_labels,
+    check_mask,
+    check_numbers,
+    check_sample_weight,
+    class_weight_list,
+    draw_holdout,
+    is_missing,
+    to_column,
+)
 from tgnn.models import get_model
 from tgnn.training.config import Config
 from tgnn.training.loaders import make_inference_batches
 from tgnn.training.loop import Epoch, Trainer, infer
-from tgnn.training.metrics import make_task
+from tgnn.training.metrics import check_metric, make_task
 from tgnn.training.predict import check_compatible, num_features
 from tgnn.training.prepare import (
     HeldOutLabels,
     Prepared,
     add_model_inputs,
-    apply_prior_correction,
+    apply_class_priors,
     find_device,
     infer_shape,
     make_model,
@@ -68,6 +77,7 @@ class Estimator(BaseEstimator, ABC):
     epochs: int | None = None
     patience: int | None = None
     batch_size: int | None = None
+    metric: str | None = None
     validation_fraction: float = 0.1
     device: str | None = None
     random_state: Any = None
@@ -96,7 +106,7 @@ class Estimator(BaseEstimator, ABC):
 
     # ---- training and inference ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, validation: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, validation: Any = None, sample_weight: Any = None) -> Self:
         """Train the model and keep the weights of the epoch with the best validation score.
 
         Args:
@@ -104,6 +114,7 @@ class Estimator(BaseEstimator, ABC):
             y: Targets, one for each example. ``None`` uses those of ``X``.
             validation: Boolean mask of the examples in the validation set. ``None`` uses the ``val_mask`` of ``X``, or
                 draws ``validation_fraction`` of the examples.
+            sample_weight: Weight of each example in the training loss. ``None``: equal weights.
         """
         config = config_from_parameters(self.get_params(deep=False), self._level)
         data, indices, stored_targets = self._examples(X)
@@ -116,6 +127,12 @@ class Estimator(BaseEstimator, ABC):
             strata = np.zeros(len(targets)) if classes is None else targets.numpy()
             validation_mask = draw_holdout(strata, self.validation_fraction, config.train.seed)
         prepared = self._prepare(config, drop_unit_weights(data), indices[used], targets, validation_mask)
+        if classes is not None and isinstance(weights := getattr(self, "class_weight", None), Mapping):
+            prepared.task = replace(prepared.task, class_weight=class_weight_list(weights, classes))
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, len(indices))
+            prepared.sample_weight = torch.zeros(prepared.split.size)
+            prepared.sample_weight[torch.from_numpy(indices)] = torch.from_numpy(weight)
         device = find_device(config.train.device)
         history: list[dict[str, Any]] = []
 
@@ -189,10 +206,12 @@ class Estimator(BaseEstimator, ABC):
         data.y[rows] = targets
         empty = torch.empty(0, dtype=torch.int64)
         split = Split("hold-out", config.train.seed, size, rows[is_train], rows[~is_train], empty)
-        task = make_task(self._target_type, DEFAULT_METRICS[self._target_type], targets[is_train])
+        metric = config.train.metric or DEFAULT_METRICS[self._target_type]
+        check_metric(metric, self._target_type)
+        task = make_task(self._target_type, metric, targets[is_train])
         shape = infer_shape(data, split.train)
         prepared = Prepared(data, split, task, shape, HeldOutLabels(empty), data_hash="")
-        apply_prior_correction(prepared, config.train.prior_correction)
+        apply_class_priors(prepared, config.train)
         add_model_inputs(prepared.data, config.model.name)
         return prepared
 
@@ -277,10 +296,13 @@ class Estimator(BaseEstimator, ABC):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Classifier(ClassifierMixin, Estimator):
     """Base class of classifiers. Class labels are strings or numbers, and predictions have the same labels."""
 
     _target_type: ClassVar[str] = "classes"
+
+    class_weight: Any = None
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Predict the probability of each class, in the order of ``classes_``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ class GraphEstimator(Estimator):
         return graphs, np.arange(len(graphs)), graph_targets
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GraphClassifier(Classifier, GraphEstimator):
     """Classifier for whole graphs.
 
@@ -39,8 +41,11 @@ class GraphClassifier(Classifier, GraphEstimator):
         epochs: Maximum number of epochs.
         patience: Stop after this many epochs without improvement on the validation set.
         batch_size: Number of graphs in a mini-batch.
+        metric: Metric that selects the best epoch, such as ``"macro-f1"`` or ``"rmse"`` (see ``tgnn train --metric``).
         validation_fraction: Fraction of the graphs to hold out for validation. 0 holds out none and selects the
             epoch on the training set.
+        class_weight: ``"balanced"`` weighs classes inversely to their frequencies in the training loss. A dictionary
+            gives the weight of each class. ``None``: equal weights.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
         random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
         verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
@@ -87,6 +92,7 @@ class GraphRegressor(Regressor, GraphEstimator):
         epochs: Maximum number of epochs.
         patience: Stop after this many epochs without improvement on the validation set.
         batch_size: Number of graphs in a mini-batch.
+        metric: Metric that selects the best epoch, such as ``"macro-f1"`` or ``"rmse"`` (see ``tgnn train --metric``).
         validation_fraction: Fraction of the graphs to hold out for validation. 0 holds out none and selects the
             epoch on the training set.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.

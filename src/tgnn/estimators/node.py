@@ -67,6 +67,7 @@ def check_nodes(nodes: Any, num_nodes: int) -> np.ndarray:
     return indices.astype(np.int64)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NodeClassifier(Classifier, NodeEstimator):
     """Classifier for the nodes of a graph.
 
@@ -92,8 +93,11 @@ class NodeClassifier(Classifier, NodeEstimator):
         patience: Stop after this many epochs without improvement on the validation set.
         batch_size: Number of nodes in a mini-batch, which needs ``options={"train.num_neighbors": ...}``. By default,
             the model is trained on the whole graph.
+        metric: Metric that selects the best epoch, such as ``"macro-f1"`` or ``"rmse"`` (see ``tgnn train --metric``).
         validation_fraction: Fraction of the labeled nodes to hold out for validation. 0 holds out none and selects the
             epoch on the training set.
+        class_weight: ``"balanced"`` weighs classes inversely to their frequencies in the training loss. A dictionary
+            gives the weight of each class. ``None``: equal weights.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
         random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
         verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
@@ -145,6 +149,7 @@ class NodeRegressor(Regressor, NodeEstimator):
         patience: Stop after this many epochs without improvement on the validation set.
         batch_size: Number of nodes in a mini-batch, which needs ``options={"train.num_neighbors": ...}``. By default,
             the model is trained on the whole graph.
+        metric: Metric that selects the best epoch, such as ``"macro-f1"`` or ``"rmse"`` (see ``tgnn train --metric``).
         validation_fraction: Fraction of the labeled nodes to hold out for validation. 0 holds out none and selects the
             epoch on the training set.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.

@@ -23,6 +23,7 @@ CONFIG_KEYS = {
     "epochs": "train.epochs",
     "patience": "train.patience",
     "batch_size": "train.batch_size",
+    "metric": "train.metric",
     "device": "train.device",
     "random_state": "train.seed",
 }
@@ -43,6 +44,11 @@ def config_from_parameters(parameters: Mapping[str, Any], level: str) -> Config:
             raise ConfigError(f"options contains {key!r}, which has no effect on an estimator: remove it")
     values = {key: parameters.get(name) for name, key in CONFIG_KEYS.items()}
     changes: dict[str, Any] = {key: value for key, value in values.items() if value is not None} | options
+    class_weight = parameters.get("class_weight")
+    if isinstance(class_weight, str):
+        changes["train.class_weight"] = class_weight
+    elif class_weight is not None and not isinstance(class_weight, Mapping):
+        raise ConfigError(f"class_weight is {class_weight!r}, but must be 'balanced', a dictionary or None")
     changes["train.seed"] = _seed(parameters.get("random_state"))
     # A parameter grid may contain NumPy numbers.
     changes = {key: value.item() if isinstance(value, np.generic) else value for key, value in changes.items()}

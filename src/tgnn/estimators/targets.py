@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,27 @@ def check_mask(mask: Any, size: int, name: str) -> np.ndarray:
     if array.dtype != np.bool_ or array.shape != (size,):
         raise ValueError(f"{name} must be a boolean array of shape [{size}], got {array.dtype} {list(array.shape)}")
     return array
+
+
+def check_sample_weight(sample_weight: Any, size: int) -> np.ndarray:
+    """Return the weights of the examples as float32, or raise a ``ValueError`` if their number or a value is wrong."""
+    weight = sample_weight.detach().cpu().numpy() if isinstance(sample_weight, Tensor) else np.asarray(sample_weight)
+    if weight.shape != (size,) or weight.dtype.kind not in "biuf":
+        raise ValueError(
+            f"sample_weight must hold one number for each of the {size} examples, "
+            f"got {weight.dtype} {list(weight.shape)}"
+        )
+    if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
+        raise ValueError("sample_weight must be finite and not negative, with at least one weight above 0")
+    return weight.astype(np.float32)
+
+
+def class_weight_list(class_weight: Mapping[Any, float], classes: np.ndarray) -> tuple[float, ...]:
+    """Return the weight of each class; 1 for classes that are not in the mapping, as in scikit-learn."""
+    unknown = [label for label in class_weight if label not in classes.tolist()]
+    if unknown:
+        raise ValueError(f"class_weight contains {unknown[0]!r}, but y has the classes {classes.tolist()}")
+    return tuple(float(class_weight.get(label, 1.0)) for label in classes.tolist())
 
 
 def draw_holdout(strata: np.ndarray, fraction: float, seed: int) -> np.ndarray:

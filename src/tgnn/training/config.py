@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -11,6 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from pydantic_core import PydanticCustomError
 
 from tgnn.utils.suggest import closest_match
+
+CLASSIFICATION_METRICS = ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "pr-auc", "log-loss")
+REGRESSION_METRICS = ("mae", "rmse", "r2")
+_METRICS = (*CLASSIFICATION_METRICS, *REGRESSION_METRICS)
 
 
 class _Base(BaseModel):
@@ -51,8 +56,11 @@ class PreprocessingConfig(Section):
     )
 
 
-_LEFT_OUT_DEFAULTS = ("positional_encoding", "positional_channels", "relative_positions")
-"""Options of the data whose default values are not hashed, because they were added after results had been stored."""
+_LEFT_OUT_DEFAULTS = {
+    "data": ("positional_encoding", "positional_channels", "relative_positions"),
+    "train": ("metric", "class_weight"),
+}
+"""Options whose default values are not hashed, because they were added after results had been stored."""
 
 
 class DataSourceConfig(Section):
@@ -121,6 +129,25 @@ class TrainConfig(Section):
     epochs: int = Field(default=500, ge=1, description="Maximum number of epochs.")
     patience: int = Field(
         default=100, ge=1, description="Stop after this many epochs without improvement on the validation set."
+    )
+    metric: str | None = Field(
+        default=None,
+        description="Metric of validation and test, which early stopping and selection use: "
+        f"{', '.join(_METRICS)}; by default that of the data set.",
+    )
+
+    @field_validator("metric")
+    @classmethod
+    def _normalize_metric(cls, value: str | None) -> str | None:
+        """Accept ``Macro F1`` and ``macro_f1``."""
+        name = value and re.sub(r"[ _]+", "-", value.strip().lower())
+        if name and name not in _METRICS:
+            raise PydanticCustomError("metric", f"Input should be {', '.join(_METRICS[:-1])} or {_METRICS[-1]}")
+        return name
+
+    class_weight: Literal["none", "balanced"] = Field(
+        default="none",
+        description="Weights of the classes in the loss: equal, or inversely proportional to the class frequencies.",
     )
     select_by: Literal["metric", "loss"] = Field(
         default="metric", description="Validation score that selects the best epoch."
@@ -192,9 +219,10 @@ class Config(Section):
         sections = self.model_dump(mode="json")
         for key in ("root", "offline"):
             del sections["data"][key]
-        for key in _LEFT_OUT_DEFAULTS:
-            if sections["data"][key] == DataConfig.model_fields[key].default:
-                del sections["data"][key]
+        for section, keys in _LEFT_OUT_DEFAULTS.items():
+            for key in keys:
+                if sections[section][key] == type(getattr(self, section)).model_fields[key].default:
+                    del sections[section][key]
         for key in ("threads", "save_every", "track", "workers"):
             del sections["train"][key]
         return sections

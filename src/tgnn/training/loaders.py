@@ -49,6 +49,7 @@ class TrainingBatch:
         weight: Fraction of the step's known targets that are in ``y``.
         is_placeholder: Whether this rank has no examples in the step. It takes part with one example of weight 0, so
             that collectives match.
+        sample_weight: Weights of these rows in the loss. ``None``: equal weights.
     """
 
     data: Data | DiskGraph
@@ -57,6 +58,7 @@ class TrainingBatch:
     size: int
     weight: float = 1.0
     is_placeholder: bool = False
+    sample_weight: Tensor | None = None
 
 
 InferenceBatch = tuple[Data | DiskGraph, Tensor | None]
@@ -70,21 +72,33 @@ TrainingLoader = Callable[[int], Iterator[TrainingBatch]]
 
 
 def make_training_loader(
-    data: LoadedData, examples: Tensor, config: TrainConfig, device: torch.device, world: World = SINGLE_PROCESS
+    data: LoadedData,
+    examples: Tensor,
+    config: TrainConfig,
+    device: torch.device,
+    world: World = SINGLE_PROCESS,
+    sample_weight: Tensor | None = None,
 ) -> TrainingLoader:
     """Create the batches of the training set. Every epoch visits each example once, in a new order.
 
-    With several processes, each rank gets its part of every batch.
+    With several processes, each rank gets its part of every batch. ``sample_weight`` holds a weight for each node or
+    graph of the data.
     """
     check_batching(data, config, world)
     if isinstance(data, GraphDataset):
-        return _graph_batches(data, examples, config, device, world)
+        return _graph_batches(data, examples, config, device, world, sample_weight)
     if config.num_neighbors is not None:
-        return _sampled_batches(data, examples, config, device, world)
+        return _sampled_batches(data, examples, config, device, world, sample_weight)
     assert isinstance(data, Data)
     assert data.y is not None
-    batch = TrainingBatch(data.to(device), examples.to(device), data.y[examples].to(device), len(examples))
+    weight = _select(sample_weight, examples, device)
+    y = data.y[examples].to(device)
+    batch = TrainingBatch(data.to(device), examples.to(device), y, len(examples), sample_weight=weight)
     return lambda epoch: iter((batch,))
+
+
+def _select(sample_weight: Tensor | None, examples: Tensor, device: torch.device) -> Tensor | None:
+    return None if sample_weight is None else sample_weight[examples].to(device)
 
 
 def check_batching(data: LoadedData, config: TrainConfig, world: World = SINGLE_PROCESS) -> None:
@@ -109,7 +123,12 @@ def check_batching(data: LoadedData, config: TrainConfig, world: World = SINGLE_
 
 
 def _graph_batches(
-    graphs: GraphDataset, examples: Tensor, config: TrainConfig, device: torch.device, world: World
+    graphs: GraphDataset,
+    examples: Tensor,
+    config: TrainConfig,
+    device: torch.device,
+    world: World,
+    sample_weight: Tensor | None,
 ) -> TrainingLoader:
     size = config.batch_size or DEFAULT_GRAPH_BATCH
 
@@ -122,7 +141,8 @@ def _graph_batches(
             batch, y = graphs.batch(own), graphs.y[own].to(device)
             if signs is not None:
                 batch.x = batch.x * signs[own].repeat_interleave(graphs.num_nodes[own], dim=0)
-            yield TrainingBatch(batch.to(device), None, y, len(indices), weight, is_placeholder)
+            own_weight = _select(sample_weight, own, device)
+            yield TrainingBatch(batch.to(device), None, y, len(indices), weight, is_placeholder, own_weight)
 
     return batches
 
@@ -139,7 +159,12 @@ def _draw_signs(graphs: GraphDataset, seed: int, epoch: int) -> Tensor | None:
 
 
 def _sampled_batches(
-    graph: Data | DiskGraph, examples: Tensor, config: TrainConfig, device: torch.device, world: World
+    graph: Data | DiskGraph,
+    examples: Tensor,
+    config: TrainConfig,
+    device: torch.device,
+    world: World,
+    sample_weight: Tensor | None,
 ) -> TrainingLoader:
     """Sample neighbors by epoch and node, so that the parts of a batch on several ranks equal the whole batch."""
     num_neighbors = check_num_neighbors(config.num_neighbors, False, False)
@@ -163,7 +188,9 @@ def _sampled_batches(
                 num_sampled_edges=sample.edges_per_hop,
                 **attributes_of(sample.node, sample.edge),
             )
-            return TrainingBatch(data, torch.arange(len(own)), y[own], len(seeds), weight, is_placeholder)
+            own_weight = _select(sample_weight, own, device)
+            rows = torch.arange(len(own))
+            return TrainingBatch(data, rows, y[own], len(seeds), weight, is_placeholder, own_weight)
 
         for batch in prefetched(make, len(seeds_of), workers, ahead=2 * workers):
             assert batch.rows is not None

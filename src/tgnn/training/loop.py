@@ -29,7 +29,7 @@ from tgnn.training.loaders import (
     make_inference_batches,
     make_training_loader,
 )
-from tgnn.training.metrics import Task, is_better_epoch
+from tgnn.training.metrics import is_better_epoch
 from tgnn.training.optim import LearningRateSchedule, make_optimizer
 from tgnn.training.prepare import Prepared
 from tgnn.training.run_folder import RunFolder, history_line
@@ -97,13 +97,16 @@ def infer(model: torch.nn.Module, batches: Iterable[InferenceBatch], precision: 
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
-def score_test_set(
-    model: torch.nn.Module, prepared: Prepared, task: Task, config: Config, device: torch.device
-) -> float:
-    """Compute the test metric of a model on its device. This is the only function that reads the test labels."""
+def infer_test_set(
+    model: torch.nn.Module, prepared: Prepared, config: Config, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Compute the outputs of a model on its device for the test set, and read the test labels.
+
+    This is the only function that reads the test labels.
+    """
     batches = make_inference_batches(prepared.data, prepared.split.test, config.train.batch_size, device)
     outputs = infer(model, batches, config.train.precision, device)
-    return task.score(outputs, prepared.test_labels.read().to(outputs.device))
+    return outputs, prepared.test_labels.read().to(outputs.device)
 
 
 class Trainer:
@@ -124,7 +127,9 @@ class Trainer:
         assert data.y is not None
         self.model, self.config, self.world, self.task = model, config, world, prepared.task
         self.device = next(model.parameters()).device
-        self.training_loader = make_training_loader(data, split.train, config.train, self.device, world)
+        self.training_loader = make_training_loader(
+            data, split.train, config.train, self.device, world, prepared.sample_weight
+        )
         validation = split.val if len(split.val) else split.train
         self.val_batches = make_inference_batches(data, validation, config.train.batch_size, self.device, world)
         self.val_targets = data.y[validation].to(self.device)
@@ -230,7 +235,8 @@ class Trainer:
             self.optimizer.zero_grad(set_to_none=True)
             with autocast(self.precision, self.device):
                 out = self.forward(batch)
-                loss = self.task.loss(out if batch.rows is None else out[batch.rows], batch.y)
+                out = out if batch.rows is None else out[batch.rows]
+                loss = self.task.loss(out, batch.y, batch.sample_weight)
             total += float(loss.detach()) * batch.weight * batch.size
             count += batch.size
             extra_loss = getattr(self.model, "extra_loss", None)  # the only loss of node2vec's embedding

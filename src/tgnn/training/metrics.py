@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-HIGHER_IS_BETTER = {"accuracy": True, "roc-auc": True, "mae": False, "bit error rate": False}
+from tgnn.training.config import CLASSIFICATION_METRICS
+from tgnn.training.scores import METRICS, RANKING_METRICS, class_score, label_score, number_score
+
+HIGHER_IS_BETTER = {name: name != "log-loss" for name in CLASSIFICATION_METRICS}
+HIGHER_IS_BETTER |= {"mae": False, "rmse": False, "r2": True, "bit error rate": False}
 
 
 @dataclass(frozen=True)
@@ -21,11 +25,13 @@ class Task:
 
     Args:
         target: ``"classes"`` (multi-class), ``"labels"`` (multi-label) or ``"number"`` (regression).
-        metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``.
+        metric: One of the metrics of the target type (:data:`tgnn.training.scores.METRICS`). It selects the best epoch.
         center: Mean of the training targets of a regression task, one per output. The model predicts standardized
             targets.
         scale: Standard deviation of the training targets, one per output.
         log_prior_ratio: Added to the logits (:func:`compute_log_prior_ratio`). Empty: no prior correction.
+        class_weight: Weight of each class in the loss, or of the positive examples of each label
+            (:func:`balanced_class_weight`). Empty: equal weights.
 
     Example:
         >>> task = Task("classes", "accuracy")
@@ -38,42 +44,71 @@ class Task:
     center: Sequence[float] = (0.0,)
     scale: Sequence[float] = (1.0,)
     log_prior_ratio: Sequence[float] = ()
+    class_weight: Sequence[float] = ()
 
     def __post_init__(self) -> None:
-        for name in ("center", "scale", "log_prior_ratio"):  # JSON files hold lists
+        for name in ("center", "scale", "log_prior_ratio", "class_weight"):  # JSON files hold lists
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
-    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+    def loss(self, out: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
         """Compute the mean loss over the known targets.
 
-        The loss is cross-entropy for classes, binary cross-entropy for labels, and the absolute error of standardized
-        targets for numbers.
+        The loss is cross-entropy for classes and binary cross-entropy for labels. For numbers, it is the absolute
+        error of standardized targets, or the squared error if the metric is RMSE or R2.
+
+        Args:
+            out: Outputs of the model, ``[N, C]``.
+            y: Targets, ``[N]`` or ``[N, C]``.
+            weight: Weight of each example, ``[N]``. ``None``: equal weights.
         """
         out = out.float()  # half precision cannot represent targets such as years
+        class_weight = _like(self.class_weight, out) if self.class_weight else None
         if self.target == "classes":
-            return F.cross_entropy(out, y)
+            if weight is None:
+                return F.cross_entropy(out, y, class_weight)
+            return _weighted_mean(F.cross_entropy(out, y, class_weight, reduction="none"), weight)
         y = y.float().reshape(out.shape)
         if self.target == "number":
             y = (y - _like(self.center, y)) / _like(self.scale, y)
         known = ~y.isnan()
-        if not bool(known.all()):
-            if not bool(known.any()):
-                return out.sum() * 0
+        all_known = bool(known.all())
+        if not all_known and not bool(known.any()):
+            return out.sum() * 0
+        if class_weight is not None:
+            per_entry = torch.where(y == 1, class_weight.expand_as(y), 1.0)
+            weight = per_entry if weight is None else per_entry * weight.unsqueeze(1)
+        if weight is not None:
+            weight = (weight if weight.dim() == 2 else weight.unsqueeze(1)).expand_as(y)[known]
+        if not all_known:
             out, y = out[known], y[known]
-        return F.binary_cross_entropy_with_logits(out, y) if self.target == "labels" else F.l1_loss(out, y)
+        if self.target == "labels":
+            compute_loss: Any = F.binary_cross_entropy_with_logits
+        else:
+            compute_loss = F.mse_loss if self.metric in ("rmse", "r2") else F.l1_loss
+        if weight is None:
+            return compute_loss(out, y)  # type: ignore[no-any-return]
+        return _weighted_mean(compute_loss(out, y, reduction="none").reshape(-1), weight.reshape(-1))
 
     def correct_priors(self, out: Tensor) -> Tensor:
         """Add the log ratio of the class priors to the logits. The training loss uses uncorrected logits."""
         return out + _like(self.log_prior_ratio, out) if self.log_prior_ratio else out
 
-    def score(self, out: Tensor, y: Tensor) -> float:
-        """Compute the metric over the examples whose target is known."""
-        if self.metric == "accuracy":
+    def score(self, out: Tensor, y: Tensor, metric: str | None = None) -> float:
+        """Compute the metric, or another metric of the target type, over the examples whose target is known."""
+        metric = metric or self.metric
+        if self.target == "classes" and metric == "accuracy":
             return float((self.correct_priors(out).argmax(1) == y).float().mean())
-        if self.metric == "mae":
-            y = y.to(out.dtype).reshape(out.shape)
-            return float((self._unstandardize(out) - y).abs()[~y.isnan()].mean())
-        return mean_roc_auc(out, y.reshape(out.shape))
+        if self.target == "number":
+            if metric == "mae" and out.size(1) == 1:
+                y = y.to(out.dtype).reshape(out.shape)
+                return float((self._unstandardize(out) - y).abs()[~y.isnan()].mean())
+            return number_score(metric, _array(y.reshape(out.shape)), _array(self._unstandardize(out)), self.scale)
+        _, probabilities = self.predictions(out)
+        assert probabilities is not None
+        if self.target == "classes":
+            return class_score(metric, _array(y), _array(probabilities))
+        values = out if metric in RANKING_METRICS else probabilities  # float32 probabilities tie where logits do not
+        return label_score(metric, _array(y.reshape(out.shape)), _array(values))
 
     def evaluate(self, out: Tensor, y: Tensor) -> tuple[float, float]:
         """Compute the metric and the loss, both with prior correction."""
@@ -97,6 +132,15 @@ class Task:
         return out * _like(self.scale, out) + _like(self.center, out)
 
 
+def _array(tensor: Tensor) -> np.ndarray:
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+
+
+def _weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
+    return (values * weight).sum() / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
+
+
 def _like(values: Sequence[float], tensor: Tensor) -> Tensor:
     return torch.tensor(values, dtype=tensor.dtype, device=tensor.device)
 
@@ -113,6 +157,47 @@ def make_task(target: str, metric: str, y: Tensor) -> Task:
         center.append(float(known.mean()) if known.numel() else 0.0)
         scale.append(std if std > 0 else 1.0)
     return Task(target, metric, tuple(center), tuple(scale))
+
+
+def check_metric(metric: str, target: str) -> None:
+    """Raise ``ValueError`` if a metric is not defined for a target type."""
+    if metric not in METRICS[target]:
+        kind = {"classes": "classes", "labels": "labels", "number": "numbers"}[target]
+        raise ValueError(
+            f"The metric {metric} (--metric) cannot be used, because the targets are {kind}. "
+            f"Use {', '.join(METRICS[target][:-1])} or {METRICS[target][-1]}."
+        )
+
+
+def balanced_class_weight(y: Tensor, target: str, num_classes: int) -> tuple[float, ...]:
+    """Compute class weights that make all classes equally important (``train.class_weight=balanced``).
+
+    Class :math:`c` with :math:`n_c` of :math:`n` training examples has the weight :math:`n / (C n_c)`, as in
+    scikit-learn. The positive examples of a label have the weight :math:`n_0 / n_1`.
+
+    Args:
+        y: Targets of the training set.
+        target: ``"classes"`` or ``"labels"``.
+        num_classes: Number of classes or labels.
+
+    Example:
+        >>> balanced_class_weight(torch.tensor([0, 0, 0, 1]), "classes", 2)
+        (0.666..., 2.0)
+    """
+    if target == "classes":
+        counts = torch.bincount(y, minlength=num_classes).double()
+        return tuple((counts.sum() / (num_classes * counts.clamp_min(1))).tolist())
+    columns = y.reshape(len(y), -1)
+    positive, negative = ((columns == value).sum(0).double() for value in (1, 0))
+    return tuple(torch.where((positive > 0) & (negative > 0), negative / positive.clamp_min(1), 1).tolist())
+
+
+def has_both_values(y: Tensor, target: str) -> bool:
+    """Whether ROC-AUC and PR-AUC are defined: two classes occur, or a label is 0 for some examples and 1 for others."""
+    if target == "classes":
+        return len(torch.unique(y)) > 1
+    columns = y.reshape(len(y), -1)
+    return bool(((columns == 0).any(0) & (columns == 1).any(0)).any())
 
 
 def compute_log_prior_ratio(train_classes: Tensor, shifted_classes: Tensor, num_classes: int) -> tuple[float, ...]:
@@ -191,25 +276,3 @@ def find_best_epoch(history: Sequence[Mapping[str, Any]], metric: str, select_by
         if is_better_epoch(metric, select_by, epoch, best):
             best, best_epoch = epoch, number
     return best_epoch
-
-
-# ---- ROC-AUC ---------------------------------------------------------------------------------------------------
-
-
-def has_roc_auc(y: Tensor) -> bool:
-    """Whether ROC-AUC is defined: a label, of ``[N]`` or ``[N, T]``, is 0 for some examples and 1 for others."""
-    columns = y.reshape(len(y), -1)
-    return bool(((columns == 0).any(0) & (columns == 1).any(0)).any())
-
-
-def mean_roc_auc(out: Tensor, y: Tensor) -> float:
-    """Average ROC-AUC over the labels ``[N, T]`` for which it is defined, as in OGB's evaluator. NaN is unknown."""
-    scores = []
-    for column in range(y.size(1)):
-        known = ~y[:, column].isnan() if y.is_floating_point() else torch.ones(len(y), dtype=torch.bool)
-        truth = y[known, column]
-        if has_roc_auc(truth):
-            scores.append(float(roc_auc_score(truth.cpu(), out[known, column].float().cpu())))
-    if not scores:
-        raise ValueError("ROC-AUC is not defined: no label is 0 for some examples and 1 for others.")
-    return sum(scores) / len(scores)

@@ -24,11 +24,12 @@ from tgnn.data.tables.compare_encodings import first_difference
 from tgnn.data.tables.numeric import rescaling
 from tgnn.data.transforms import scale_columns
 from tgnn.models import DataShape, get_model
-from tgnn.training.config import Config, ModelConfig
+from tgnn.training.config import Config, ModelConfig, TrainConfig
 from tgnn.training.loaders import make_inference_batches
-from tgnn.training.loop import infer, score_test_set
-from tgnn.training.metrics import Task
+from tgnn.training.loop import infer, infer_test_set
+from tgnn.training.metrics import Task, check_metric
 from tgnn.training.prepare import add_model_inputs, find_device, infer_shape, prepare, transform_features
+from tgnn.training.result_details import describe_test_set, output_names
 from tgnn.training.run_folder import RunError, RunFolder
 from tgnn.utils.io import atomic_path
 
@@ -158,40 +159,54 @@ def predict(
     batches = make_inference_batches(new_data, None, config.train.batch_size, torch_device)
     outputs = infer(model, batches, config.train.precision, torch_device).cpu()
     values, probabilities = _convert_outputs(task, outputs)
-    predictions = Predictions(_ids(new_data), values, probabilities, _output_names(info, shape.outputs))
+    predictions = Predictions(_ids(new_data), values, probabilities, output_names(info.get("encoding"), shape.outputs))
     if out is not None:
         predictions.write(out)
     return predictions
 
 
 def evaluate(
-    run: RunFolder | str | os.PathLike[str], data: str | os.PathLike[str] | None = None, *, device: str = "auto"
+    run: RunFolder | str | os.PathLike[str],
+    data: str | os.PathLike[str] | None = None,
+    *,
+    metric: str | None = None,
+    device: str = "auto",
 ) -> dict[str, Any]:
     """Load the data and the model of a run, and compute the metric on the test set.
 
     Args:
         run: The run, or the path of its folder.
         data: Path of the run's data if it was moved. Other data is refused.
+        metric: Metric to compute, such as ``"macro-f1"``. ``None``: that of the run.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
 
     Returns:
-        ``metric``, its value ``test``, the value ``recorded`` after training, and the split.
+        ``metric``, its value ``test``, the value ``recorded`` after training, the split, and the ``details`` of the
+        result (:class:`~tgnn.training.result_details.ResultDetails`).
     """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
     if run.is_decoder:
         from tgnn.training.decoder_runs import evaluate_decoder
 
+        if metric is not None:
+            raise RunError(f"{run.path} holds a decoder, whose metric is the bit error rate. Remove --metric.")
         return evaluate_decoder(run, data)
     config, recorded, task = run.config_with_data(data), run.metrics, run.task
+    metric = TrainConfig(metric=metric).metric or task.metric
+    check_metric(metric, task.target)
     model, torch_device = run.load_model(), find_device(device)
     prepared = prepare(config)
     run.check_unchanged({"data": prepared.data_hash, "split": prepared.split.hash})
+    outputs, labels = infer_test_set(model.to(torch_device), prepared, config, torch_device)
+    details = describe_test_set(prepared, task, outputs, labels)
+    known = {**(recorded.get("details") or {}).get("scores", {}), recorded["metric"]: recorded["test"]}
     return {
-        "metric": task.metric,
-        "test": score_test_set(model.to(torch_device), prepared, task, config, torch_device),
-        "recorded": recorded["test"],
+        "metric": metric,
+        "test": task.score(outputs, labels, metric),
+        "recorded": known.get(metric),
         "split": prepared.split.name,
         "split_hash": prepared.split.hash,
+        "details": details.model_dump(mode="json", exclude_none=True),
     }
 
 
@@ -346,9 +361,3 @@ def _ids(data: LoadedData) -> Any:
     if ids is None:
         return range(count)
     return ids if isinstance(data, DiskGraph) else ids.tolist()  # the ids of a graph on disk are read when written
-
-
-def _output_names(info: dict[str, Any], outputs: int) -> list[str]:
-    target = (info.get("encoding") or {}).get("target") or {}
-    names = target.get("classes") or target.get("labels") or target.get("columns")
-    return [str(name) for name in names] if names and len(names) == outputs else [str(n) for n in range(outputs)]

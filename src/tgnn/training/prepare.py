@@ -16,9 +16,17 @@ from tgnn.data.positional_encodings import with_positional_encoding, with_relati
 from tgnn.data.splits import Split
 from tgnn.data.transforms import scale_rows
 from tgnn.models import DataShape, build_model, get_model
-from tgnn.training.config import Config, ConfigError, DataConfig
+from tgnn.training.config import Config, ConfigError, DataConfig, TrainConfig
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
-from tgnn.training.metrics import Task, compute_log_prior_ratio, has_roc_auc, make_task
+from tgnn.training.metrics import (
+    Task,
+    balanced_class_weight,
+    check_metric,
+    compute_log_prior_ratio,
+    has_both_values,
+    make_task,
+)
+from tgnn.training.scores import RANKING_METRICS
 
 
 class HeldOutLabels:
@@ -51,6 +59,7 @@ class Prepared:
         shape: Shape of the data, for which the model is built.
         test_labels: Targets of the test examples, in the order of ``split.test``.
         data_hash: Hash of the data with all targets.
+        sample_weight: Weight of each node or graph in the training loss. ``None``: equal weights.
     """
 
     data: LoadedData
@@ -59,6 +68,7 @@ class Prepared:
     shape: DataShape
     test_labels: HeldOutLabels
     data_hash: str
+    sample_weight: Tensor | None = None
 
 
 # ---- data ------------------------------------------------------------------------------------------------------
@@ -68,9 +78,10 @@ def prepare(config: Config) -> Prepared:
     """Load the data of a run and split it by the run's seed."""
     options = config.data
     data = load(options.name, options.root, options.offline, split=options.split, seed=config.train.seed)
-    prepared = hold_out_test_labels(transform_features(data, options), getattr(data, "split", None))
+    data = transform_features(data, options)
+    prepared = hold_out_test_labels(data, getattr(data, "split", None), config.train.metric)
     add_model_inputs(prepared.data, config.model.name)
-    apply_prior_correction(prepared, config.train.prior_correction)
+    apply_class_priors(prepared, config.train)
     return prepared
 
 
@@ -110,14 +121,18 @@ def transform_features(data: LoadedData, config: DataConfig) -> LoadedData:
     return graphs
 
 
-def hold_out_test_labels(data: LoadedData, split: Split | None) -> Prepared:
-    """Check the training, validation and test sets, and remove the test labels from the data."""
-    y, name = data.y, data.info.name
+def hold_out_test_labels(data: LoadedData, split: Split | None, metric: str | None = None) -> Prepared:
+    """Check the training, validation and test sets, and remove the test labels from the data.
+
+    ``metric`` replaces the metric of the data set.
+    """
+    y, name, metric = data.y, data.info.name, metric or data.info.metric
     if split is None or y is None:
         raise ValueError(f"{name} has no labels to train on. Add a column `label` to its nodes or graphs.")
-    _check_sets(data, y, split)
+    check_metric(metric, data.info.target)
+    _check_sets(data, y, split, metric)
     data_hash = content_hash(data)
-    task = make_task(data.info.target, data.info.metric, y[split.train])
+    task = make_task(data.info.target, metric, y[split.train])
     test_labels = HeldOutLabels(y[split.test].clone())
     visible = y.clone()
     visible[split.test] = float("nan") if visible.is_floating_point() else -1
@@ -126,9 +141,10 @@ def hold_out_test_labels(data: LoadedData, split: Split | None) -> Prepared:
 
 
 _SET_NAMES = {"train": "training", "val": "validation", "test": "test"}
+_NO_LABEL = "no label is 0 for some examples and 1 for others"
 
 
-def _check_sets(data: LoadedData, y: Tensor, split: Split) -> None:
+def _check_sets(data: LoadedData, y: Tensor, split: Split, metric: str) -> None:
     name = data.info.name
     for part, set_name in _SET_NAMES.items():
         if not len(getattr(split, part)):
@@ -140,12 +156,13 @@ def _check_sets(data: LoadedData, y: Tensor, split: Split) -> None:
         raise ValueError(f"The training set of {name} has examples of one class only. Two or more classes are needed.")
     if isinstance(data, GraphDataset) and len(split.train) < 2:
         raise ValueError(f"The training set of {name} has one graph. Two or more graphs are needed.")
-    if data.info.metric == "roc-auc":
+    if metric in RANKING_METRICS:
         for part in ("val", "test"):
-            if not has_roc_auc(y[getattr(split, part)]):
+            if not has_both_values(y[getattr(split, part)], data.info.target):
+                what = "all examples are of one class" if data.info.target == "classes" else _NO_LABEL
                 raise ValueError(
-                    f"ROC-AUC is not defined on the {_SET_NAMES[part]} set of {name}: no label is 0 for some examples "
-                    "and 1 for others. Label more examples, or use another split."
+                    f"{metric.upper()} is not defined on the {_SET_NAMES[part]} set of {name}: {what}. Label more "
+                    "examples, or use another split."
                 )
 
 
@@ -161,12 +178,25 @@ def add_model_inputs(data: LoadedData, model: str) -> None:
         add(data)
 
 
-def apply_prior_correction(prepared: Prepared, prior_correction: str) -> None:
-    """Add the class priors of the validation set to the task, if ``train.prior_correction`` is ``"validation"``."""
-    if prior_correction == "none":
-        return
+def apply_class_priors(prepared: Prepared, config: TrainConfig) -> None:
+    """Add the class weights and the prior correction of ``train.class_weight`` and ``train.prior_correction``."""
     y, split, task = prepared.data.y, prepared.split, prepared.task
     assert y is not None
+    if config.class_weight == "balanced":
+        if task.target == "number":
+            raise ConfigError(
+                "train.class_weight=balanced needs a classification task, but the targets are numbers. "
+                "Use train.class_weight=none."
+            )
+        if config.prior_correction != "none":
+            raise ConfigError(
+                "train.class_weight=balanced and train.prior_correction=validation contradict each other. "
+                "Add --set train.prior_correction=none."
+            )
+        weight = balanced_class_weight(y[split.train], task.target, prepared.shape.outputs)
+        prepared.task = replace(task, class_weight=weight)
+    if config.prior_correction == "none":
+        return
     if task.target != "classes":
         raise ConfigError(
             "train.prior_correction=validation needs a classification task, but the target type is "

@@ -136,10 +136,18 @@ def resolve(
         sampling = {}
     build = MODELS[model].builder(level) if model in MODELS else None
     model_keys = [] if build is None else [f"model.{key}" for key in model_options(build)]
-    options = {"data.name": data, "model.name": model, **changes}
+    options = {"data.name": data, "model.name": model, **_select_by_metric(user_recipe, changes), **changes}
     config = make_config(with_options(_merge(sections, user_recipe), options, model_keys))
     fitted = _fit_num_neighbors(config, sampling, on_disk)
     return make_config(with_options(config.model_dump(mode="json"), fitted)) if fitted else config
+
+
+def _select_by_metric(user_recipe: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, str]:
+    """Select the best epoch by the metric that the user gives, although the package's recipe may select by loss."""
+    train = user_recipe.get("train", {})
+    given = changes.get("train.metric") or train.get("metric")
+    is_explicit = "train.select_by" in changes or "select_by" in train
+    return {"train.select_by": "metric"} if given and not is_explicit else {}
 
 
 def recipe_for(data: str, model: str, level: str = "node") -> dict[str, dict[str, Any]]:

@@ -134,12 +134,13 @@ def summarize(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
     mean = float(values.mean())
     std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     half = float(scipy.stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    lowest = -math.inf if first["metric"] == "r2" else 0.0
     highest = 1.0 if HIGHER_IS_BETTER[first["metric"]] else math.inf
     return {
         **{key: first[key] for key in ("data", "model", "metric", "split")},
         "runs": len(values),
         "mean": mean,
         "std": std,
-        "interval": [max(mean - half, 0.0), min(mean + half, highest)],
-        "each": list(metrics),
+        "interval": [max(mean - half, lowest), min(mean + half, highest)],
+        "each": [{key: value for key, value in row.items() if key != "details"} for row in metrics],
     }

@@ -315,11 +315,13 @@ class RunFolder(Folder):
 
         return predict(self, data, device=device)
 
-    def evaluate(self, data: str | os.PathLike[str] | None = None, device: str = "auto") -> dict[str, Any]:
+    def evaluate(
+        self, data: str | os.PathLike[str] | None = None, metric: str | None = None, device: str = "auto"
+    ) -> dict[str, Any]:
         """Compute the test metric again from the files of the run; see :func:`tgnn.training.predict.evaluate`."""
         from tgnn.training.predict import evaluate
 
-        return evaluate(self, data, device=device)
+        return evaluate(self, data, metric=metric, device=device)
 
     def resume(self, **options: Any) -> RunFolder:
         """Continue an unfinished run with its own configuration.

@@ -21,9 +21,10 @@ from tgnn.training.decoder_runs import is_code, resolve_decoder_config, train_de
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.interrupts import Interrupted, catch_interrupts
 from tgnn.training.loggers import LOGGERS
-from tgnn.training.loop import Epoch, OnEpoch, Trainer, score_test_set
+from tgnn.training.loop import Epoch, OnEpoch, Trainer, infer_test_set
 from tgnn.training.prepare import Prepared, find_device, make_model, prepare, set_num_threads
 from tgnn.training.recipes import read_user_recipe, resolve
+from tgnn.training.result_details import describe_test_set
 from tgnn.training.run_folder import DECODER, ENVIRONMENT, RUNS, RunError, RunFolder
 
 if TYPE_CHECKING:
@@ -214,8 +215,11 @@ def train_run(
             best_weights, progress = trainer.fit(run, resume, log_epoch)
             model.load_state_dict(best_weights)
             run.write_model(model, hashes["configuration"])  # before the test, so that a failure in it loses nothing
-            test = score_test_set(model, prepared, prepared.task, config, device)
+            outputs, labels = infer_test_set(model, prepared, config, device)
+            test = prepared.task.score(outputs, labels)
+            details = describe_test_set(prepared, prepared.task, outputs, labels)
             metrics = _metrics(test, model, prepared, config, progress)
+            metrics["details"] = details.model_dump(mode="json", exclude_none=True)
         finally:
             for tracker in loggers:
                 tracker.finish(metrics)

@@ -225,7 +225,7 @@ def _default_space(config: Config, prepared: Prepared, user_space: Space) -> dic
         space["optimizer.weight_decay"] = _ADAMW_WEIGHT_DECAY
     if isinstance(prepared.shape.features, int) and _are_features_nonnegative(prepared.data):
         space["data.features"] = FEATURE_SCALINGS
-    if prepared.task.metric == "accuracy":
+    if prepared.task.metric == "accuracy" and config.train.metric is None:
         space["train.select_by"] = ("metric", "loss")
     return {key: values for key, values in space.items() if not (is_sampled and key in _DEPTH_KEYS)}
 

@@ -264,3 +264,23 @@ def test_class_sizes_that_scikit_learn_rejects(strata):
     held = draw_holdout(strata, 0.1, 0)
     assert held.sum() == round(0.1 * len(strata))
     assert set(strata[~held]) == set(strata)
+
+
+def test_metric_class_weight_and_sample_weight(club):
+    y = np.where(np.arange(34) < 4, "rare", "common")
+    balanced = NodeClassifier(**QUICK, metric="macro-f1", class_weight="balanced").fit(club, y)
+    assert "val_macro-f1" in balanced.history_[0]
+    assert balanced.task_.class_weight[1] > 4 * balanced.task_.class_weight[0]
+    model = NodeClassifier(**QUICK, class_weight={"rare": 3.0}).fit(club, y)
+    assert model.task_.class_weight == (1.0, 3.0)
+    # Weights of examples that differ by class only are class weights.
+    weighted = NodeClassifier(**QUICK).fit(club, y, sample_weight=np.where(y == "rare", 3.0, 1.0))
+    assert weighted.history_[0]["loss"] == pytest.approx(model.history_[0]["loss"])
+    with pytest.raises(ValueError, match="class_weight contains 'odd'"):
+        NodeClassifier(**QUICK, class_weight={"odd": 1.0}).fit(club, y)
+    with pytest.raises(ValueError, match="one number for each of the 34 examples"):
+        NodeClassifier(**QUICK).fit(club, y, sample_weight=[1.0])
+    with pytest.raises(ValueError, match="at least one weight above 0"):
+        NodeClassifier(**QUICK).fit(club, y, sample_weight=np.zeros(34))
+    with pytest.raises(ValueError, match="the targets are numbers. Use mae, rmse or r2"):
+        NodeRegressor(**QUICK, metric="macro-f1").fit(club, np.arange(34.0))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
+from sklearn import metrics as sklearn_metrics
 from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
+from sklearn.utils.class_weight import compute_class_weight
 
 from tgnn.training.config import ConfigError
-from tgnn.training.metrics import Task, compute_log_prior_ratio, is_better_epoch, make_task
+from tgnn.training.metrics import Task, balanced_class_weight, compute_log_prior_ratio, is_better_epoch, make_task
 from tgnn.training.prepare import prepare
 from tgnn.training.recipes import resolve
 
@@ -26,6 +29,73 @@ def test_metrics_are_those_of_scikit_learn():
     task = Task("number", "mae", center=(2.0,), scale=(3.0,))
     expected = mean_absolute_error(y, out[:, 0] * 3 + 2)
     assert task.score(out[:, :1], y) == pytest.approx(expected, rel=1e-6)
+
+
+def test_every_classification_metric_is_that_of_scikit_learn():
+    generator = torch.Generator().manual_seed(1)
+    out, y = torch.randn(60, 3, generator=generator), torch.randint(3, (60,), generator=generator)
+    p = out.double().softmax(1)
+    task = Task("classes", "accuracy")
+    expected = {
+        "balanced-accuracy": sklearn_metrics.balanced_accuracy_score(y, out.argmax(1)),
+        "macro-f1": sklearn_metrics.f1_score(y, out.argmax(1), average="macro"),
+        "roc-auc": roc_auc_score(y, p, multi_class="ovr"),
+        "pr-auc": sklearn_metrics.average_precision_score(torch.nn.functional.one_hot(y), p),
+        "log-loss": sklearn_metrics.log_loss(y, p),
+    }
+    assert {name: task.score(out, y, name) for name in expected} == pytest.approx(expected, rel=1e-5)
+    two, binary = out[:, :2], (y > 0).long()
+    scores = two.double().softmax(1)[:, 1]
+    assert task.score(two, binary, "roc-auc") == pytest.approx(roc_auc_score(binary, scores))
+    expected_pr = sklearn_metrics.average_precision_score(binary, scores)
+    assert task.score(two, binary, "pr-auc") == pytest.approx(expected_pr, rel=1e-5)
+
+
+def test_several_numbers_are_averaged_in_units_of_their_standard_deviation():
+    y = torch.stack([torch.arange(10.0), 1000 * torch.arange(10.0).sin()], 1)
+    for metric in ("mae", "rmse", "r2"):
+        task = make_task("number", metric, y)
+        rescaled = make_task("number", metric, y * torch.tensor([1.0, 0.001]))
+        out = torch.randn(10, 2, generator=torch.Generator().manual_seed(0))
+        assert task.score(out, y) == pytest.approx(rescaled.score(out, y * torch.tensor([1.0, 0.001])), rel=1e-4)
+    y = torch.arange(10.0)
+    task, out = make_task("number", "rmse", y), torch.zeros(10, 1)
+    assert task.score(out, y) == pytest.approx(sklearn_metrics.root_mean_squared_error(y, torch.full((10,), 4.5)))
+    assert task.score(out, y, "r2") == pytest.approx(0, abs=1e-6)
+    assert float(task.loss(out, y)) == pytest.approx(float(((y - 4.5) / y.std()).pow(2).mean()))
+
+
+def test_balanced_class_weights_are_those_of_scikit_learn():
+    y = torch.tensor([0, 0, 0, 1, 2, 2])
+    expected = compute_class_weight("balanced", classes=np.arange(3), y=y.numpy())
+    weight = balanced_class_weight(y, "classes", 3)
+    assert weight == pytest.approx(expected)
+    out = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    per_example = torch.nn.functional.cross_entropy(out, y, reduction="none")
+    of_class = torch.stack([per_example[y == c].mean() for c in range(3)])
+    assert float(Task("classes", "accuracy", class_weight=weight).loss(out, y)) == pytest.approx(float(of_class.mean()))
+    labels = torch.tensor([[1.0, 0.0], [0.0, float("nan")], [0.0, 1.0]])
+    weight = balanced_class_weight(labels, "labels", 2)
+    assert weight == (2.0, 1.0)
+    logits = torch.tensor([[1.0, -1.0], [0.5, 9.0], [-2.0, 0.3]])
+    entries = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels.nan_to_num(), reduction="none")
+    expected_loss = (2 * entries[0, 0] + entries[1, 0] + entries[2, 0] + entries[0, 1] + entries[2, 1]) / 6
+    assert float(Task("labels", "roc-auc", class_weight=weight).loss(logits, labels)) == pytest.approx(
+        float(expected_loss)
+    )
+
+
+def test_an_example_of_weight_two_counts_as_two_examples():
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.tensor([2.0, 1.0, 0.0])
+    rows = torch.tensor([0, 0, 1])
+    out = torch.randn(3, 2, generator=generator)
+    for task, y in (
+        (Task("classes", "accuracy"), torch.tensor([0, 1, 1])),
+        (Task("labels", "roc-auc"), torch.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])),
+        (Task("number", "mae"), torch.randn(3, 2, generator=generator)),
+    ):
+        assert float(task.loss(out, y, weight)) == pytest.approx(float(task.loss(out[rows], y[rows])))
 
 
 def test_unknown_labels_are_ignored_in_loss_and_metric():

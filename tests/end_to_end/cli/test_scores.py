@@ -1,0 +1,43 @@
+"""Metrics, class weights, baselines and details of results, through the commands."""
+
+from __future__ import annotations
+
+import json
+
+from tests.end_to_end.cli.conftest import write_friends
+
+
+def test_the_metric_selects_the_epoch_and_is_reported(succeed, run, tmp_path):
+    write_friends(tmp_path / "friends")
+    out = succeed("train --data friends --epochs 8 --class-weight balanced --out run --metric", "Macro F1")
+    assert "test macro-f1" in out
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    history = [json.loads(line) for line in (tmp_path / "run/history.jsonl").read_text().splitlines()]
+    assert metrics["val"] == max(line["val_macro-f1"] for line in history)
+    details = metrics["details"]
+    assert details["scores"]["macro-f1"] == metrics["test"]
+    assert [row["name"] for row in details["classes"]] == ["coffee", "tea"]
+    assert sum(map(sum, details["confusion"])) == sum(row["test"] for row in details["classes"]) == 12
+    out = succeed("evaluate run --metric roc-auc")
+    assert f"test roc-auc {details['scores']['roc-auc']:.4f} (recorded after training" in out
+
+    code, _, err = run("evaluate run --metric rmse")
+    assert code == 2
+    assert "the targets are classes. Use accuracy, balanced-accuracy" in err
+    code, _, err = run("train --data friends --metric auc --out other")
+    assert code == 2
+    assert "train.metric is 'auc', but it should be accuracy, balanced-accuracy" in err
+    assert not (tmp_path / "other").exists()
+    code, _, err = run("train karate --class-weight balanced --set train.prior_correction=validation --out other")
+    assert code == 2
+    assert "contradict each other" in err
+
+
+def test_tune_scores_trials_by_the_metric(succeed, tmp_path):
+    write_friends(tmp_path / "friends")
+    search = "--search optimizer.lr=0.01,0.02 --trials 2 --splits 1 --finals 0 --jobs 1 --set train.epochs=3"
+    succeed(f"tune --data friends --metric log-loss {search} --out study")
+    study = json.loads((tmp_path / "study/study.json").read_text())
+    assert (study["metric"], study["higher_is_better"]) == ("log-loss", False)
+    assert "train.metric=log-loss" in study["command"]
+    assert "metric: log-loss" in (tmp_path / "study/best.yaml").read_text()
