@@ -120,9 +120,9 @@ def test_hubs_of_bounded_factors(accelerated, terms, options):
     made = {name: torch.randn(sizes[name], 75, generator=unit) for name in used}
     made["z"][0, 3] = torch.nan  # a source of some rows
     types = types_of(TERMS[terms], dst.numel())
-    # The gradients of exclusive products without an activation are too large to be summed in float.
-    functions = [neighbor_product, exclusive_product] if "activation" in options else [neighbor_product]
-    for function in functions:
+    for function in (neighbor_product, exclusive_product):
+        if function is exclusive_product and ("degree_exponent" in options or "bound" in options):
+            continue
         arguments = {**types, "factor_activation": "bounded", "bound": 0.9, **options}
         with use_backend("reference"):
             expected = value_and_gradients(function, edges, made, (40, 4), **arguments)
@@ -130,6 +130,35 @@ def test_hubs_of_bounded_factors(accelerated, terms, options):
             found = value_and_gradients(function, edges, made, (40, 4), **arguments)
         for a, b in zip(found, expected, strict=True):
             torch.testing.assert_close(a, b, rtol=4e-6, atol=1e-6, equal_nan=True)
+
+
+OVERFLOWING = [(None, terms) for terms in ("two ends", "two ends and edges", "types", "gate", "affine")]
+OVERFLOWING += [("bounded", terms) for terms in ("two ends", "two ends and edges", "types")]
+
+
+@pytest.mark.parametrize(("factor_activation", "terms"), OVERFLOWING)
+@pytest.mark.parametrize("function", [neighbor_product, exclusive_product])
+def test_sums_of_gradients_that_overflow(accelerated, function, terms, factor_activation):
+    """The gradients of most edges exceed float32 in both directions. Only their sums are rounded to it."""
+    num_edges = 40 if factor_activation is None else 320
+    edges = random_edges(6, 2, num_edges)
+    sizes = {"z": (6, 4), "z_dst": (2, 4), "edge_addend": (num_edges, 4), "types": (4, 4)}
+    unit = torch.Generator().manual_seed(6)
+    made = {n: torch.randn(sizes[n], generator=unit) for n in TERMS[terms] if n in sizes}
+    if "types" in made:
+        made["edge_addend"] = made.pop("types")
+    made["z"] = made["z"] * 1e4 if factor_activation is None else made["z"] + 2
+    for name, used in (("edge_weight", "gate"), ("edge_scale", "scale"), ("edge_shift", "shift")):
+        if used in TERMS[terms]:
+            made[name] = torch.rand(num_edges, generator=unit)
+    options = {**types_of(TERMS[terms], num_edges), "factor_activation": factor_activation, "bound": 0.9}
+    with use_backend("reference"):
+        expected = value_and_gradients(function, edges, made, (6, 2), **options)
+    with use_backend(accelerated):
+        found = value_and_gradients(function, edges, made, (6, 2), **options)
+    assert any((gradient.abs() == torch.finfo(torch.float32).max).any() for gradient in expected[1:])
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=4e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("terms", ["two ends and edges", "gate", "affine"])

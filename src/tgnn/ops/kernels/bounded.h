@@ -256,7 +256,8 @@ inline void bounded_product_backward(const EdgeProduct<float>& op, const Compres
                                      const EdgeGradients<float>& out) {
   const Index rank = op.terms.rank, edges = by_dst.ptr[by_dst.groups];
   const bool of_table = out.edge && op.terms.type, of_edges = out.dst || out.edge;
-  const bool from_edges = out.src && out.edge && !of_table;  // the gradients of the sources are sums of stored ones
+  const bool from_edges = out.src && out.edge && !of_table;  // see edge_product_backward()
+  std::atomic<bool> overflow{false};
   float* const of_terms = of_table ? nullptr : out.edge;  // gradients of the terms of each edge
   const Index threads = threads_for(by_dst, rank);
   expect_to_fill(of_terms, edges * rank * Index(sizeof(float)));
@@ -319,10 +320,12 @@ inline void bounded_product_backward(const EdgeProduct<float>& op, const Compres
               }
             }
           };
-          if (of_row.is_large)
+          if (of_row.is_large) {
+            overflow = true;
             add_edges(std::true_type());
-          else
+          } else {
             add_edges(std::false_type());
+          }
           if (out.dst)
             UNROLL for (int c = 0; c < C; ++c) store_gradient(columns, sum[c], out.dst + v * rank + column, c);
         });
@@ -352,7 +355,10 @@ inline void bounded_product_backward(const EdgeProduct<float>& op, const Compres
         });
     });
   }
-  if (from_edges) sum_edge_rows(out.edge, rank, by_src, out.src);
+  if (from_edges && overflow)
+    bounded_product_backward(op, by_dst, by_src, grad, {out.src});
+  else if (from_edges)
+    sum_edge_rows(out.edge, rank, by_src, out.src);
 }
 
 // ---- products over the other edges ------------------------------------------------------------------------------
@@ -410,7 +416,7 @@ inline bool bounded_exclusive_row(const EdgeProduct<float>& op, const Compressed
 // With the products E of the other factors, d loss / d log f_j = sum of h_k over the other edges k, with
 // h_k = g_k act'(E_k) E_k. The sums before and after j are added, because a difference would cancel.
 inline bool bounded_exclusive_row_backward(const EdgeProduct<float>& op, const CompressedEdges& by_dst, Index v,
-                                           const float* grad, float* of_terms, float* of_dst) {
+                                           const float* grad, double* of_terms, float* of_edge, float* of_dst) {
   const Index rank = op.terms.rank, begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
   if (degree > kInRange) return false;
   bool is_finite = true;
@@ -420,13 +426,15 @@ inline bool bounded_exclusive_row_backward(const EdgeProduct<float>& op, const C
     const auto inverse = static_cast<EdgeVectors<Group>>(aligned_scratch(3));
     const auto slopes = inverse + kInRange, before = slopes + kInRange, h = inverse;
     const BoundedFactors<Group> factors(op, columns);
+    const Columns<double, Group::L, Group::C, Group::kPartial> doubles{columns.first, columns.count};
     Wide n[Group::C], d[Group::C], sum[Group::C] = {}, after[Group::C] = {}, total[Group::C] = {};
     UNROLL for (int c = 0; c < Group::C; ++c) n[c] = d[c] = Wide{} + 1.0;
     for (Index k = 0; k < degree; ++k) {
       const Index later = by_dst.edge_at(ahead(by_dst, begin + k)) * rank + columns.first;
       factors.prefetch(by_dst, begin + k);
       columns.prefetch(grad + later);
-      if (of_terms) columns.prefetch_to_write(of_terms + later);
+      if (of_terms) doubles.prefetch_to_write(of_terms + later);
+      if (of_edge) columns.prefetch_to_write(of_edge + later);
       factors.compute(by_dst.other[begin + k], v, by_dst.edge_at(begin + k), [&](int c, const auto& factor) {
         n[c] *= factor.n;
         d[c] *= factor.d;
@@ -450,12 +458,13 @@ inline bool bounded_exclusive_row_backward(const EdgeProduct<float>& op, const C
       }
     }
     for (Index k = degree - 1; k >= 0; --k) {
-      float* const target = of_terms + by_dst.edge_at(begin + k) * rank + columns.first;
+      const Index target = by_dst.edge_at(begin + k) * rank + columns.first;
       UNROLL for (int c = 0; c < Group::C; ++c) {
         const Wide of_a = (before[k][c] + after[c]) * slopes[k][c];
         after[c] += h[k][c];
         sum[c] += of_a;
-        if (of_terms) store_gradient(columns, of_a, target, c);
+        if (of_terms) doubles.store(of_a, of_terms + target, c);
+        if (of_edge) store_gradient(columns, of_a, of_edge + target, c);
       }
     }
     if (of_dst)
@@ -492,9 +501,9 @@ void product_of_other_edges(const EdgeProduct<T>& op, const CompressedEdges& by_
 template <class T>
 void product_of_other_edges_backward(const EdgeProduct<T>& op, const CompressedEdges& by_dst,
                                      const CompressedEdges& by_src, const T* grad, const EdgeGradients<T>& out) {
-  const auto fast = [&, bounded = is_bounded(op)](Index v, T* of_terms) {
+  const auto fast = [&, bounded = is_bounded(op)](Index v, double* of_terms, T* of_edge) {
     if constexpr (sizeof(T) == sizeof(float))
-      return bounded && bounded_exclusive_row_backward(op, by_dst, v, grad, of_terms, out.dst);
+      return bounded && bounded_exclusive_row_backward(op, by_dst, v, grad, of_terms, of_edge, out.dst);
     return false;
   };
   exclusive_product_backward(op, by_dst, by_src, grad, out, fast);

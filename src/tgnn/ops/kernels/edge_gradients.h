@@ -154,28 +154,38 @@ inline bool all_finite(const double* x, int width) {
   return !beyond;
 }
 
-// out[i] = sum of the rows of x [E, rank] over the edges of group i.
+// Returns whether a gradient is too large for T. Gradients of sources must then not be sums of stored ones.
 template <class T>
-void sum_edge_rows(const T* x, Index rank, const CompressedEdges& by, T* out) {
+bool overflows(const double* x, int width) {
+  if constexpr (sizeof(T) == sizeof(double)) return false;
+  int64_t beyond = 0;
+#pragma omp simd reduction(| : beyond)
+  for (int j = 0; j < width; ++j) beyond |= int64_t(std::fabs(x[j]) > std::numeric_limits<T>::max());
+  return beyond != 0;
+}
+
+// out[i] = sum of the rows of x [E, rank] over the edges of group i.
+template <class X, class T>
+void sum_edge_rows(const X* x, Index rank, const CompressedEdges& by, T* out) {
   for_ranges(by, rank, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i)
-      for_each_columns<T, kVectorBytes / 8>(0, rank, [&](auto columns) {
+      for_each_columns<X, kVectorBytes / 8>(0, rank, [&](auto columns) {
         using Group = decltype(columns);
         using Wide = Vector<double, Group::L>;
-        const Rows<T> rows(x, rank, columns.first);
+        const Rows<X> rows(x, rank, columns.first);
         const auto sum_of = [&](double scale, double* sum) {
           Wide total[Group::C] = {};
           for (Index k = by.ptr[i]; k < by.ptr[i + 1]; ++k) {
             columns.prefetch(rows[by.edge_at(ahead(by, k))]);
-            const T* const row = rows[by.edge_at(k)];
+            const X* const row = rows[by.edge_at(k)];
             UNROLL for (int c = 0; c < Group::C; ++c)
-              total[c] += to_double<T, Group::L>(columns.load(row, c)) * scale;
+              total[c] += to_double<X, Group::L>(columns.load(row, c)) * scale;
           }
           std::memcpy(sum, total, sizeof total);
         };
         alignas(64) double sum[Group::L * Group::C];
         sum_of(1.0, sum);
-        if (sizeof(T) == sizeof(double) && !all_finite(sum, columns.count)) {  // scaled sums do not give inf - inf
+        if (sizeof(X) == sizeof(double) && !all_finite(sum, columns.count)) {  // scaled sums do not give inf - inf
           alignas(64) double scaled_sum[Group::L * Group::C];
           sum_of(0x1p-64, scaled_sum);
           for (int j = 0; j < columns.count; ++j)
@@ -187,8 +197,8 @@ void sum_edge_rows(const T* x, Index rank, const CompressedEdges& by, T* out) {
 }
 
 // out[t] = sum of the rows of x [E, rank] over the edges of type t.
-template <class T>
-void sum_by_type(const T* x, const EdgeTerms<T>& terms, const CompressedEdges& by_dst, T* out) {
+template <class X, class T>
+void sum_by_type(const X* x, const EdgeTerms<T>& terms, const CompressedEdges& by_dst, T* out) {
   const Index rank = terms.rank, edges = by_dst.ptr[by_dst.groups];
   for (Index column = 0; column < rank; column += kBlock) {
     const int width = int(std::min<Index>(kBlock, rank - column));

@@ -167,8 +167,9 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
   const Index rank = op.terms.rank, edges = by_dst.ptr[by_dst.groups];
   const bool of_table = out.edge && op.terms.type;
   const bool of_edges = out.dst || out.edge || out.scale || out.shift || out.gate;
-  // If the gradient of each edge is stored anyway, those of the sources are sums of it.
+  // If the gradients of all edges are stored anyway and fit into T, those of the sources are sums of them.
   const bool from_edges = out.src && out.edge && !of_table;
+  std::atomic<bool> overflow{false};
   CoefficientGradients<T> coefficients(op, out, edges);
   const Index threads = threads_for(by_dst, rank);
   for (Index column = 0; column < rank; column += kBlock) {
@@ -202,6 +203,7 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
           coefficients.add(e, column, width, gradient);
           if (out.dst) of_dst.add(gradient.a, width);
           if (of_table) table.add(part, op.terms.type[e], 0, gradient.a, width);
+          if (from_edges && overflows<T>(gradient.a, width)) overflow = true;
           if (out.edge && !of_table) store<T, 0>(gradient.a, width, out.edge + e * rank + column);
         }
         if (out.dst) {
@@ -233,7 +235,10 @@ void edge_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_d
     });
   }
   coefficients.store();
-  if (from_edges) sum_edge_rows(out.edge, rank, by_src, out.src);
+  if (from_edges && overflow)
+    edge_product_backward(op, by_dst, by_src, grad, EdgeGradients<T>{out.src});
+  else if (from_edges)
+    sum_edge_rows(out.edge, rank, by_src, out.src);
 }
 
 }  // namespace

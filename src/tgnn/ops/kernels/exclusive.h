@@ -176,26 +176,26 @@ void exclusive_product(const EdgeProduct<T>& op, const CompressedEdges& by_dst, 
   });
 }
 
-// `fast(v, of_terms)` may compute the gradients of the terms of all edges into v, and their sum.
+// The gradients of sources and of types are sums over edges. A gradient of an edge may be too large for T although the
+// sum is not, so they are added in double. `fast(v, of_terms, of_edge)` may compute the gradients of the terms of all
+// edges into v in double and in T, and the gradient of v.
 template <class T, class Fast>
 void exclusive_product_backward(const EdgeProduct<T>& op, const CompressedEdges& by_dst, const CompressedEdges& by_src,
                                 const T* grad, const EdgeGradients<T>& out, const Fast& fast) {
   const Index rank = op.terms.rank, edges = by_dst.ptr[by_dst.groups];
   const bool of_table = out.edge && op.terms.type;
   CoefficientGradients<T> coefficients(op, out, edges);
-  std::unique_ptr<T[]> scratch;
-  T* of_terms = of_table ? nullptr : out.edge;  // gradient of the terms of each edge, [E, rank]
-  if (!of_terms && (out.src || of_table)) {
-    scratch.reset(new T[edges * rank]);
-    of_terms = scratch.get();
-  }
-  expect_to_fill(of_terms, edges * rank * Index(sizeof(T)));
+  T* const of_edge = of_table ? nullptr : out.edge;
+  std::unique_ptr<double[]> scratch(out.src || of_table ? new double[edges * rank] : nullptr);
+  double* const of_terms = scratch.get();  // gradient of the terms of each edge, [E, rank]
+  expect_to_fill(of_edge, edges * rank * Index(sizeof(T)));
+  if (of_terms) expect_to_fill(of_terms, edges * rank * Index(sizeof(double)));
   for_ranges(by_dst, rank, [&](Index first, Index last) {
     ExclusiveRow<T> row;
     GradientRow gradient;
     alignas(64) double d[kBlock], down[kBlock], sum[kBlock];
     for (Index v = first; v < last; ++v) {
-      if (fast(v, of_terms)) continue;
+      if (fast(v, of_terms, of_edge)) continue;
       const Index begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
       if (!degree && out.dst) std::fill_n(out.dst + v * rank, rank, T(0));
       for (Index column = 0; column < rank && degree;) {
@@ -226,7 +226,8 @@ void exclusive_product_backward(const EdgeProduct<T>& op, const CompressedEdges&
             }
             coefficients.add(e, column, width, gradient);
             if (out.dst) of_dst.add(gradient.a, width);
-            if (of_terms) store<T, 0>(gradient.a, width, of_terms + e * rank + column);
+            if (of_terms) store<double, 0>(gradient.a, width, of_terms + e * rank + column);
+            if (of_edge) store<T, 0>(gradient.a, width, of_edge + e * rank + column);
           });
         };
         if (row.read(op, by_dst, v, column, width))
