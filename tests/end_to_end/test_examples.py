@@ -24,7 +24,7 @@ def run(name: str, arguments: str, pattern: str) -> tuple[str, list[float]]:
 @pytest.mark.parametrize(
     ("name", "arguments", "pattern", "count", "least"),
     [
-        ("your_own_model.py", "--epochs 20", r": (0\.\d\d)\n", 3, 0.3),  # chance level: 0.1
+        ("your_own_model.py", "--epochs 20", r": (0\.\d\d)\n", 1, 0.7),  # PyG's GAT: 0.83
         ("node_classification.py", "--epochs 40 --seeds 1", r"│\s+(0\.\d{3})\s+│", 2, 0.6),
         ("estimator.py", "--epochs 15", r": (0\.\d{3})\n", 4, 0.8),
     ],

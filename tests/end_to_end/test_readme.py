@@ -44,7 +44,9 @@ def test_links_lead_somewhere(name):
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         if target.startswith("https://"):
             continue
-        assert (ROOT / name).parent.joinpath(target).exists(), target
+        path = (ROOT / name).parent.joinpath(target).resolve()
+        assert path.exists(), target
+        assert not name.startswith("docs/") or path.is_relative_to(ROOT / "docs"), f"{target} is not on the site"
 
 
 WITH_PYTHON = [name for name in PAGES[1:] if "```python" in (ROOT / name).read_text()]  # the README has its own test

@@ -25,6 +25,7 @@ from tgnn.training.config import Config, make_config
 from tgnn.training.metrics import Task, find_best_epoch
 from tgnn.training.prepare import Prepared, make_model
 from tgnn.utils.io import without_nan, write_json, write_tensors, write_text
+from tgnn.utils.suggest import closest_match
 
 if TYPE_CHECKING:
     from tgnn.training.predict import Predictions
@@ -146,7 +147,7 @@ class RunFolder(Folder):
                 runs = [run for run in RunGroup(self.path).runs if run.has_started]
                 example = f"{len(runs)} runs. Use one of them, such as {runs[0].path}" if runs else "no started run"
                 raise RunError(f"{self.path} holds {example}.")
-            raise RunError(f"{self.path} is not a run folder: it has no {CONFIG}.")
+            raise _no_run(self.path)
         try:
             return make_config(yaml.safe_load(self.config_path.read_text(encoding="utf-8")) or {})
         except yaml.YAMLError as error:
@@ -356,8 +357,17 @@ def load_run(path: str | os.PathLike[str]) -> RunFolder | RunGroup:
     if group.has_started:
         return group
     if not run.has_started:
-        raise RunError(f"{run.path} is not a run folder: it has no {CONFIG}.")
+        raise _no_run(run.path)
     return run
+
+
+def _no_run(path: Path) -> RunError:
+    """Return the error of a folder that does not exist, with a similar run beside it, or that holds no run."""
+    if path.exists():
+        return RunError(f"{path} is not a run folder: it has no {CONFIG}.")
+    runs = [file.parent.name for name in (CONFIG, RUNS) for file in path.parent.glob(f"*/{name}")]
+    similar = closest_match(path.name, runs)
+    return RunError(f"The run {path} does not exist." + (f" Did you mean {path.parent / similar}?" if similar else ""))
 
 
 def history_line(record: Mapping[str, Any]) -> str:

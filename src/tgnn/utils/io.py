@@ -81,10 +81,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
     on_cpu = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
     with atomic_path(path) as part:
+        part.touch()
+        mode = part.stat().st_mode  # that of the umask, while safetensors writes files that only their owner can read
         try:
             save_file(on_cpu, part, {"about": json.dumps(metadata)})
         except SafetensorError as error:
             raise OSError(f"{path} could not be written: {error}") from error
+        part.chmod(mode)
         with part.open("rb") as file:
             os.fsync(file.fileno())
 

@@ -263,3 +263,13 @@ def test_labels_that_do_not_fit_the_task(tmp_path, nodes, schema, code, message)
 def test_the_schema_decides_the_task(tmp_path, nodes, schema, target, outputs):
     info = infer_dataset_info(nodes_of(tmp_path, nodes, **schema)[0], "", "")
     assert (info.target, info.outputs) == (target, outputs)
+
+
+def test_a_comma_separates_thousands(tmp_path):
+    nodes = 'id,pay,debt,label\na,"1,000",5,"1,250,000"\nb,"-2,500.5",n/a,"900"\n'
+    data, report = nodes_of(tmp_path, nodes, standardize=False, fill=0, task="regression")
+    assert data.x.tolist() == [[1000.0, 5.0], [-2500.5, 0.0]]
+    assert data.y.tolist() == [1_250_000.0, 900.0]
+    data, report = nodes_of(tmp_path, "id;pay\na;1,000\nb;1,5\n")
+    assert data.encoding["nodes"][0]["kind"] == "categorical"
+    assert "decimal-comma" in codes(report)

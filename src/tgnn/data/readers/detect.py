@@ -61,15 +61,16 @@ def detect_format(path: Path | str) -> str:
         raise FileNotFoundError(f"{path} does not exist")
     if path.is_dir():
         return _detect_folder(path)
-    if path.name.endswith(_PICKLES):
+    name = path.name.lower()
+    if name.endswith(_PICKLES):
         raise ValueError(
             f"{path} is a pickle and is not opened, because a pickle can run arbitrary code. If you trust it, write "
             f"tables and pass their folder instead:\n{CONVERT}"
         )
-    if path.name.endswith(".npz"):
+    if name.endswith(".npz"):
         return _detect_arrays(path)
-    if path.name.endswith(SUFFIXES):
-        if path.name.split(".")[0] in ("nodes", "edges", "graphs"):
+    if name.endswith(SUFFIXES):
+        if name.split(".")[0] in ("nodes", "edges", "graphs"):
             return _detect_folder(path.parent)
         return "smiles"
     raise _unsupported(path)

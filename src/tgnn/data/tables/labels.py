@@ -188,11 +188,14 @@ def _read_numbers(table: Table, columns: Mapping[str, pl.Series], task: str) -> 
 
 
 def _without_missing(values: pl.Series) -> pl.Series:
-    """Replace NaN, and strings such as ``n/a`` among numbers, by null."""
+    """Replace NaN, and strings such as ``n/a`` among numbers, by null, and ``1,000`` by ``1000``."""
     if values.dtype.is_float():
         return values.fill_nan(None)
     if values.dtype != pl.String:
         return values
+    plain = values.str.replace_all(",", "", literal=True)
+    if bool((as_numbers(values).is_not_null() & (plain != values)).any()):
+        values = plain
     missing = values.str.to_lowercase().is_in(MISSING)
     if not bool(missing.any()):
         return values

@@ -17,6 +17,8 @@ Encoding = dict[str, Any]
 and ``deviation``. Categorical columns have ``vocabulary``; token columns also have ``separator``."""
 MISSING = ("na", "n/a", "nan", "null", "none", "?")
 """Lower-case strings that mean a missing number."""
+_COMMA = r"^\s*[+-]?\d+,[\d,]*\d(\.\d*)?\s*$"
+_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*$"
 FEW = 10
 """Columns of at most this many rows are not checked for unique or consecutive values, which may be coincidence."""
 _FAR = 10.0
@@ -39,7 +41,14 @@ def list_width(values: pl.Series) -> int:
 
 
 def as_numbers(values: pl.Series) -> pl.Series:
-    """Convert to float64. Other strings than numbers become null."""
+    """Convert to float64. Other strings than numbers become null. A comma separates thousands, as in ``1,000.5``.
+
+    Commas are kept, and their numbers null, if one of them is a decimal comma, as in ``1,5``.
+    """
+    if values.dtype == pl.String and bool(values.str.contains(_COMMA).any()):
+        with_comma = values.filter(values.str.contains(_COMMA).fill_null(False))
+        if bool(with_comma.str.contains(_THOUSANDS).all()):
+            values = values.str.replace_all(",", "")
     return values.cast(pl.Float64, strict=False)
 
 
@@ -140,7 +149,7 @@ class NumericColumn:
 
 def schema_hint(table: Reporter, column: str, kind: str) -> str:
     """Return how to set the type of a column. A section of the schema has the name of the file."""
-    return f"set its type in schema.yaml ({table.name.partition('.')[0]}: features: {column}: {kind})"
+    return f"set its type in schema.yaml ({table.name.lower().partition('.')[0]}: features: {column}: {kind})"
 
 
 # ---- standardization -------------------------------------------------------------------------------------------

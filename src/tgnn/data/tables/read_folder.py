@@ -25,7 +25,7 @@ from tgnn.data.tables.edges import (
 )
 from tgnn.data.tables.features import apply, infer_encodings
 from tgnn.data.tables.labels import Target, graph_statistics, read_labels, read_split, target_statistics
-from tgnn.data.tables.numeric import Encoding, report_standardized
+from tgnn.data.tables.numeric import Encoding, as_numbers, report_standardized
 from tgnn.data.tables.schema import FILE, make_schema, read_schema
 from tgnn.data.tables.table_file import SUFFIXES, Table, TableFile, examples, find, open_table_file
 from tgnn.data.tensors import keep_ids
@@ -236,7 +236,7 @@ class FolderReader:
     ) -> tuple[Sequence[Encoding], Tensor | None]:
         """Encode and check the features of a table, with the encoding of the training data for new data."""
         if self.known is not None:
-            known = self.known[table.name.partition(".")[0]]
+            known = self.known[table.name.lower().partition(".")[0]]
             features = apply(table, known, "train again with a fill value in schema.yaml")
             matrix = features.matrix(may_be_sparse and self.known["sparse"])
             if matrix is not None:
@@ -279,7 +279,7 @@ class FolderReader:
 
     def _weights(self, table: Table) -> np.ndarray:
         values = table.column("weight")
-        numbers = values.cast(pl.Float32, strict=False)
+        numbers = as_numbers(values).cast(pl.Float32)
         wrong = numbers.is_null() & values.is_not_null()
         table.error("not-a-number", f"the edge weight must be a number, got {examples(values, wrong)}", wrong)
         table.error("missing-weight", "the edge weight is missing", values.is_null())

@@ -163,8 +163,9 @@ class TableFile(Reporter):
 
 
 def find(folder: Path, stem: str) -> Path | None:
-    """Return the table file of that name, such as ``"nodes"``, with any supported suffix. Two files are an error."""
-    there = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
+    """Return the table file of that name, such as ``"nodes"``, in any case and format. Two files are an error."""
+    names = {f"{stem}{suffix}" for suffix in SUFFIXES}
+    there = sorted(path for path in folder.iterdir() if path.name.lower() in names and path.is_file())
     if len(there) > 1:
         raise ValueError(f"{folder} has both {there[0].name} and {there[1].name}. Remove one of them.")
     return there[0] if there else None
@@ -176,7 +177,7 @@ def open_table_file(path: Path, report: ValidationReport, scratch: Path | None =
     A gzipped file is decompressed in ``scratch``, else in memory.
     """
     here = Reporter(report, path.name)
-    if path.name.endswith(".parquet"):
+    if path.name.lower().endswith(".parquet"):
         try:
             with path.open("rb") as file:  # polars would expand wildcards in a path
                 return TableFile(report, path.name, path=path, columns=list(pl.read_parquet_schema(file)))
@@ -185,7 +186,7 @@ def open_table_file(path: Path, report: ValidationReport, scratch: Path | None =
     if not path.stat().st_size:
         here.fail("empty-file", "the file is empty; the first line must contain the column names")
     content: Path | bytes = path
-    if path.name.endswith(".gz"):
+    if path.name.lower().endswith(".gz"):
         try:
             content = _decompress(path, scratch)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -203,7 +204,7 @@ def _decompress(path: Path, scratch: Path | None) -> Path | bytes:
     """Decompress a file into a folder and return its path, or into memory and return its bytes."""
     if scratch is None:
         return gzip.decompress(path.read_bytes())
-    target = scratch / path.name.removesuffix(".gz")
+    target = scratch / path.name[: -len(".gz")]
     with gzip.open(path) as packed, target.open("wb") as file:
         shutil.copyfileobj(packed, file, 1 << 22)
     return target
