@@ -62,6 +62,10 @@ def evaluate(
         f"test {result['metric']} {result['test']:{digits}}{after_training}, "
         f"{result['split']} split {result['split_hash']}"
     )
+    if "details" in result:
+        from tgnn.cli.training_output import print_details
+
+        print_details(result["details"], confusion=True)
 
 
 def _name_or_path(data: str | None) -> str | None:

@@ -69,6 +69,14 @@ def train(
             help="Weight classes equally in the loss, or inversely to their frequencies. Default: none.",
         ),
     ] = None,
+    baselines: Annotated[
+        bool | None,
+        _TrainingOption(
+            "--baselines/--no-baselines",
+            help="Score two baselines on the same split: the majority class or mean, and the features without the "
+            "graph. Default: for your own data.",
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
         _TrainingOption(min=0, max=2**31, help="Random seed for initialization, shuffling and splitting."),
@@ -133,6 +141,7 @@ def train(
         "train.num_neighbors": sample,
         "train.metric": metric,
         "train.class_weight": class_weight,
+        "train.baselines": baselines,
         "train.seed": seed,
         "train.device": device,
         "train.precision": precision,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from tgnn.cli.console import err, note, out, print_text
+from tgnn.cli.console import err, note, out, print_rows, print_text
 from tgnn.experiments.results import reported
+from tgnn.training.metrics import HIGHER_IS_BETTER
 
 if TYPE_CHECKING:
     from tgnn.training.config import Config
@@ -110,6 +111,8 @@ def print_result(metrics: dict[str, Any], folder: Path, quiet: bool = False) -> 
         note("%s", f"{name}: {text}" if name else text)
         if not quiet:
             out.print(Text(f"{name:<{width}}", style="bold") + Text(text), soft_wrap=True)
+    if not quiet and "baselines" in metrics:
+        print_comparison(metrics)
 
 
 def _rows(metrics: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
@@ -135,6 +138,54 @@ def _rows(metrics: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
     if (figure := reported(metrics["model"], metrics["data"])) is not None:
         rows.append(("paper", f"{figure.value:.4f} ± {figure.spread:.4f} ({figure.table})"))
     return [*rows, ("saved in", str(folder))]
+
+
+_MAX_ROWS = 12
+"""Number of classes or targets up to which their scores are printed."""
+
+
+def print_comparison(metrics: dict[str, Any]) -> None:
+    """Print the scores of the model and of its baselines, and the scores of each class or target."""
+    details = metrics.get("details", {})
+    scores = metrics["scores"] if "runs" in metrics else details["scores"]
+    metric = metrics["metric"]
+    names = [metric, *(name for name in scores if name != metric)][:5]
+    rows = [(metrics["model"], scores), *((row["name"], row["scores"]) for row in metrics["baselines"])]
+    out.print()
+    print_rows(["test set", *names], [[name, *(_digits(row.get(key)) for key in names)] for name, row in rows], 1)
+    better = [row["name"] for row in metrics["baselines"] if _is_better(metric, row["test"], scores.get(metric))]
+    if better:
+        print_text(f"{better[-1]} scores better than {metrics['model']}: compare models with `tgnn compare`", err)
+    print_details(details)
+
+
+def print_details(details: dict[str, Any], confusion: bool = False) -> None:
+    """Print the scores of each class or target and, if it is small, the confusion matrix."""
+    classes, targets = details.get("classes") or [], details.get("targets") or []
+    if 0 < len(classes) <= _MAX_ROWS:
+        out.print()
+        keys = ("precision", "recall", "f1")
+        rows = [
+            [row["name"], *(_digits(row[key]) for key in keys), *map(str, (row["test"], row["train"]))]
+            for row in classes
+        ]
+        print_rows(["class", *keys, "in test set", "in training set"], rows, 1)
+        if confusion and (matrix := details.get("confusion")) is not None:
+            out.print()
+            names = [row["name"] for row in classes]
+            print_rows(["true \\ predicted", *names], [[name, *map(str, row)] for name, row in zip(names, matrix)], 1)
+    elif 1 < len(targets) <= _MAX_ROWS:
+        out.print()
+        keys = ("mae", "rmse", "r2")
+        print_rows(["target", *keys], [[row["name"], *(_digits(row.get(key)) for key in keys)] for row in targets], 1)
+
+
+def _digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _is_better(metric: str, value: float, than: float | None) -> bool:
+    return than is not None and (value > than if HIGHER_IS_BETTER[metric] else value < than)
 
 
 def _describe_split(runs: list[dict[str, Any]]) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
@@ -23,7 +23,8 @@ class _Base(BaseModel):
     @classmethod
     def _refuse_booleans_as_numbers(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse ``true`` for an integer or a float, which pydantic would convert to 1."""
-        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and annotation is not bool and bool not in get_args(annotation):
             raise PydanticCustomError("boolean", "Input should not be true or false")
         return value
 
@@ -149,6 +150,11 @@ class TrainConfig(Section):
         default="none",
         description="Weights of the classes in the loss: equal, or inversely proportional to the class frequencies.",
     )
+    baselines: bool | None = Field(
+        default=None,
+        description="Whether to score two baselines on the test set: a constant prediction, and the same features "
+        "without the graph; by default for your own data only.",
+    )
     select_by: Literal["metric", "loss"] = Field(
         default="metric", description="Validation score that selects the best epoch."
     )
@@ -223,7 +229,7 @@ class Config(Section):
             for key in keys:
                 if sections[section][key] == type(getattr(self, section)).model_fields[key].default:
                     del sections[section][key]
-        for key in ("threads", "save_every", "track", "workers"):
+        for key in ("threads", "save_every", "track", "workers", "baselines"):
             del sections["train"][key]
         return sections
 

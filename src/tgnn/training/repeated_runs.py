@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,31 @@ def summarize(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "runs": len(values),
         "mean": mean,
         "std": std,
+        **_mean_baselines(metrics),
         "interval": [max(mean - half, lowest), min(mean + half, highest)],
         "each": [{key: value for key, value in row.items() if key != "details"} for row in metrics],
     }
+
+
+def _mean_baselines(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Average each baseline, and each metric of the runs themselves, over the runs."""
+    if not all("baselines" in row for row in metrics):
+        return {}
+
+    def average(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        return {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if all(key in row for row in rows)}
+
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in metrics:
+        for baseline in row["baselines"]:
+            groups.setdefault(baseline["name"], []).append(baseline)
+    baselines = [
+        {
+            "name": name,
+            "test": float(np.mean([row["test"] for row in rows])),
+            "scores": average([row["scores"] for row in rows]),
+        }
+        for name, rows in groups.items()
+        if len(rows) == len(metrics)
+    ]
+    return {"scores": average([row["details"]["scores"] for row in metrics]), "baselines": baselines}

@@ -220,6 +220,10 @@ def train_run(
             details = describe_test_set(prepared, prepared.task, outputs, labels)
             metrics = _metrics(test, model, prepared, config, progress)
             metrics["details"] = details.model_dump(mode="json", exclude_none=True)
+            if config.data.name not in CATALOG if config.train.baselines is None else config.train.baselines:
+                from tgnn.training.baselines import score_baselines
+
+                metrics["baselines"] = score_baselines(prepared, labels, config.train.seed)
         finally:
             for tracker in loggers:
                 tracker.finish(metrics)

@@ -41,3 +41,20 @@ def test_tune_scores_trials_by_the_metric(succeed, tmp_path):
     assert (study["metric"], study["higher_is_better"]) == ("log-loss", False)
     assert "train.metric=log-loss" in study["command"]
     assert "metric: log-loss" in (tmp_path / "study/best.yaml").read_text()
+
+
+def test_baselines_are_printed_and_stored(succeed, tmp_path):
+    write_friends(tmp_path / "friends")
+    out = succeed("train --data friends --epochs 3 --out run")
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert [row["name"] for row in metrics["baselines"]] == ["majority class", "gradient boosting without the graph"]
+    for row in metrics["baselines"]:
+        assert f"{row['name']}  " in out
+    assert metrics["baselines"][0]["test"] == 0.5
+    assert "coffee  " in out
+    out = succeed("train --data friends --epochs 3 --no-baselines --out without")
+    assert "majority class" not in out
+    assert "majority class" not in succeed("train karate --epochs 2 --out karate")
+    assert "majority class" in succeed("train karate --epochs 2 --baselines --runs 2 --jobs 1 --out both")
+    summary = json.loads((tmp_path / "both/summary.json").read_text())
+    assert summary["baselines"][0]["name"] == "majority class"
