@@ -117,7 +117,7 @@ def test_any_number_of_processes_trains_as_one_and_resumes(way, tmp_path, monkey
         output = finish(started, 130)
     assert f"continue with: tgnn train --resume {parts}" in output[0]
     assert output[1] == ""
-    assert read_tensors(parts / "checkpoint.safetensors")[1]["epoch"] == len(RunFolder(parts).history())
+    assert read_tensors(parts / "checkpoint.safetensors").metadata["epoch"] == len(RunFolder(parts).history())
     with processes([("train", "--resume", str(parts))] * 3) as started:
         finish(started)
     assert curve(parts) == pytest.approx(curve(whole), abs=1e-5)
@@ -268,7 +268,7 @@ def test_killed_workers_are_restarted_and_all_are_interrupted_together(tmp_path)
         output = launcher.read("err")
     assert "Traceback" not in output
     assert output.count(f"continue with: tgnn train --resume {broken}") == 1
-    assert read_tensors(broken / "checkpoint.safetensors")[1]["epoch"] == epochs(broken)
+    assert read_tensors(broken / "checkpoint.safetensors").metadata["epoch"] == epochs(broken)
     with processes([(*arguments, str(whole))] * 2) as started:
         started[0].until(lambda: epochs(whole) >= epochs(broken))
     assert curve(broken) == curve(whole)[: len(curve(broken))]

@@ -71,7 +71,7 @@ def assert_interrupted(process: warm.Process) -> str:
 def assert_checkpoints(*folders: Path) -> None:
     """Check that runs have saved a checkpoint after their last epoch."""
     for folder in folders:
-        assert read_tensors(folder / "checkpoint.safetensors")[1]["epoch"] == len(read_epochs(folder))
+        assert read_tensors(folder / "checkpoint.safetensors").metadata["epoch"] == len(read_epochs(folder))
 
 
 # ---- one run ----------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_a_killed_run_is_resumed_with_the_same_bits(tmp_path, way):
         assert process.wait() == 0, process.read("err")
     for folder in (whole, broken):
         assert read_epochs(folder) == list(range(EPOCHS[way]))
-    weights, expected = (read_tensors(folder / "model.safetensors")[0] for folder in (broken, whole))
+    weights, expected = (read_tensors(folder / "model.safetensors").tensors for folder in (broken, whole))
     assert {name: tensor.tolist() for name, tensor in weights.items()} == {
         name: tensor.tolist() for name, tensor in expected.items()
     }

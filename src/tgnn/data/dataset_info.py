@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
+from pydantic import Field, NonNegativeInt
 from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.readers.graph_npz import graph_tensors
+from tgnn.utils.read import STRICT
 
 LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
 """What :func:`tgnn.data.load` returns: one graph in memory, a data set of graphs, or a graph on disk."""
@@ -74,11 +76,13 @@ class DatasetInfo:
         'node classification'
     """
 
+    __pydantic_config__ = STRICT
+
     name: str
-    level: str
-    target: str
+    level: Annotated[str, Field(pattern="^(node|graph)$")]
+    target: Annotated[str, Field(pattern="^(classes|labels|number)$")]
     metric: str
-    outputs: int
+    outputs: NonNegativeInt
     source: str
     differs: str = ""
     stored_split: str = "column"

@@ -8,19 +8,55 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from pydantic import Field, NonNegativeInt
 
 from tgnn import __version__
 from tgnn.models import DataShape
 from tgnn.training.checkpoint import CheckpointError, load_weights, read_tensors
-from tgnn.training.config import make_config
+from tgnn.training.config import Config
 from tgnn.training.metrics import Task
 from tgnn.training.predict import num_features
 from tgnn.training.prepare import make_model
+from tgnn.training.run_files import check_task
 from tgnn.utils.io import write_tensors
+from tgnn.utils.read import StoredModel, validate
 
 T = TypeVar("T")
 
 _JSON_TYPES = (bool, int, float, str, type(None))
+
+
+class ClassesRecord(StoredModel):
+    """Class labels of a classifier, and the type of their array."""
+
+    dtype: str = Field(pattern=r"^([<>|=]?[biufU]\d+)$")
+    values: list[bool | int | float | str]
+
+
+class EstimatorFile(StoredModel):
+    """Metadata of the file of an estimator."""
+
+    estimator: str
+    tgnn: str
+    parameters: dict[str, Any]
+    config: Config
+    shape: DataShape
+    task: Task
+    classes: ClassesRecord | None
+    history: list[dict[str, Any]]
+    n_iter: NonNegativeInt
+    best_epoch: NonNegativeInt
+
+    def check(self, estimator: Any) -> None:
+        """Raise a ``ValueError`` if the content contradicts the class of the estimator or itself."""
+        check_task(self.task, self.shape)
+        if (self.shape.level, self.task.target) != (estimator._level, estimator._target_type):
+            raise ValueError(f"it predicts {self.task.target} of a {self.shape.level}")
+        num_classes = self.shape.outputs if self.task.target == "classes" else None
+        if num_classes != (None if self.classes is None else len(self.classes.values)):
+            raise ValueError("the number of classes differs from the number of outputs")
+        if missing := set(estimator.get_params(deep=False)) - {*self.parameters, "graph"}:
+            raise ValueError(f"parameters.{min(missing)} is missing")
 
 
 def write_estimator(estimator: Any, path: Path) -> None:
@@ -31,7 +67,7 @@ def write_estimator(estimator: Any, path: Path) -> None:
     parameters.pop("graph", None)
     if not isinstance(parameters["random_state"], (*_JSON_TYPES, np.integer)):
         parameters["random_state"] = None
-    metadata = {
+    metadata: dict[str, Any] = {
         "estimator": type(estimator).__name__,
         "tgnn": __version__,
         "parameters": {name: _to_json(value, name) for name, value in parameters.items()},
@@ -53,29 +89,27 @@ def read_estimator(cls: type[T], path: Path) -> T:
     """Read an estimator. Raises a ``CheckpointError`` if the file is damaged or holds another estimator."""
     if not path.is_file():
         raise FileNotFoundError(f"file {path} does not exist")
-    weights, metadata = read_tensors(path)
-    if not isinstance(metadata, dict) or "estimator" not in metadata:
+    stored = read_tensors(path)
+    name = stored.metadata.get("estimator") if isinstance(stored.metadata, dict) else None
+    if not isinstance(name, str):
         raise CheckpointError(f"{path} does not contain an estimator: use `tgnn predict` for the model of a run")
-    if metadata["estimator"] != cls.__name__:
-        name = metadata["estimator"]
+    if name != cls.__name__:
         raise CheckpointError(f"{path} contains a {name}, not a {cls.__name__}: load it with {name}.load")
     try:
-        estimator: Any = cls(**metadata["parameters"])
-        estimator.config_, estimator.task_ = make_config(metadata["config"]), Task(**metadata["task"])
-        estimator.shape_ = DataShape.from_dict(metadata["shape"])
-        estimator.n_features_in_ = num_features(estimator.shape_.features)
-        estimator.history_, estimator.n_iter_ = list(metadata["history"]), int(metadata["n_iter"])
-        estimator.best_epoch_ = int(metadata["best_epoch"])
-        if metadata["classes"] is not None:
-            estimator.classes_ = np.array(metadata["classes"]["values"], dtype=np.dtype(metadata["classes"]["dtype"]))
-            if estimator.classes_.shape != (estimator.shape_.outputs,):
-                raise ValueError("the number of classes differs from the number of outputs")
+        content = validate(EstimatorFile, stored.metadata, path)
+        estimator: Any = cls(**content.parameters)
+        content.check(estimator)
         with torch.random.fork_rng([]):
-            model = make_model(estimator.config_, estimator.shape_)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+            model = make_model(content.config, content.shape)
+        if content.classes is not None:
+            estimator.classes_ = np.array(content.classes.values, dtype=np.dtype(content.classes.dtype))
+    except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged or was written by another version of tgnn: {error}") from error
-    load_weights(model, weights, path)
-    estimator.model_ = model.eval()
+    load_weights(model, stored.tensors, path)
+    estimator.model_, estimator.config_ = model.eval(), content.config
+    estimator.task_, estimator.shape_ = content.task, content.shape
+    estimator.n_features_in_ = num_features(content.shape.features)
+    estimator.history_, estimator.n_iter_, estimator.best_epoch_ = content.history, content.n_iter, content.best_epoch
     loaded: T = estimator
     return loaded
 

@@ -26,6 +26,7 @@ from tgnn.nn import BeliefPropagation, FactorGraphNet
 from tgnn.training.checkpoint import load_weights, read_tensors
 from tgnn.training.decoding import DecoderTraining, ErrorCount, count_errors, train_decoder, validation_loss
 from tgnn.utils.io import write_json, write_tensors
+from tgnn.utils.read import read_content, validate
 
 logger = logging.getLogger("tgnn")
 
@@ -219,7 +220,7 @@ def measure_decoding(row: str, column: str, runs: int, store: Path, options: Map
 
 def _count(decoder: torch.nn.Module, code: ParityCheckCode, point: TestPoint, seed: int, path: Path) -> ErrorCount:
     if path.exists():
-        return ErrorCount(**json.loads(path.read_text(encoding="utf-8")))
+        return validate(ErrorCount, read_content(path), path)
     count = count_errors(
         decoder,
         code,
@@ -251,9 +252,9 @@ def _trained(
             write_tensors(
                 path, net.state_dict(), {"val": loss, "steps": options["steps"], "seconds": seconds, "lr": lr}
             )
-    weights, trained = read_tensors(path)
-    load_weights(net, weights, path)
-    return net, trained
+    stored = read_tensors(path)
+    load_weights(net, stored.tensors, path)
+    return net, stored.metadata
 
 
 def _train(
@@ -282,7 +283,7 @@ def _select_learning_rate(options: Mapping[str, Any], code: ParityCheckCode, sto
     """Return the learning rate with the lowest validation loss after a tenth of the steps."""
     search = {key: value for key, value in options.items() if key != "steps"}
     path = store / f"decoding-lr-{_hash([_FORMAT, search])}.json"
-    losses = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    losses = validate(dict[str, float], read_content(path), path) if path.exists() else {}
     for lr in map(str, LEARNING_RATES):
         if lr not in losses:
             net = make_network(options, code, seed=1000)  # a seed that no run of the table has

@@ -26,6 +26,7 @@ from torch_geometric.nn.resolver import aggregation_resolver
 from tgnn.experiments.results import CellResult, RunResult
 from tgnn.nn import CPAggregation
 from tgnn.utils.io import write_json
+from tgnn.utils.read import read_content, validate
 
 MEMBERS, FEATURES = 8, 3
 ORDERS = tuple(range(1, MEMBERS + 1))
@@ -103,7 +104,7 @@ def _cached_run(pooling: str, width: int, order: int, seed: int, store: Path) ->
     key = hashlib.sha256(json.dumps(options).encode()).hexdigest()[:12]
     path = store / f"interactions-{key}.json"
     if path.exists():
-        return RunResult(**json.loads(path.read_text(encoding="utf-8")))
+        return validate(RunResult, read_content(path), path)
     result = train_sets(pooling, width, order, seed, key)
     store.mkdir(parents=True, exist_ok=True)
     write_json(path, asdict(result))

@@ -7,7 +7,6 @@ A result file stores scores, configurations and hashes, but no title, notes or l
 from __future__ import annotations
 
 import csv
-import json
 import logging
 import math
 from collections import Counter
@@ -18,9 +17,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict
+from pydantic import BeforeValidator, Field
 
-from tgnn.utils.io import validate_fields, write_json
+from tgnn.utils.io import write_json
+from tgnn.utils.read import STRICT, read_content, validate
 
 logger = logging.getLogger("tgnn")
 
@@ -28,7 +28,7 @@ VERSION = 2
 _MAIN_TABLES = ("table-1-citation", "table-1-ogb", "table-2-graph", "table-tu")
 
 
-Score = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+Score = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(lambda value: math.nan if value is None else value)]
 """Metric of a run. NaN is written as null."""
 
 
@@ -53,7 +53,7 @@ class RunResult:
         config_hash: Hash of the configuration.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # for validate_fields
+    __pydantic_config__ = STRICT
 
     seed: int
     test: Score
@@ -85,7 +85,7 @@ class CellResult:
         paper_runs: Number of runs behind the value of the paper. ``None`` means the same number as ours.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # for validate_fields
+    __pydantic_config__ = STRICT
 
     row: str
     column: str
@@ -116,7 +116,7 @@ class Result:
         environment: Software versions and machine.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # for validate_fields
+    __pydantic_config__ = STRICT
 
     name: str
     cells: Sequence[CellResult]
@@ -147,11 +147,11 @@ class Result:
 def read_result(path: Path) -> Result:
     """Read a result file written by :meth:`Result.write`, and check the type of every field."""
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        fields = read_content(path)
         version = fields.pop("tgnn_result")
         if version == VERSION:
-            return validate_fields(Result, fields)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            return validate(Result, fields, path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultFileError(f"{path} is not a result of `tgnn reproduce`: {error}") from error
     raise ResultFileError(
         f"{path} has the result format {version}, but this version of tgnn reads format {VERSION}. "

@@ -30,7 +30,7 @@ from tgnn.experiments.results import (
 from tgnn.training.config import Config, DataConfig, make_config
 from tgnn.training.parallel_runs import call_parallel, run_parallel
 from tgnn.training.prepare import transform_features
-from tgnn.training.run_folder import METRICS, RunError, RunFolder, current_environment
+from tgnn.training.run_folder import RunError, RunFolder, current_environment
 
 logger = logging.getLogger("tgnn")
 
@@ -307,9 +307,6 @@ def _reuse_run(config: Config, folder: Path, data: LoadedData, data_hash: str) -
         metrics = RunFolder(folder).metrics
     except RunError as error:
         raise RunError(f"{error}; remove the folder") from error
-    missing = [name for name in (*RunResult.__dataclass_fields__, "metric") if metrics.get(name) is None]
-    if missing:
-        raise RunError(f"{folder / METRICS} is damaged: it has no {missing[0]}; remove the folder")
     protocol = config.data.split or get_entry(config.data.name).default_split  # data.split may be one fold of it
     split_hash = choose_split(data, protocol, config.train.seed).hash
     if (metrics["data_hash"], metrics["split_hash"]) != (data_hash, split_hash):

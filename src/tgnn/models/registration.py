@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import torch
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
 
+from tgnn.utils.read import STRICT
 from tgnn.utils.suggest import closest_match
 
 logger = logging.getLogger("tgnn")
 
-PositiveInt = Annotated[int, Field(ge=1)]
+PositiveInt = Annotated[int, Field(ge=1, le=1_000_000)]
 """Type of hyperparameters that are counts."""
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
@@ -48,24 +49,20 @@ class DataShape:
             It is needed only to initialize a model and is not stored.
     """
 
-    level: str
-    features: int | tuple[int, ...] | None
-    edge_features: int | tuple[int, ...] | None
-    outputs: int
+    __pydantic_config__ = STRICT
+
+    level: Annotated[str, Field(pattern="^(node|graph)$")]
+    features: NonNegativeInt | tuple[NonNegativeInt, ...] | None
+    edge_features: NonNegativeInt | tuple[NonNegativeInt, ...] | None
+    outputs: PositiveInt
     edge_weights: bool = False
-    positions: int | None = None
-    nodes: int | None = field(default=None, compare=False)
+    positions: PositiveInt | None = None
+    nodes: NonNegativeInt | None = field(default=None, compare=False)
     degrees: tuple[int, ...] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are stored with a trained model."""
         return {name: value for name, value in asdict(self).items() if name != "degrees"}
-
-    @staticmethod
-    def from_dict(stored: Mapping[str, Any]) -> DataShape:
-        """Restore a shape from its stored fields. JSON has lists in place of tuples."""
-        fields: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in stored.items()}
-        return DataShape(**fields)
 
     def inputs(self) -> set[str]:
         """Return the inputs that the data has: node features, edge features, edge weights, positions."""

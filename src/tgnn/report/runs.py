@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from tgnn.experiments.results import reported
 from tgnn.report.charts import ReportFigure, Trace, curve, line_chart
@@ -18,6 +15,7 @@ from tgnn.report.sections import ReportTable, TableCell, flatten, number_cell, t
 from tgnn.training.metrics import HIGHER_IS_BETTER, find_best_epoch
 from tgnn.training.repeated_runs import summarize
 from tgnn.training.run_folder import CONFIG, DATA, ENVIRONMENT, HISTORY, METRICS, RUNS, RunFolder
+from tgnn.utils.read import read_content
 
 FILES = (CONFIG, ENVIRONMENT, DATA, METRICS, HISTORY)
 _TONES = {"running": "running", "unfinished": "running", "damaged": "damaged"}
@@ -128,13 +126,11 @@ def read_run(folder: Path, key: str, name: str, max_points: int) -> Run:
 def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
     """Read a JSON or YAML file that contains a mapping. Returns the mapping, and the reason if it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
-        found = yaml.safe_load(text) if path.suffix == ".yaml" else json.loads(text)
+        found = read_content(path)
     except FileNotFoundError:
         return {}, f"{path.name} is missing"
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        return {}, f"{path.name} cannot be read: {lines[0]}"
+    except (OSError, ValueError) as error:
+        return {}, str(error).replace(str(path), path.name, 1)
     return (found, "") if isinstance(found, dict) else ({}, f"{path.name} contains no mapping")
 
 

@@ -6,11 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from tgnn.utils.read import read_content
 from tgnn.utils.suggest import closest_match
 
 CLASSIFICATION_METRICS = ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "pr-auc", "log-loss")
@@ -26,13 +28,13 @@ class _Base(BaseModel):
         annotation = cls.model_fields[info.field_name or ""].annotation
         if isinstance(value, bool) and annotation is not bool and bool not in get_args(annotation):
             raise PydanticCustomError("boolean", "Input should not be true or false")
-        return value
+        return tuple(value) if isinstance(value, list) else value  # JSON and YAML have lists only
 
 
 class Section(_Base):
     """Base of all sections: fields are fixed after construction, and unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
 
 
 class PreprocessingConfig(Section):
@@ -49,7 +51,7 @@ class PreprocessingConfig(Section):
         "eigenvectors of the normalized Laplacian with random signs in training.",
     )
     positional_channels: int = Field(
-        default=20, ge=1, description="Number of steps of the random walk, or of eigenvectors."
+        default=20, ge=1, le=1000, description="Number of steps of the random walk, or of eigenvectors."
     )
     relative_positions: bool = Field(
         default=False,
@@ -82,11 +84,11 @@ class DataConfig(PreprocessingConfig, DataSourceConfig):
 class ModelConfig(_Base):
     """Model and hyperparameters. Any other key is an argument of the model itself, such as `rank` of tgnn."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, protected_namespaces=())
 
     name: str = Field(default="tgnn", description="Name in `tgnn models`.")
-    hidden_channels: int = Field(default=32, ge=1, description="Number of hidden channels.")
-    num_layers: int = Field(default=2, ge=1, description="Number of layers.")
+    hidden_channels: int = Field(default=32, ge=1, le=1_000_000, description="Number of hidden channels.")
+    num_layers: int = Field(default=2, ge=1, le=1000, description="Number of layers.")
     dropout: float = Field(default=0.5, ge=0, lt=1, description="Dropout probability of hidden features.")
 
     @property
@@ -113,7 +115,7 @@ class ScheduleConfig(Section):
     schedule: Literal["constant", "cosine", "plateau"] = Field(
         default="constant", description="Learning rate schedule."
     )
-    warmup: int = Field(default=0, ge=0, description="Number of epochs of linear learning rate warmup.")
+    warmup: int = Field(default=0, ge=0, le=10**9, description="Number of epochs of linear learning rate warmup.")
     grad_clip: float | None = Field(
         default=None, gt=0, description="Maximum norm of the gradient; by default no clipping."
     )
@@ -127,9 +129,12 @@ class TrainConfig(Section):
     """Training budget, batches and hardware."""
 
     seed: int = Field(default=0, ge=0, le=2**31, description="Seed for initialization, shuffling and splitting.")
-    epochs: int = Field(default=500, ge=1, description="Maximum number of epochs.")
+    epochs: int = Field(default=500, ge=1, le=10**9, description="Maximum number of epochs.")
     patience: int = Field(
-        default=100, ge=1, description="Stop after this many epochs without improvement on the validation set."
+        default=100,
+        ge=1,
+        le=10**9,
+        description="Stop after this many epochs without improvement on the validation set.",
     )
     metric: str | None = Field(
         default=None,
@@ -164,10 +169,10 @@ class TrainConfig(Section):
         "them by those of the validation set (label shift correction).",
     )
     batch_size: int | None = Field(
-        default=None, ge=1, description="Number of graphs, or of seed nodes with num_neighbors, per batch."
+        default=None, ge=1, le=2**31, description="Number of graphs, or of seed nodes with num_neighbors, per batch."
     )
-    num_neighbors: tuple[int, ...] | None = Field(
-        default=None, description="Number of neighbors to sample per hop, e.g. 10,5; -1 keeps all."
+    num_neighbors: tuple[Annotated[int, Field(ge=-1, le=2**31)], ...] | None = Field(
+        default=None, max_length=1000, description="Number of neighbors to sample per hop, e.g. 10,5; -1 keeps all."
     )
 
     @field_validator("num_neighbors", mode="before")
@@ -189,11 +194,13 @@ class TrainConfig(Section):
         default=(), description="Experiment trackers to log to; each is an optional dependency."
     )
     save_every: float = Field(
-        default=10.0, ge=0, description="Seconds between checkpoints; 0 saves one after every epoch."
+        default=10.0, ge=0, le=1e9, description="Seconds between checkpoints; 0 saves one after every epoch."
     )
-    threads: int | None = Field(default=None, ge=1, description="Number of CPU threads; by default chosen by torch.")
+    threads: int | None = Field(
+        default=None, ge=1, le=1024, description="Number of CPU threads; by default chosen by torch."
+    )
     workers: int = Field(
-        default=0, ge=0, description="Number of threads that sample batches; 0 samples in the main thread."
+        default=0, ge=0, le=256, description="Number of threads that sample batches; 0 samples in the main thread."
     )
 
 
@@ -238,11 +245,23 @@ class ConfigError(ValueError):
     """An unknown option or an invalid value. The message names it."""
 
 
-def make_config(sections: Mapping[str, Any]) -> Config:
+def read_config(path: Path) -> Config:
+    """Read ``config.yaml`` of a run. Its types are not converted, unlike those of a command line."""
+    sections = read_content(path)
+    if not isinstance(sections, dict):
+        raise ConfigError(f"{path} is damaged: it has no sections")
+    try:
+        return make_config(sections, strict=True)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def make_config(sections: Mapping[str, Any], strict: bool = False) -> Config:
     """Validate the sections of a configuration.
 
     Args:
         sections: Sections with their options. Missing options take their defaults.
+        strict: Whether to refuse values of other types, such as ``"8"`` for 8.
 
     Raises:
         ConfigError: If an option is unknown or a value is invalid. The message names the option, the value and what
@@ -256,7 +275,7 @@ def make_config(sections: Mapping[str, Any]) -> Config:
         tgnn.training.config.ConfigError: unknown option optimizer.learning; optimizer has name, lr, ...
     """
     try:
-        config = Config.model_validate(sections)
+        config = Config.model_validate(sections, strict=strict)
     except ValidationError as error:
         raise ConfigError("; ".join(_explain(problem) for problem in error.errors())) from None
     _check_num_neighbors(config)

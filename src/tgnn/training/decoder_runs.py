@@ -17,14 +17,12 @@ import yaml
 
 from tgnn.data.codes import CODES, ParityCheckCode, load_code
 from tgnn.nn import BeliefPropagation, FactorGraphNet
-from tgnn.training.checkpoint import load_weights, read_tensors
 from tgnn.training.config import Config, ConfigError, make_config, with_options
 from tgnn.training.decoding import DecoderTraining, count_errors, train_decoder, validation_loss
 from tgnn.training.run_folder import (
     DATA,
     DECODER,
     ENVIRONMENT,
-    MODEL,
     RunError,
     RunFolder,
     current_environment,
@@ -145,7 +143,7 @@ def train_decoder_run(
             batch_size = config.train.batch_size or 64
             training = DecoderTraining(steps, batch_size, config.optimizer.lr, ebn0_db, config.train.seed)
             seconds = train_decoder(net, code, training, on_step=on_step)
-        run.write_model(net, config.hash)
+        model_sha256 = run.write_model(net, config.hash)
         points = compare_decoders(net, code, config)
         metrics = {
             "data": code.name,
@@ -161,6 +159,7 @@ def train_decoder_run(
             "split_hash": _hash(code),
             "data_hash": _hash(code),
             "config_hash": config.hash,
+            "model_sha256": model_sha256,
             "points": points,
         }
         run.write_metrics(metrics)
@@ -193,11 +192,7 @@ def load_decoder(run: RunFolder | str | os.PathLike[str]) -> FactorGraphNet:
         run: The run, or the path of its folder.
     """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
-    net = make_decoder(run.config)
-    run.check_files(MODEL)
-    weights, _ = read_tensors(run.path / MODEL)
-    load_weights(net, weights, run.path / MODEL)
-    return net.eval()
+    return run.load_weights(make_decoder(run.config))
 
 
 def evaluate_decoder(run: RunFolder, data: str | os.PathLike[str] | None = None) -> dict[str, Any]:

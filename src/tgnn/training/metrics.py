@@ -5,18 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import AfterValidator, Field
 from torch import Tensor
 
 from tgnn.training.config import CLASSIFICATION_METRICS
 from tgnn.training.scores import METRICS, RANKING_METRICS, class_score, label_score, number_score
+from tgnn.utils.read import STRICT
 
 HIGHER_IS_BETTER = {name: name != "log-loss" for name in CLASSIFICATION_METRICS}
 HIGHER_IS_BETTER |= {"mae": False, "rmse": False, "r2": True, "bit error rate": False}
+
+
+def _check_metric(name: str) -> str:
+    if name not in HIGHER_IS_BETTER:
+        raise ValueError(f"it must be one of {', '.join(HIGHER_IS_BETTER)}")
+    return name
 
 
 @dataclass(frozen=True)
@@ -39,8 +47,10 @@ class Task:
         0.5
     """
 
-    target: str
-    metric: str
+    __pydantic_config__ = STRICT
+
+    target: Annotated[str, Field(pattern="^(classes|labels|number)$")]
+    metric: Annotated[str, AfterValidator(_check_metric)]
     center: Sequence[float] = (0.0,)
     scale: Sequence[float] = (1.0,)
     log_prior_ratio: Sequence[float] = ()

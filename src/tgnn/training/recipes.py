@@ -31,6 +31,7 @@ from tgnn.training.config import (
     make_config,
     with_options,
 )
+from tgnn.utils.read import read_content
 from tgnn.utils.yaml import parse_yaml
 
 _NEIGHBORS_PER_HOP, _BATCH_SIZE = 10, 1024
@@ -186,11 +187,9 @@ def read_user_recipe(path: Path) -> dict[str, Any]:
             f"{path} is a folder, but a recipe is a YAML file; the recipe of a run is {path / 'config.yaml'}"
         )
     try:
-        sections = parse_yaml(path.read_text(encoding="utf-8")) or {}
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not a UTF-8 text file, but a recipe is a YAML file") from None
+        sections = read_content(path, ".yaml") or {}
     except ValueError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(str(error)) from error
     if not isinstance(sections, dict) or not all(isinstance(fields, dict) for fields in sections.values()):
         raise ConfigError(
             f"{path} must consist of sections (data, model, optimizer, train) with options, e.g. model: {{rank: 8}}"
@@ -224,7 +223,7 @@ def _on_disk_recipe(path: str) -> dict[str, dict[str, Any]]:
 
     A large graph trains for 20 epochs. A small one has few batches per epoch, so it trains for up to 200.
     """
-    nodes = max(Manifest.read(Path(path).expanduser()).nodes, 1)
+    nodes = max(Manifest.open(Path(path).expanduser()).nodes, 1)
     epochs = min(max(2000 * _BATCH_SIZE // nodes, 20), 200)
     return {
         "model": {"low_order": "mean"},  # its expectation is the same for sampled and for full neighborhoods

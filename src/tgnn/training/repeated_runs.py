@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from tgnn.training.config import Config, make_config
+from tgnn.training.config import Config
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.parallel_runs import WorkerKilledError, run_parallel
-from tgnn.training.run_folder import RUNS, Folder, RunError, RunFolder
+from tgnn.training.run_files import RunsFile, SummaryFile
+from tgnn.training.run_folder import RUNS, Folder, RunError, RunFolder, to_json
 from tgnn.training.train import check_unused
 from tgnn.utils.io import write_json
 
@@ -37,12 +38,12 @@ class RunGroup(Folder):
     @property
     def config(self) -> Config:
         """Configuration of the first run. The seeds of the others follow."""
-        return make_config(self.read_json(RUNS)["config"])
+        return self._read(RUNS, RunsFile).config
 
     @property
     def size(self) -> int:
         """Number of runs, including those that have not started."""
-        return int(self.read_json(RUNS)["runs"])
+        return self._read(RUNS, RunsFile).runs
 
     @property
     def runs(self) -> list[RunFolder]:
@@ -55,7 +56,7 @@ class RunGroup(Folder):
         """Mean, standard deviation and 95 % confidence interval of the test metric, and the metrics of each run."""
         if not (self.path / SUMMARY).exists():
             raise RunError(f"{self.path} is not finished. Continue with `tgnn train --resume {self.path}`.")
-        return self.read_json(SUMMARY)
+        return to_json(self._read(SUMMARY, SummaryFile))
 
     def resume(self, **options: Any) -> RunGroup:
         """Continue the runs that are not finished.

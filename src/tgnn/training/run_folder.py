@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -21,17 +21,20 @@ from tgnn import __version__
 from tgnn.data.catalog import CATALOG
 from tgnn.models import DataShape
 from tgnn.training.checkpoint import load_weights, read_tensors
-from tgnn.training.config import Config, make_config
+from tgnn.training.config import Config, read_config
 from tgnn.training.metrics import Task, find_best_epoch
 from tgnn.training.prepare import Prepared, make_model
+from tgnn.training.run_files import DataFile, EnvironmentFile, Metrics, WeightsInfo
 from tgnn.utils.io import without_nan, write_json, write_tensors, write_text
+from tgnn.utils.read import StoredModel, parse_json, validate
 from tgnn.utils.suggest import closest_match
 
 if TYPE_CHECKING:
     from tgnn.training.predict import Predictions
     from tgnn.training.repeated_runs import RunGroup
 
-T = TypeVar("T")
+Stored = TypeVar("Stored", bound=StoredModel)
+Model = TypeVar("Model", bound=torch.nn.Module)
 
 CONFIG, ENVIRONMENT, DATA, HISTORY = "config.yaml", "environment.json", "data.json", "history.jsonl"
 METRICS, MODEL, CHECKPOINT = "metrics.json", "model.safetensors", "checkpoint.safetensors"
@@ -58,16 +61,12 @@ class Folder:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
 
-    def read_json(self, name: str) -> dict[str, Any]:
-        """Read a JSON object of the folder. A damaged file raises :class:`RunError`."""
-        path = self.path / name
+    def _read(self, name: str, schema: type[Stored]) -> Stored:
+        """Read a file of the folder. A damaged file raises :class:`RunError`."""
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            return schema.read(self.path / name)
         except ValueError as error:
-            raise RunError(f"{path} is damaged: {error}") from error
-        if not isinstance(content, dict):
-            raise RunError(f"{path} is damaged: it does not hold a JSON object.")
-        return content
+            raise RunError(str(error)) from error
 
 
 class RunFolder(Folder):
@@ -149,36 +148,34 @@ class RunFolder(Folder):
                 raise RunError(f"{self.path} holds {example}.")
             raise _no_run(self.path)
         try:
-            return make_config(yaml.safe_load(self.config_path.read_text(encoding="utf-8")) or {})
-        except yaml.YAMLError as error:
-            raise RunError(f"{self.config_path} cannot be read: {error}") from error
+            return read_config(self.config_path)
+        except ValueError as error:
+            raise RunError(str(error)) from error
 
     @property
     def environment(self) -> dict[str, Any]:
         """Versions, machine and command of the run."""
-        return self.read_json(ENVIRONMENT)
+        return to_json(self._read(ENVIRONMENT, EnvironmentFile))
+
+    @property
+    def _data_file(self) -> DataFile:
+        self.check_files(DATA)
+        return self._read(DATA, DataFile)
 
     @property
     def data_info(self) -> dict[str, Any]:
         """Description of the training data: task, shape, hashes, split and encoding."""
-        self.check_files(DATA)
-        return self.read_json(DATA)
+        return to_json(self._data_file)
 
     @property
     def shape(self) -> DataShape:
         """Shape of the training data, for which the model is built."""
-        return self._parse_data_info("shape", DataShape.from_dict)
+        return self._data_file.shape
 
     @property
     def task(self) -> Task:
         """Loss, metric and predictions of the run."""
-        return self._parse_data_info("task", lambda fields: Task(**fields))
-
-    def _parse_data_info(self, key: str, parse: Callable[[dict[str, Any]], T]) -> T:
-        try:
-            return parse(self.data_info[key])
-        except (KeyError, TypeError) as error:
-            raise RunError(f"{self.path / DATA} is damaged: {error}") from error
+        return self._data_file.task
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -187,7 +184,7 @@ class RunFolder(Folder):
             raise RunError(
                 f"{self.path} is not finished: it has no {METRICS}. Continue with `tgnn train --resume {self.path}`."
             )
-        return self.read_json(METRICS)
+        return to_json(self._read(METRICS, Metrics))
 
     def history(self) -> list[dict[str, Any]]:
         """Return the records of all finished epochs."""
@@ -209,8 +206,8 @@ class RunFolder(Folder):
             if not line.strip():
                 continue
             try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
+                record = parse_json(line)
+            except ValueError:
                 record = None
             if isinstance(record, dict):
                 records.append(record)
@@ -241,10 +238,22 @@ class RunFolder(Folder):
             from tgnn.training.decoder_runs import load_decoder
 
             return load_decoder(self)
-        model = make_model(self.config, self.shape)
+        return self.load_weights(make_model(self.config, self.shape))
+
+    def load_weights(self, model: Model) -> Model:
+        """Load the weights of the best epoch into a model and switch it to evaluation mode.
+
+        Weights other than those that the run wrote are refused.
+        """
+        path = self.path / MODEL
         self.check_files(MODEL)
-        weights, _ = read_tensors(self.path / MODEL)
-        load_weights(model, weights, self.path / MODEL)
+        stored = read_tensors(path)
+        info = validate(WeightsInfo, stored.metadata, path)
+        if self.is_finished and self.metrics.get("model_sha256") != stored.digest:
+            raise RunError(f"{path} does not hold the weights of this run: {METRICS} has another model_sha256.")
+        if info.config_hash != self.config.hash:
+            raise RunError(f"{path} belongs to another configuration than {self.config_path}.")
+        load_weights(model, stored.tensors, path)
         return model.eval()
 
     def check_files(self, *names: str) -> None:
@@ -264,8 +273,8 @@ class RunFolder(Folder):
 
     def check_unchanged(self, hashes: Mapping[str, str]) -> None:
         """Refuse another configuration, data or split than those of the run: test examples must stay unseen."""
-        info = self.data_info
-        before = {"configuration": self.config.hash, "data": info["data_hash"], "split": info["split"]["hash"]}
+        info = self._data_file
+        before = {"configuration": self.config.hash, "data": info.data_hash, "split": info.split.hash}
         for name, now in hashes.items():
             if now != before[name]:
                 raise RunError(
@@ -298,14 +307,15 @@ class RunFolder(Folder):
         write_text(path, "".join(history_line(record) for record in (self.history()[:keep] if keep else [])))
         return path.open("a", encoding="utf-8", buffering=1)  # line-buffered: a line is written when complete
 
-    def write_model(self, model: torch.nn.Module, config_hash: str) -> None:
-        """Write the weights of a model."""
-        metadata = {"tgnn": __version__, "config_hash": config_hash}
-        write_tensors(self.path / MODEL, model.state_dict(), metadata)
+    def write_model(self, model: torch.nn.Module, config_hash: str) -> str:
+        """Write the weights of a model, and return their digest, ``model_sha256`` of ``metrics.json``."""
+        info = WeightsInfo(tgnn=__version__, config_hash=config_hash)
+        return write_tensors(self.path / MODEL, model.state_dict(), info.model_dump())
 
     def write_metrics(self, metrics: dict[str, Any]) -> None:
         """Write the results, which finishes the run. The checkpoint is deleted."""
-        write_json(self.path / METRICS, metrics)
+        path = self.path / METRICS
+        write_json(path, to_json(validate(Metrics, metrics, path)))  # so that it can be read back
         self.checkpoint_path.unlink(missing_ok=True)
 
     # ---- actions -------------------------------------------------------------------------------------------------
@@ -368,6 +378,11 @@ def _no_run(path: Path) -> RunError:
     runs = [file.parent.name for name in (CONFIG, RUNS) for file in path.parent.glob(f"*/{name}")]
     similar = closest_match(path.name, runs)
     return RunError(f"The run {path} does not exist." + (f" Did you mean {path.parent / similar}?" if similar else ""))
+
+
+def to_json(content: StoredModel) -> dict[str, Any]:
+    """Return the keys that a file states, as built-in types for JSON."""
+    return content.model_dump(mode="json", exclude_unset=True)
 
 
 def history_line(record: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from tgnn.data.catalog import CATALOG
 from tgnn.data.load import task_level
 from tgnn.models.registration import validate_hyperparameters
 from tgnn.ops import cpp_build
-from tgnn.training.checkpoint import Progress
+from tgnn.training.checkpoint import Progress, check_finite
 from tgnn.training.config import Config, ConfigError
 from tgnn.training.decoder_runs import is_code, resolve_decoder_config, train_decoder_run
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
@@ -214,11 +214,12 @@ def train_run(
         try:
             best_weights, progress = trainer.fit(run, resume, log_epoch)
             model.load_state_dict(best_weights)
-            run.write_model(model, hashes["configuration"])  # before the test, so that a failure in it loses nothing
+            check_finite(best_weights, "The best epoch")
+            digest = run.write_model(model, config.hash)  # before the test, so that a failure in it loses nothing
             outputs, labels = infer_test_set(model, prepared, config, device)
             test = prepared.task.score(outputs, labels)
             details = describe_test_set(prepared, prepared.task, outputs, labels)
-            metrics = _metrics(test, model, prepared, config, progress)
+            metrics = _metrics(test, model, prepared, config, progress) | {"model_sha256": digest}
             metrics["details"] = details.model_dump(mode="json", exclude_none=True)
             if config.data.name not in CATALOG if config.train.baselines is None else config.train.baselines:
                 from tgnn.training.baselines import score_baselines

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ConfigDict
 
 from tgnn.data.splits import STORED
-from tgnn.utils.io import validate_fields, write_json, write_text
+from tgnn.utils.io import write_json, write_text
+from tgnn.utils.read import STRICT, read_content, validate
 
 STUDY_FILE, RECIPE_FILE = "study.json", "best.yaml"
 
@@ -37,7 +36,7 @@ class Trial:
         last_score: Last intermediate score of a pruned trial.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # for validate_fields
+    __pydantic_config__ = STRICT
 
     number: int
     state: str
@@ -74,7 +73,7 @@ class StudyResult:
         finals_left: Number of final evaluations that are not finished.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # for validate_fields
+    __pydantic_config__ = STRICT
 
     name: str
     data: str
@@ -133,11 +132,11 @@ class StudyResult:
     def read(cls, path: Path) -> StudyResult:
         """Read ``study.json``. A file that is damaged or not a study raises :class:`StudyFileError`."""
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
+            fields = read_content(path)
             if isinstance(fields, dict) and fields.pop("kind", None) == "study":
-                return validate_fields(cls, fields)
-        except (ValueError, RecursionError) as error:
-            raise StudyFileError(f"{path} is damaged: {error}") from error
+                return validate(cls, fields, path)
+        except ValueError as error:
+            raise StudyFileError(str(error)) from error
         raise StudyFileError(f"{path} is not a study of `tgnn tune`")
 
     def write_recipe(self, path: Path, recipe: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Atomic files (a file is written whole or not at all), validation of JSON files, and the SHA-256 of files."""
+"""Atomic files (a file is written whole or not at all), and the SHA-256 of files and tensors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tgnn.utils.progress import Tick, no_tick
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-T = TypeVar("T")
 
 
 @contextlib.contextmanager
@@ -49,17 +47,6 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(without_nan(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def validate_fields(data_class: type[T], fields: Any) -> T:
-    """Build a data class from the fields of a JSON file, or raise a ``ValueError`` that names the first wrong field."""
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        return TypeAdapter(data_class).validate_python(fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
-
-
 def without_nan(value: Any) -> Any:
     """Replace NaN and infinity by ``None`` in nested lists and dictionaries; JSON has no such numbers.
 
@@ -74,22 +61,39 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
-    """Write a safetensors file atomically, flushed to the disk. The metadata is stored as JSON beside the tensors."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> str:
+    """Write a safetensors file atomically, flushed to the disk, and return its :func:`digest_tensors`.
+
+    The metadata is stored as JSON beside the tensors.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     on_cpu = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    about = json.dumps(metadata)
+    digest = digest_tensors(on_cpu, about)
     with atomic_path(path) as part:
         part.touch()
         mode = part.stat().st_mode  # that of the umask, while safetensors writes files that only their owner can read
         try:
-            save_file(on_cpu, part, {"about": json.dumps(metadata)})
+            save_file(on_cpu, part, {"about": about, "sha256": digest})
         except SafetensorError as error:
             raise OSError(f"{path} could not be written: {error}") from error
         part.chmod(mode)
         with part.open("rb") as file:
             os.fsync(file.fileno())
+    return digest
+
+
+def digest_tensors(tensors: Mapping[str, Tensor], metadata: str) -> str:
+    """Compute the SHA-256 of metadata and of the names, types, shapes and values of contiguous tensors on the CPU."""
+    import torch
+
+    digest = hashlib.sha256(metadata.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def sha256_of(path: Path, tick: Tick = no_tick) -> str:

@@ -13,6 +13,7 @@ import yaml
 from tests import warm
 from tests.end_to_end.cli.conftest import write_friends
 from tgnn.models import search_space
+from tgnn.training.run_folder import RunFolder
 
 EMPTY_SPACE = [f"--search={key}=" for key in (*search_space("mlp", "node"), "data.features", "train.select_by")]
 MISTAKES = {
@@ -37,7 +38,7 @@ MISTAKES = {
     "evaluate nowhere": "The run nowhere does not exist",
     "predict hole": "The run hole does not exist. Did you mean whole?",
     "predict typo": "typo is not a run folder: it has no config.yaml",
-    "predict other": "belongs to another model",
+    "predict other": "belongs to another configuration",
     "predict half": "half/model.safetensors is missing: part of the folder was deleted",
     "train --resume half": "tgnn train --recipe half/config.yaml --out half-again",
     "evaluate no_facts": "no_facts/data.json is missing",
@@ -140,7 +141,10 @@ def workplace(tmp_path_factory) -> Path:
         (place / name / "data.json").write_text(json.dumps(facts | {"encoding": {"kind": kind}}))
         settings = yaml.safe_load((place / name / "config.yaml").read_text())
         settings["data"]["name"] = "elsewhere.csv"
-        (place / name / "config.yaml").write_text(yaml.safe_dump(settings))
+        run = RunFolder(place / name)
+        model, metrics = run.load_model(), run.metrics
+        run.config_path.write_text(yaml.safe_dump(settings))
+        run.write_metrics(metrics | {"model_sha256": run.write_model(model, run.config.hash)})
     config = yaml.safe_load((place / "other/config.yaml").read_text())
     config["model"]["rank"] = 3
     (place / "other/config.yaml").write_text(yaml.safe_dump(config))

@@ -193,14 +193,14 @@ NOTHING = object()
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        (("version",), 2, "version: Input should be 1, got 2"),
-        (("files", "x.npy", "sha256"), NOTHING, "files.x.npy.sha256: Field required"),
+        (("version",), 2, "version is 2, but it should be 1"),
+        (("files", "x.npy", "sha256"), NOTHING, "files.x.npy.sha256 is missing"),
         (("files", "../secret.npy"), {"bytes": 3, "sha256": ""}, "the file '../secret.npy' is unknown"),
         (("files", "col.npy"), NOTHING, "col.npy is not listed"),
         (("hash",), "5", "the hash does not match the checksums of the files"),
-        (("nodes",), -1, "nodes: Input should be greater than or equal to 0, got -1"),
-        (("info", "new"), 1, "info.new: Extra inputs are not permitted, got 1"),
-        (("info", "target"), "zzz", "info.target: Input should be 'classes', 'labels' or 'number', got 'zzz'"),
+        (("nodes",), -1, "nodes is -1, but it should be greater than or equal to 0"),
+        (("info", "new"), 1, "info.new is an unknown key"),
+        (("info", "target"), "zzz", "info.target is 'zzz', but it should be 'classes', 'labels' or 'number'"),
     ],
 )
 def test_an_invalid_manifest(folder, keys, value, message):
@@ -220,7 +220,7 @@ def test_an_invalid_manifest(folder, keys, value, message):
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 1, "files": 3}'])
 def test_another_graph_json(folder, text):
     (folder / "graph.json").write_text(text)
-    assert_damaged(folder, "graph.json is invalid")
+    assert_damaged(folder, "graph.json is damaged")
     (folder / "graph.json").unlink()
     with pytest.raises(ValueError, match="it has no graph.json. Write one with tgnn data convert"):
         DiskGraph(folder)

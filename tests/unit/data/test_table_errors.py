@@ -121,7 +121,7 @@ SCHEMA_ERRORS = [
     ("nodes: {label: 5}", "nodes.label is 5, but must be a name (in quotation marks if it is a number) or a list"),
     ("- a\n- b", "expected keys and values such as 'undirected: false'"),
     ("a: [", "not valid YAML: expected the node content, but found '<stream end>' (line 1)"),
-    (b"fill: \xff", "the file is not valid UTF-8"),
+    (b"fill: \xff", "schema.yaml: not a UTF-8 text file"),
     ("edges: {weight: source, source: source}", "column 'source' has two roles, source and weight"),
     ("nodes: {id: ID}", "there is no column 'ID' for nodes.id; did you mean 'id'?"),
     ("nodes: {label: lable}", "there is no column 'lable' for nodes.label; did you mean 'label'?"),

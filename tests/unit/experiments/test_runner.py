@@ -62,7 +62,7 @@ def test_folds_are_reused(tmp_path):
         (lambda text: json.dumps(json.loads(text) | {"split_hash": "another"}), "run on other data"),
         (lambda text: text[:20], "is damaged"),
         (lambda text: "[3]", "is damaged"),
-        (lambda text: "{}", "is damaged: it has no seed"),
+        (lambda text: "{}", "is damaged: data is missing"),
     ],
 )
 def test_a_run_that_cannot_be_reused_fails_alone(damage, reason, tmp_path):

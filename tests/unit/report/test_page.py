@@ -164,7 +164,7 @@ def test_repeated_runs(tmp_path):
     _, many, started = (" ".join(row) for row in rows_of(page))
     assert many.endswith(f"0.9971 0.8808 ± 0.0131 difference {MINUS}0.0108 2 of 3")  # the paper's value
     assert "0.8700 ± 0.0141" in many
-    assert "mystery accuracy damaged runs.json cannot be read" in started
+    assert "mystery accuracy damaged runs.json is damaged: not valid JSON" in started
 
 
 # ---- safety -----------------------------------------------------------------------------------------------------

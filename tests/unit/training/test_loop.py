@@ -131,7 +131,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     monkeypatch.setattr("safetensors.torch.save_file", full)
     with pytest.raises(OSError, match="No space"):
         write_tensors(tmp_path / "old.safetensors", {"a": torch.zeros(2)}, {})
-    assert read_tensors(tmp_path / "old.safetensors")[0]["a"].tolist() == [1, 1]
+    assert read_tensors(tmp_path / "old.safetensors").tensors["a"].tolist() == [1, 1]
     assert [path.name for path in tmp_path.iterdir()] == ["old.safetensors"]
 
 

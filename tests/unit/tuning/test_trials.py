@@ -105,7 +105,7 @@ def test_an_error_of_the_machine_ends_the_search(monkeypatch, tmp_path):
         ("{", "is damaged"),
         ("[]", "is not a study"),
         ('{"kind": "run"}', "is not a study"),
-        ('{"kind": "study"}', "is damaged: name: Field required"),
+        ('{"kind": "study"}', "is damaged: name is missing"),
         ('{"kind": "study", "trials": [{"number": 1}]}', "is damaged"),
         ('{"kind": "study", "trials": [3]}', "is damaged"),
         ('{"kind": "study", "trials": []}', "is damaged"),

@@ -29,6 +29,7 @@ from torch import Tensor
 from tgnn.data.build import import_optional
 from tgnn.data.graph_dataset import GraphDataset, pack
 from tgnn.utils.progress import bar
+from tgnn.utils.read import read_content, validate
 
 _PAIRS = 1 << 20  # pairs of nodes that are compared at a time; a few MB stay in the CPU cache
 _CHUNK = 250  # images per task of a process
@@ -82,7 +83,8 @@ def build_cifar10(folder: Path | str) -> dict[str, np.ndarray]:
     folder = Path(folder)
     batches = [_read_rows(folder / f"data_batch_{number}.png") for number in range(1, 6)]
     images = [np.concatenate(batches), _read_rows(folder / "test_batch.png")]
-    labels = [np.array(json.loads((folder / f"{part}_lables.json").read_text())) for part in ("train", "test")]
+    files = [folder / f"{part}_lables.json" for part in ("train", "test")]
+    labels = [np.array(validate(list[int], read_content(path), path)) for path in files]
     return _build(images, labels, CIFAR10, str(folder))
 
 

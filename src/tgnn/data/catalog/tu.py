@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout
@@ -12,6 +11,7 @@ from tgnn.data.readers.graph_npz import read_graphs
 from tgnn.data.readers.tu import read_tu
 from tgnn.data.transforms import with_degrees
 from tgnn.utils.io import sha256_of
+from tgnn.utils.read import read_content, validate
 
 _HOST = "https://www.chrsmrrs.com/graphkerneldatasets"
 _GRAKEL = Package(
@@ -34,7 +34,7 @@ def _add_features_and_folds(graphs: GraphDataset, folder: Path) -> GraphDataset:
         graphs = with_degrees(graphs)
     for parent in (folder, folder.parent):
         if (parent / _FOLDS).exists():
-            graphs.test_folds = json.loads((parent / _FOLDS).read_text())
+            graphs.test_folds = validate(list[list[int]], read_content(parent / _FOLDS), parent / _FOLDS)
             break
     return graphs
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import shutil
@@ -19,6 +18,7 @@ from tgnn.data.catalog.entry import CatalogEntry, DownloadSource, FileLayout
 from tgnn.data.download.http import DownloadError
 from tgnn.utils.cache_dir import cache_dir, make_cache_dir
 from tgnn.utils.io import sha256_of, write_json
+from tgnn.utils.read import read_content
 
 logger = logging.getLogger("tgnn")
 
@@ -117,7 +117,7 @@ def _find_in_cache(home: Path, source: DownloadSource) -> LocatedFiles | None:
     if not (folder / _ORIGIN).exists():
         return None
     try:
-        origin = json.loads((folder / _ORIGIN).read_text())
+        origin = read_content(folder / _ORIGIN)
         digests = origin.get("sha256") if isinstance(origin, dict) else None
         if not isinstance(digests, dict) or not set(source.layout.files) <= set(digests):
             raise ValueError(f"{_ORIGIN} does not list the files")

@@ -70,7 +70,7 @@ class DiskGraph:
         from tgnn.data.dataset_info import DatasetInfo  # dataset_info imports this class
 
         self.folder = Path(folder)
-        self.manifest = Manifest.read(self.folder)
+        self.manifest = Manifest.open(self.folder)
         self.num_nodes, self.num_edges = self.manifest.nodes, self.manifest.edges
         self.hash, self.encoding = self.manifest.hash, self.manifest.encoding
         self.info = DatasetInfo(**self.manifest.info.model_dump(), source=f"files in {folder}")

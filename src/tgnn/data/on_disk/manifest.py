@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, model_validator
+from pydantic import NonNegativeInt, model_validator
 
 from tgnn.utils.io import sha256_of, write_text
 from tgnn.utils.memory_map import open_memmap
 from tgnn.utils.progress import Tick, no_tick
+from tgnn.utils.read import StoredModel
 
 FILE = "graph.json"
 ROWPTR, COL, X, Y, PART, IDS = "rowptr.npy", "col.npy", "x.npy", "y.npy", "part.npy", "node_id.npy"
@@ -32,18 +32,14 @@ NAMES = (*ARRAYS, STRING_IDS)
 _HASHED = (ROWPTR, COL, X, Y)
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class FileRecord(_Record):
+class FileRecord(StoredModel):
     """Size and checksum of a file."""
 
     bytes: NonNegativeInt
     sha256: str
 
 
-class InfoRecord(_Record):
+class InfoRecord(StoredModel):
     """The fields of :class:`~tgnn.data.dataset_info.DatasetInfo`, except for its source."""
 
     name: str
@@ -55,7 +51,7 @@ class InfoRecord(_Record):
     stored_split: str = "column"
 
 
-class Manifest(_Record):
+class Manifest(StoredModel):
     """Content of ``graph.json``. It opens the arrays of the graph and checks them."""
 
     format: Literal["tgnn graph"] = "tgnn graph"
@@ -81,7 +77,7 @@ class Manifest(_Record):
         return self
 
     @classmethod
-    def read(cls, folder: Path) -> Manifest:
+    def open(cls, folder: Path) -> Manifest:
         """Read ``graph.json`` and check that all files exist and have the right size."""
         path = folder / FILE
         if not path.is_file():
@@ -90,11 +86,9 @@ class Manifest(_Record):
                 "FOLDER."
             )
         try:
-            manifest = cls.model_validate_json(path.read_bytes())
-        except ValidationError as error:
-            problem = error.errors()[0]
-            key, value = ".".join(map(str, problem["loc"])) or FILE, reprlib.repr(problem["input"])
-            raise damaged(path, f"is invalid ({key}: {problem['msg']}, got {value})") from None
+            manifest = cls.read(path)
+        except ValueError as error:
+            raise damaged(path, str(error).removeprefix(f"{path} ")) from None
         for name, file in manifest.files.items():
             path = folder / name
             if not path.is_file():

@@ -23,6 +23,7 @@ from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import from_masks, split_codes
 from tgnn.data.tensors import StringIds, as_int64, as_tensor, csr
 from tgnn.utils.io import atomic_path
+from tgnn.utils.read import parse_json
 
 _TENSORS = ("edge_index", "x", "y", "edge_attr", "edge_weight", "pos")
 _COUNTS = ("num_nodes", "num_edges", "directed")
@@ -220,7 +221,7 @@ def _decode_metadata(array: np.ndarray, name: str, count: int) -> Any:
     value: Any = as_int64(array, name) if name in ("node_id", "graph_id") and array.ndim == 1 else None
     if value is None:
         try:
-            value = json.loads(str(array))
+            value = parse_json(str(array))
         except ValueError as error:
             raise ValueError(f"{name} is not JSON: {error}") from error
         if not isinstance(value, dict if name == "encoding" else list):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt, ValidationError
+from pydantic import Field, FiniteFloat, PositiveInt, ValidationError
 
+from tgnn.utils.read import StoredModel, read_content
 from tgnn.utils.suggest import closest_match
-from tgnn.utils.yaml import parse_yaml
 
 ColumnType = Literal["numeric", "categorical", "tokens", "ignore"]
 Standardize = bool | Literal["large"]
@@ -29,11 +30,7 @@ _EXPECTED = {
 """Readable names of what pydantic expects, by its error type."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class NodeColumns(_Strict):
+class NodeColumns(StoredModel):
     """Columns of the node table."""
 
     id: str | None = None
@@ -48,7 +45,7 @@ class NodeColumns(_Strict):
     """Type of feature columns. Default: ``numeric`` for numbers, ``categorical`` for strings."""
 
 
-class EdgeColumns(_Strict):
+class EdgeColumns(StoredModel):
     """Columns of the edge table."""
 
     source: str | None = None
@@ -63,7 +60,7 @@ class EdgeColumns(_Strict):
     """Type of edge feature columns, as for nodes."""
 
 
-class GraphColumns(_Strict):
+class GraphColumns(StoredModel):
     """Columns of the graph table."""
 
     id: str | None = None
@@ -74,7 +71,7 @@ class GraphColumns(_Strict):
     """Split, as for nodes."""
 
 
-class Schema(_Strict):
+class Schema(StoredModel):
     """Content of ``schema.yaml``. Every key has a default.
 
     Example:
@@ -112,14 +109,14 @@ class Schema(_Strict):
 def read_schema(folder: Path) -> Schema:
     """Read ``schema.yaml`` of a folder, or return the defaults if there is none."""
     path = folder / FILE
-    if not path.is_file():
+    if not os.path.lexists(path):  # a broken link is an error
         if (other := folder / "schema.yml").is_file():
             raise ValueError(f"{other.name} is not read; rename it to {FILE}")
         return Schema()
     try:
-        content = parse_yaml(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"the file is not valid UTF-8: {error}") from error
+        content = read_content(path)
+    except ValueError as error:  # the report names the file
+        raise ValueError(str(error).removeprefix(f"{path}").removeprefix(" is").lstrip(": ")) from None
     return make_schema({} if content is None else content)
 
 
@@ -142,7 +139,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 def _validation_messages(errors: Iterable[Any]) -> Iterator[str]:
     """Yield one message per invalid key. Pydantic reports an error for each type of a union."""
-    sections: dict[str, type[_Strict]] = {"nodes": NodeColumns, "edges": EdgeColumns, "graphs": GraphColumns}
+    sections: dict[str, type[StoredModel]] = {"nodes": NodeColumns, "edges": EdgeColumns, "graphs": GraphColumns}
     by_key: dict[tuple[str, ...], list[Any]] = {}
     for error in errors:
         depth = 3 if error["loc"][1:2] == ("features",) else 2 if error["loc"][0] in sections else 1
