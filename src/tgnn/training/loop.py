@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tgnn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from tgnn.training.checkpoint import CheckpointError, Progress, load_checkpoint, save_checkpoint
 from tgnn.training.config import Config
 from tgnn.training.diagnostics import advice, branch_weights, gradient_norms, observe_products, product_statistics
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
@@ -290,5 +290,8 @@ class Trainer:
 
     def _load_checkpoint(self, path: Path) -> None:
         self.best_weights, self.progress = load_checkpoint(path, self.model, self.optimizer, self.world)
-        self.schedule.load_state_dict(self.progress.schedule)
-        self.scaler.load_state_dict(self.progress.scaler)
+        for name in ("schedule", "scaler"):
+            state, part = getattr(self.progress, name), getattr(self, name)
+            if state.keys() != part.state_dict().keys():
+                raise CheckpointError(f"{path} is damaged: {name} must have the keys {', '.join(part.state_dict())}.")
+            part.load_state_dict(state)

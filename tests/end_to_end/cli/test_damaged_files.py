@@ -12,8 +12,9 @@ import pytest
 import torch
 import yaml
 
-from tests import warm
+import tgnn
 from tgnn.training.checkpoint import read_tensors
+from tgnn.training.loop import Epoch
 from tgnn.utils.io import write_tensors
 
 Change = Callable[[Any], Any]
@@ -24,9 +25,15 @@ BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for 
 def runs(tmp_path_factory) -> Path:
     """Return a folder with the finished run ``whole`` and the interrupted run ``half``."""
     place = tmp_path_factory.mktemp("runs")
-    command = (*warm.TGNN, "train", "karate", "--set", "train.save_every=0")
-    warm.run(command, "--epochs", "3", "--out", "whole", folder=place).check_returncode()
-    warm.run(command, "--epochs", "3", "--out", "half", folder=place).check_returncode()
+    options = {"train.epochs": 5, "train.save_every": 0}
+
+    def stop(epoch: Epoch) -> None:
+        if epoch.number == 3:
+            raise KeyboardInterrupt
+
+    tgnn.train("karate", out=place / "whole", options=options)
+    with pytest.raises(KeyboardInterrupt):
+        tgnn.train("karate", out=place / "half", options=options, on_epoch=stop)
     return place
 
 
@@ -109,3 +116,37 @@ def test_every_flipped_byte_of_the_weights_is_found(run, runs, tmp_path):
         code, _, err = run("predict whole --out p.csv")
         assert code == 2, f"byte {position}: {err}"
         assert "model.safetensors" in err
+
+
+def tensors(change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> Change:
+    return lambda content: (change(content[0]), content[1])
+
+
+CHECKPOINTS: list[tuple[Change, str]] = [
+    (tensors(lambda t: {k: v for k, v in t.items() if not k.startswith("optimizer")}), "optimizer state contradict"),
+    (tensors(lambda t: {k: v for k, v in t.items() if not k.startswith("best")}), "belongs to another model: Missing"),
+    (tensors(lambda t: {k: v for k, v in t.items() if "exp_avg_sq" not in k}), "parameter 0 is not whole"),
+    (weights(lambda tensor: tensor.double() / 0), "contains NaN or infinity"),
+    (lambda content: (content[0], {}), "is not a checkpoint: its metadata has no epoch"),
+    *(
+        (lambda content, key=key, value=value: (content[0], content[1] | {key: value}), f"{key} is {value!r}")
+        for key in ("epoch", "best_epoch", "best_score", "best_loss", "schedule", "scaler", "seconds")
+        for value in ("x", -7, [])
+        if not (key in ("best_score", "best_loss") and value == -7)
+    ),
+    (lambda content: (content[0], content[1] | {"epoch": 0}), "epoch, best_epoch and the optimizer state contradict"),
+    (lambda content: (content[0], content[1] | {"schedule": {}}), "schedule"),
+    (lambda content: (content[0], content[1] | {"new": 1}), "new is an unknown key"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), CHECKPOINTS, ids=range(len(CHECKPOINTS)))
+def test_a_checkpoint_is_whole_or_it_is_refused(run, runs, tmp_path, change, message):
+    shutil.copytree(runs / "half", tmp_path / "half")
+    change_file(tmp_path / "half" / "checkpoint.safetensors", change)
+    before = (tmp_path / "half" / "history.jsonl").read_bytes()
+    code, out, err = run("train --resume half")
+    assert (code, out) == (2, "")
+    assert "half/checkpoint.safetensors" in err
+    assert message in " ".join(err.split())
+    assert (tmp_path / "half" / "history.jsonl").read_bytes() == before
