@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from tgnn import __version__
 from tgnn.cli import console, data
 from tgnn.cli.bench import bench
+from tgnn.cli.compare import compare
 from tgnn.cli.console import err, error_message, fail, set_up_logging
 from tgnn.cli.doctor import doctor
 from tgnn.cli.models import models
@@ -50,7 +51,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, tune, reproduce, report, bench, doctor, models):
+for command in (train, evaluate, predict, compare, tune, reproduce, report, bench, doctor, models):
     app.command()(command)
 app.add_typer(data.app, name="data")
 

@@ -137,7 +137,7 @@ def _run(experiment: Experiment, selection: Selection, folder: Path, command: st
     from tgnn.training.interrupts import sigterm_as_interrupt
 
     try:
-        with sigterm_as_interrupt(), _show_progress(quiet=json or console.verbosity < 0) as on_progress:
+        with sigterm_as_interrupt(), show_progress(quiet=json or console.verbosity < 0) as on_progress:
             result = run_experiment(experiment, selection, folder, command, on_progress)
     except KeyboardInterrupt:
         err.print("interrupted; run the same command again to continue")
@@ -167,7 +167,7 @@ def _command(experiment: Experiment, selection: Selection, overrides: list[str])
 
 
 @contextlib.contextmanager
-def _show_progress(quiet: bool) -> Iterator[Callable[[ExperimentProgress], None]]:
+def show_progress(quiet: bool) -> Iterator[Callable[[ExperimentProgress], None]]:
     """Yield a callback that shows a status line on a terminal, and otherwise prints a line every few seconds."""
     if quiet:
         yield lambda progress: None

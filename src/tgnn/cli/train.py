@@ -43,7 +43,13 @@ def train(
     root: Root = None,
     offline: Offline = False,
     split: Annotated[str | None, typer.Option(help="Split protocol (see `tgnn data splits NAME`).")] = None,
-    model: Annotated[str | None, _ModelOption(help="Name of a model (see `tgnn models`). Default: tgnn.")] = None,
+    model: Annotated[
+        str | None,
+        _ModelOption(
+            help="Name of a model (see `tgnn models`), or auto for the best of several models on the validation set. "
+            "Default: tgnn."
+        ),
+    ] = None,
     rank: Annotated[
         int | None, _ModelOption(min=0, help="CP rank of the product branch. Use 0 to remove the branch.")
     ] = None,
@@ -158,6 +164,16 @@ def train(
         from tgnn.cli.train_decoder import train_code
 
         train_code(name or data or "", options, folder, dry_run, json)
+        return
+    if model == "auto":
+        if dry_run or (processes or 1) > 1 or "RANK" in os.environ:
+            raise typer.BadParameter(
+                "auto trains several models, each in one process. Remove --dry-run and --processes.",
+                param_hint="--model",
+            )
+        from tgnn.cli.train_auto import train_auto
+
+        train_auto(name or data, recipe, options, runs, jobs, folder, json)
         return
     with _join_torchrun() as world:
         from tgnn.training.distributed.world import SINGLE_PROCESS

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tgnn.data.catalog import CATALOG
-from tgnn.data.load import get_entry
+from tgnn.data.load import get_entry, task_level
 from tgnn.experiments.results import CellResult
 from tgnn.training.config import Config
 from tgnn.training.prepare import check_model
@@ -158,7 +157,7 @@ class Experiment:
                 raise ValueError(f"{key} cannot be set for all cells: {reason}")
         if self.measure is not None:
             return ExperimentCell(name, column, None)
-        config = resolve(data, model, CATALOG[data].level, changes={**options, **changes})
+        config = resolve(data, model, task_level(data), changes={**options, **changes})
         return ExperimentCell(name, column, config)
 
 
@@ -172,6 +171,6 @@ def _is_selected(row: Row, selection: Selection) -> bool:
 
 def _check_models(cells: Sequence[ExperimentCell]) -> None:
     """Build each model once, so that an invalid hyperparameter raises before any run starts."""
-    levels = [(CATALOG[cell.config.data.name].level, cell.config) for cell in cells if cell.config is not None]
+    levels = [(task_level(cell.config.data.name), cell.config) for cell in cells if cell.config is not None]
     for (level, _), config in {(level, config.model.model_dump_json()): config for level, config in levels}.items():
         check_model(config, level)

@@ -13,8 +13,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from tgnn.data.catalog import CATALOG
 from tgnn.data.dataset_info import LoadedData, content_hash
-from tgnn.data.load import get_entry, load
+from tgnn.data.load import load
 from tgnn.data.splits import choose_split
 from tgnn.experiments.captions import shorten_reason
 from tgnn.experiments.experiment import Experiment, ExperimentCell, Measure, Selection
@@ -280,7 +281,7 @@ def _plan(cell: ExperimentCell, seed: int, store: Path) -> tuple[Config, Path]:
     """Return the configuration and the folder of a run."""
     assert cell.config is not None
     config = cell.config.replace("train", seed=seed)
-    return config, store / f"{config.data.name}-{config.model.name}-{config.hash}"
+    return config, store / f"{Path(config.data.name).name}-{config.model.name}-{config.hash}"
 
 
 def _finished_runs(plans: Mapping[RunKey, tuple[Config, Path]]) -> dict[RunKey, dict[str, Any] | Exception]:
@@ -307,7 +308,9 @@ def _reuse_run(config: Config, folder: Path, data: LoadedData, data_hash: str) -
         metrics = RunFolder(folder).metrics
     except RunError as error:
         raise RunError(f"{error}; remove the folder") from error
-    protocol = config.data.split or get_entry(config.data.name).default_split  # data.split may be one fold of it
+    protocol = config.data.split  # the split of the data may be one fold of it
+    if protocol is None:
+        protocol = CATALOG[config.data.name].default_split if config.data.name in CATALOG else data.split.name
     split_hash = choose_split(data, protocol, config.train.seed).hash
     if (metrics["data_hash"], metrics["split_hash"]) != (data_hash, split_hash):
         raise RunError(

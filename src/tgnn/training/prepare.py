@@ -156,6 +156,8 @@ def _check_sets(data: LoadedData, y: Tensor, split: Split, metric: str) -> None:
         raise ValueError(f"The training set of {name} has examples of one class only. Two or more classes are needed.")
     if isinstance(data, GraphDataset) and len(split.train) < 2:
         raise ValueError(f"The training set of {name} has one graph. Two or more graphs are needed.")
+    if metric == "r2" and min(len(split.val), len(split.test)) < 2:
+        raise ValueError(f"R2 needs two or more examples in the validation and test sets of {name}. Use mae or rmse.")
     if metric in RANKING_METRICS:
         for part in ("val", "test"):
             if not has_both_values(y[getattr(split, part)], data.info.target):

@@ -134,18 +134,25 @@ def summarize(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first = metrics[0]
     mean = float(values.mean())
     std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    half = float(scipy.stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    lowest = -math.inf if first["metric"] == "r2" else 0.0
-    highest = 1.0 if HIGHER_IS_BETTER[first["metric"]] else math.inf
     return {
         **{key: first[key] for key in ("data", "model", "metric", "split")},
         "runs": len(values),
         "mean": mean,
         "std": std,
         **_mean_baselines(metrics),
-        "interval": [max(mean - half, lowest), min(mean + half, highest)],
+        "interval": list(student_interval(values, first["metric"])),
         "each": [{key: value for key, value in row.items() if key != "details"} for row in metrics],
     }
+
+
+def student_interval(values: Sequence[float] | np.ndarray, metric: str) -> tuple[float, float]:
+    """Compute Student's 95 % confidence interval of the mean, clipped to the range of the metric."""
+    mean, count = float(np.mean(values)), len(values)
+    std = float(np.std(values, ddof=1)) if count > 1 else 0.0
+    half = float(scipy.stats.t.ppf(0.975, count - 1)) * std / math.sqrt(count) if count > 1 else 0.0
+    lowest = -math.inf if metric == "r2" else 0.0
+    highest = 1.0 if HIGHER_IS_BETTER[metric] else math.inf
+    return max(mean - half, lowest), min(mean + half, highest)
 
 
 def _mean_baselines(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -51,6 +51,14 @@ class BaselineScores(StoredModel):
     scores: dict[str, float]
 
 
+class CandidateScores(StoredModel):
+    """Validation metric and training time of a candidate of ``--model auto``."""
+
+    name: str
+    val: float
+    seconds: NonNegativeFloat
+
+
 class Metrics(StoredModel):
     """``metrics.json``: the results of a finished run."""
 
@@ -74,6 +82,9 @@ class Metrics(StoredModel):
     points: list[dict[str, Any]] | None = None
     details: ResultDetails | None = None
     baselines: list[BaselineScores] | None = None
+    examples: dict[str, NonNegativeInt] | None = None
+    selected: str | None = None
+    candidates: list[CandidateScores] | None = None
 
 
 class EnvironmentFile(StoredModel):

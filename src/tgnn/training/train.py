@@ -13,6 +13,7 @@ import torch
 
 from tgnn.data.catalog import CATALOG
 from tgnn.data.load import task_level
+from tgnn.data.splits import PARTS
 from tgnn.models.registration import validate_hyperparameters
 from tgnn.ops import cpp_build
 from tgnn.training.checkpoint import Progress, check_finite
@@ -55,7 +56,8 @@ def train(
     Args:
         data: Name of a data set (:func:`tgnn.data.list_datasets`), path of your own data, or a configuration of
             :func:`resolve_config`. ``None``: the recipe names the data.
-        model: Name of a model (``tgnn models``). ``None``: the model of the recipe, else ``"tgnn"``.
+        model: Name of a model (``tgnn models``). ``None``: the model of the recipe, else ``"tgnn"``. ``"auto"``: the
+            best of several models on the validation set (:func:`tgnn.training.candidates.train_auto`).
         out: Folder of the run. ``None``: ``runs/<data>-<model>-<time>``. An existing run is never overwritten.
         recipe: YAML file with hyperparameters and options.
         options: Single hyperparameters and options as ``{"section.key": value}``, as ``tgnn train --set``.
@@ -76,6 +78,13 @@ def train(
         >>> run.metrics["metric"], run.metrics["epochs"], 0 <= run.metrics["test"] <= 1
         ('accuracy', 3, True)
     """
+    if model == "auto" and not isinstance(data, Config):
+        from tgnn.training.candidates import train_auto
+
+        folder = (
+            Path(out) if out is not None else default_folder(resolve_config(data, "tgnn", recipe, options), auto=True)
+        )
+        return train_auto(data, folder, recipe, options, runs, jobs, on_run=on_run)
     if isinstance(data, Config):
         if model is not None or recipe is not None or options:
             raise ConfigError("A resolved configuration cannot be combined with model, recipe or options.")
@@ -148,10 +157,10 @@ def _absolute(name: str) -> str:
     return str(path.resolve()) if name and name not in CATALOG and path.exists() else name
 
 
-def default_folder(config: Config, world: World = SINGLE_PROCESS) -> Path:
+def default_folder(config: Config, world: World = SINGLE_PROCESS, auto: bool = False) -> Path:
     """Return ``runs/<data>-<model>-<time>``. torchrun's job id replaces the time, because it survives restarts."""
     label = world.job_id or time.strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{Path(config.data.name).name}-{config.model.name}-{label}"
+    return Path("runs") / f"{Path(config.data.name).name}-{'auto' if auto else config.model.name}-{label}"
 
 
 # ---- the steps of a run ----------------------------------------------------------------------------------------
@@ -259,6 +268,7 @@ def _metrics(
         "data_hash": prepared.data_hash,
         "source": prepared.data.info.source,
         "differs": prepared.data.info.differs,
+        "examples": {part: len(getattr(prepared.split, part)) for part in PARTS},
         "seed": config.train.seed,
         "val": progress.best_score,
         "best_epoch": progress.best_epoch + 1,  # from 1, as it is printed

@@ -58,3 +58,47 @@ def test_baselines_are_printed_and_stored(succeed, tmp_path):
     assert "majority class" in succeed("train karate --epochs 2 --baselines --runs 2 --jobs 1 --out both")
     summary = json.loads((tmp_path / "both/summary.json").read_text())
     assert summary["baselines"][0]["name"] == "majority class"
+
+
+def test_compare_uses_the_same_splits_and_ends_in_advice(succeed, run, read, tmp_path):
+    write_friends(tmp_path / "friends")
+    command = "compare --data friends --runs 2 --jobs 1 --models mlp,gcn --set train.epochs=4"
+    code, out, err = run(command)
+    assert code == 0, err
+    assert "4 of 4 runs done" in err
+    assert "use " in out.splitlines()[-1]
+    assert "the graph" in out.splitlines()[-1]
+    comparison = read(command)  # finished runs are reused
+    names = ["mlp", "gcn", "majority class", "gradient boosting without the graph"]
+    assert [model["name"] for model in comparison["models"]] == names
+    assert all(len(model["tests"]) == 2 for model in comparison["models"])
+    stored = json.loads((tmp_path / "runs/compare/friends/compare-friends.json").read_text())
+    splits = [[cell_run["split_hash"] for cell_run in cell["runs"]] for cell in stored["cells"]]
+    assert splits[0] == splits[1]
+    assert splits[0][0] != splits[0][1]
+    code, _, err = run("compare --data friends --models gcn,sgcn")
+    assert code == 2
+    assert "unknown model 'sgcn'" in err
+
+
+def test_auto_keeps_the_best_model_on_the_validation_set(succeed, run, tmp_path):
+    write_friends(tmp_path / "friends")
+    out = succeed("train --data friends --model auto --epochs 4 --jobs 1 --out run")
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert [row["name"] for row in metrics["candidates"]] == [
+        "mlp",
+        "gcn",
+        "graphsage",
+        "tgnn without products",
+        "tgnn",
+    ]
+    best = max(metrics["candidates"], key=lambda row: row["val"])
+    assert (metrics["selected"], metrics["val"]) == (best["name"], best["val"])
+    assert f"selected {best['name']}" in out
+    assert f"test accuracy {metrics['test']:.4f} (recorded after training: {metrics['test']:.4f})" in succeed(
+        "evaluate run"
+    )
+    succeed("predict run --out p.csv")
+    code, _, err = run("train --data friends --model auto --rank 4 --out other")
+    assert code == 2
+    assert "rank" in err
