@@ -75,6 +75,10 @@ def train(
             help="Weight classes equally in the loss, or inversely to their frequencies. Default: none.",
         ),
     ] = None,
+    calibrate: Annotated[
+        bool,
+        _TrainingOption("--calibrate", help="Calibrate probabilities by temperature scaling on the validation set."),
+    ] = False,
     baselines: Annotated[
         bool | None,
         _TrainingOption(
@@ -147,6 +151,7 @@ def train(
         "train.num_neighbors": sample,
         "train.metric": metric,
         "train.class_weight": class_weight,
+        "train.calibrate": calibrate or None,
         "train.baselines": baselines,
         "train.seed": seed,
         "train.device": device,

@@ -135,6 +135,10 @@ def _rows(metrics: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
             ("validation", f"{metrics['val']:.4f} at epoch {metrics['best_epoch']} of {epochs}"),
             ("time", f"{seconds:.1f} s, {epochs / max(seconds, 1e-9):.1f} epochs/s"),
         ]
+    calibration = (metrics.get("details") or {}).get("calibration") or {}
+    if (before := calibration.get("error_before")) is not None:
+        error = f"expected calibration error {calibration['error']:.4f} (before: {before:.4f})"
+        rows.append(("calibration", f"{error}, temperature {calibration['temperature']:.2f}"))
     if (figure := reported(metrics["model"], metrics["data"])) is not None:
         rows.append(("paper", f"{figure.value:.4f} ± {figure.spread:.4f} ({figure.table})"))
     return [*rows, ("saved in", str(folder))]

@@ -35,6 +35,7 @@ from tgnn.estimators.targets import (
     to_column,
 )
 from tgnn.models import get_model
+from tgnn.training.calibration import calibrate, check_calibration
 from tgnn.training.config import Config
 from tgnn.training.loaders import make_inference_batches
 from tgnn.training.loop import Epoch, Trainer, infer
@@ -144,6 +145,9 @@ class Estimator(BaseEstimator, ABC):
             model = make_model(config, prepared.shape).to(device)
             best, progress = Trainer(model, prepared, config).fit(on_epoch=on_epoch)
         model.load_state_dict(best)
+        if config.train.calibrate:
+            check_calibration(prepared)
+            prepared.task = calibrate(model, prepared, config, device)
         self.model_, self.history_ = model.eval(), history
         self.n_iter_, self.best_epoch_ = progress.epoch, progress.best_epoch
         self.config_, self.shape_, self.task_ = config, prepared.shape, prepared.task

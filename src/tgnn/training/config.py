@@ -61,7 +61,7 @@ class PreprocessingConfig(Section):
 
 _LEFT_OUT_DEFAULTS = {
     "data": ("positional_encoding", "positional_channels", "relative_positions"),
-    "train": ("metric", "class_weight"),
+    "train": ("metric", "class_weight", "calibrate"),
 }
 """Options whose default values are not hashed, because they were added after results had been stored."""
 
@@ -154,6 +154,9 @@ class TrainConfig(Section):
     class_weight: Literal["none", "balanced"] = Field(
         default="none",
         description="Weights of the classes in the loss: equal, or inversely proportional to the class frequencies.",
+    )
+    calibrate: bool = Field(
+        default=False, description="Whether to calibrate probabilities by temperature scaling on the validation set."
     )
     baselines: bool | None = Field(
         default=None,

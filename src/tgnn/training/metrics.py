@@ -40,6 +40,7 @@ class Task:
         log_prior_ratio: Added to the logits (:func:`compute_log_prior_ratio`). Empty: no prior correction.
         class_weight: Weight of each class in the loss, or of the positive examples of each label
             (:func:`balanced_class_weight`). Empty: equal weights.
+        temperature: Divides the logits of predictions (:mod:`tgnn.training.calibration`).
 
     Example:
         >>> task = Task("classes", "accuracy")
@@ -55,6 +56,7 @@ class Task:
     scale: Sequence[float] = (1.0,)
     log_prior_ratio: Sequence[float] = ()
     class_weight: Sequence[float] = ()
+    temperature: Annotated[float, Field(gt=0)] = 1.0
 
     def __post_init__(self) -> None:
         for name in ("center", "scale", "log_prior_ratio", "class_weight"):  # JSON files hold lists
@@ -133,9 +135,9 @@ class Task:
         out = out.float()
         if self.target == "classes":
             out = self.correct_priors(out)
-            return out.argmax(1), out.softmax(1)
+            return out.argmax(1), (out / self.temperature).softmax(1)
         if self.target == "labels":
-            return (out > 0).long(), out.sigmoid()
+            return (out > 0).long(), (out / self.temperature).sigmoid()
         return self._unstandardize(out), None
 
     def _unstandardize(self, out: Tensor) -> Tensor:

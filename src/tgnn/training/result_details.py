@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -214,6 +215,15 @@ def round_to(value: float, digits: int = 5) -> float:
 
 def describe_calibration(task: Task, out: Tensor, y: Tensor) -> Calibration:
     """Compute the expected calibration error and the reliability curve of the predicted classes or labels."""
+    if task.temperature != 1.0:
+        before = describe_calibration(replace(task, temperature=1.0), out, y).error
+        bins, error = _reliability(task, out, y)
+        return Calibration(error=error, bins=bins, temperature=task.temperature, error_before=before)
+    bins, error = _reliability(task, out, y)
+    return Calibration(error=error, bins=bins)
+
+
+def _reliability(task: Task, out: Tensor, y: Tensor) -> tuple[list[tuple[float, float, int]], float]:
     confidence, correct = _confidences(task, out, y)
     number = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
     bins, error = [], 0.0
@@ -222,7 +232,7 @@ def describe_calibration(task: Task, out: Tensor, y: Tensor) -> Calibration:
         mean, accuracy = float(confidence[inside].mean()), float(correct[inside].mean())
         bins.append((round_to(mean), round_to(accuracy), int(inside.sum())))
         error += abs(mean - accuracy) * inside.mean()
-    return Calibration(error=float(error), bins=bins)
+    return bins, float(error)
 
 
 def _confidences(task: Task, out: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -301,6 +301,10 @@ class RunFolder(Folder):
         )
         write_text(self.config_path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
 
+    def write_task(self, task: Task) -> None:
+        """Replace the task in ``data.json``, after the predictions have been calibrated."""
+        write_json(self.path / DATA, self.data_info | {"task": asdict(task)})
+
     def open_history(self, keep: int = 0) -> IO[str]:
         """Open ``history.jsonl`` to append a :func:`history_line` per epoch, after the first ``keep`` records."""
         path = self.path / HISTORY

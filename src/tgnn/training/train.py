@@ -16,6 +16,7 @@ from tgnn.data.load import task_level
 from tgnn.data.splits import PARTS
 from tgnn.models.registration import validate_hyperparameters
 from tgnn.ops import cpp_build
+from tgnn.training.calibration import calibrate, check_calibration
 from tgnn.training.checkpoint import Progress, check_finite
 from tgnn.training.config import Config, ConfigError
 from tgnn.training.decoder_runs import is_code, resolve_decoder_config, train_decoder_run
@@ -192,6 +193,8 @@ def train_run(
 
     set_num_threads(config, world)
     prepared = prepare(config)
+    if config.train.calibrate:
+        check_calibration(prepared)
     device = find_device(config.train.device, world)
     model = make_model(config, prepared.shape).to(device)
     hashes = {"configuration": config.hash, "data": prepared.data_hash, "split": prepared.split.hash}
@@ -225,6 +228,9 @@ def train_run(
             model.load_state_dict(best_weights)
             check_finite(best_weights, "The best epoch")
             digest = run.write_model(model, config.hash)  # before the test, so that a failure in it loses nothing
+            if config.train.calibrate:
+                prepared.task = calibrate(model, prepared, config, device)
+                run.write_task(prepared.task)
             outputs, labels = infer_test_set(model, prepared, config, device)
             test = prepared.task.score(outputs, labels)
             details = describe_test_set(prepared, prepared.task, outputs, labels)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+import polars as pl
+import pytest
+
 from tests.end_to_end.cli.conftest import write_friends
 
 
@@ -102,3 +106,24 @@ def test_auto_keeps_the_best_model_on_the_validation_set(succeed, run, tmp_path)
     code, _, err = run("train --data friends --model auto --rank 4 --out other")
     assert code == 2
     assert "rank" in err
+
+
+def test_calibrated_probabilities_are_those_that_are_predicted(succeed, run, tmp_path):
+    write_friends(tmp_path / "friends")
+    out = succeed("train --data friends --epochs 60 --calibrate --out run")
+    details = json.loads((tmp_path / "run/metrics.json").read_text())["details"]
+    temperature = details["calibration"]["temperature"]
+    assert f"(before: {details['calibration']['error_before']:.4f}), temperature {temperature:.2f}" in out
+    succeed("train --data friends --epochs 60 --out plain")
+    for name in ("run", "plain"):
+        succeed(f"predict {name} --out {name}.csv")
+    calibrated, plain = (pl.read_csv(tmp_path / f"{name}.csv") for name in ("run", "plain"))
+    assert calibrated["prediction"].to_list() == plain["prediction"].to_list()
+    odds = [np.log(table["probability tea"] / table["probability coffee"]).to_numpy() for table in (calibrated, plain)]
+    sure = np.abs(odds[1]) < 10
+    assert odds[0][sure] * temperature == pytest.approx(odds[1][sure], abs=1e-3)
+    assert succeed("evaluate run").startswith("test accuracy")
+    write_friends(tmp_path / "heights", label=np.arange(60) / 7)
+    code, _, err = run("train --data heights --calibrate --out other")
+    assert code == 2
+    assert "train.calibrate needs a classification task" in err
