@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tgnn.cli.console import fail, print_json, print_rows, print_text
-from tgnn.cli.options import Force, Json, JsonArray, NameOrPath, Offline, Root
+from tgnn.cli.options import Force, IdColumn, Json, JsonArray, NameOrPath, Offline, Root, Target, TaskOption
 
 app = typer.Typer(help="List, download, validate and convert data sets.", no_args_is_help=True)
 
@@ -120,15 +120,18 @@ def check(
             metavar="PATH", help="Folder of tables or TU files, graph on disk, .npz file, or CSV file of SMILES."
         ),
     ],
+    target: Target = None,
+    id_column: IdColumn = None,
+    task: TaskOption = None,
     json: Json = False,
 ) -> None:
     """Validate your own data. The report lists its contents, and the file and row of every problem.
 
-    The exit code is 1 if the data cannot be used.
+    The exit code is 1 if `tgnn train` cannot use the data.
     """
-    from tgnn.data import validate
+    from tgnn.training.prepare import check_own_data
 
-    report = validate(path)
+    report = check_own_data(path, {"target": target, "id": id_column, "task": task})
     if json:
         print_json(report.to_dict())
     else:

@@ -16,6 +16,20 @@ Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mp
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 JsonArray = Annotated[bool, typer.Option("--json", help="Print the result as one JSON array.")]
+Target = Annotated[
+    str | None, typer.Option(help="Column to predict in your own tables, e.g. churn. Separate several by commas.")
+]
+IdColumn = Annotated[
+    str | None, typer.Option("--id", metavar="COLUMN", help="Column of ids. Default: id, name or e.g. user_id.")
+]
+TaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="TASK",
+        help="classification, multi-label or regression. Default: inferred from the labels of your own tables.",
+    ),
+]
 METRIC_HELP = (
     "Metric of validation and test: accuracy, balanced-accuracy, macro-f1, roc-auc, pr-auc, log-loss, mae, rmse or r2. "
     "Default: accuracy for classes, roc-auc for labels, mae for numbers."

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tgnn.cli.console import print_json, print_text
-from tgnn.cli.options import Device, Json, RunPath
+from tgnn.cli.console import err, print_json, print_text
+from tgnn.cli.options import Device, IdColumn, Json, RunPath, Target, TaskOption
 
 
 def predict(
@@ -17,6 +17,10 @@ def predict(
     target: Annotated[Path, typer.Option("--out", help="The .csv or .parquet file to write.")] = Path(
         "predictions.csv"
     ),
+    id_column: IdColumn = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at molecules that cannot be read, instead of leaving them empty.")
+    ] = False,
     device: Device = "auto",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Json = False,
@@ -30,10 +34,15 @@ def predict(
         raise typer.BadParameter(f"{target} exists. Use --force to overwrite it.", param_hint="--out")
     import tgnn
 
-    predictions = tgnn.predict(run, _name_or_path(data), out=target, device=device)
+    predictions = tgnn.predict(run, _name_or_path(data), out=target, device=device, id=id_column, strict=strict)
+    unreadable = predictions.unreadable
     if json:
-        print_json({"rows": len(predictions), "file": str(target)})
+        skipped = [{"place": row.place, "id": row.id, "value": row.text} for row in unreadable]
+        print_json({"rows": len(predictions), "file": str(target), "unreadable": skipped})
         return
+    if unreadable:
+        places = ", ".join(f"{row.place} ({row.text!r})" for row in unreadable)
+        print_text(f"{len(unreadable):,} of {len(predictions):,} rows have no prediction: {places}", err)
     names = predictions.table(0, 1).columns
     columns = ", ".join([*names[:6], *(["…"] if len(names) > 6 else [])])
     print_text(f"{target}: {len(predictions):,} rows, columns {columns}")
@@ -41,23 +50,34 @@ def predict(
 
 def evaluate(
     run: RunPath,
-    data: Annotated[str | None, typer.Option(help="New path of the run's data set, if it was moved.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Name or path of labeled new data, or of the run's own data. Default: the test set."),
+    ] = None,
+    target: Target = None,
+    id_column: IdColumn = None,
+    task: TaskOption = None,
     metric: Annotated[
         str | None, typer.Option(help="Metric to compute, e.g. macro-f1 or rmse. Default: the metric of the run.")
     ] = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Recompute the test metric of a trained model from its run folder."""
+    """Evaluate a trained model on its test set, or on labeled new data."""
+    from tgnn.data.tables.schema import ReadOptions
     from tgnn.training.run_folder import RunFolder
 
-    result = RunFolder(run).evaluate(_name_or_path(data), metric, device)
+    columns = tuple(target.split(",")) if target else ()
+    result = RunFolder(run).evaluate(_name_or_path(data), metric, device, ReadOptions(columns, id_column, task))
     if json:
         print_json(result)
         return
     digits = ".2e" if result["metric"] == "bit error rate" else ".4f"
     recorded = result["recorded"]
     after_training = "" if recorded is None else f" (recorded after training: {recorded:{digits}})"
+    if result["split_hash"] is None:
+        print_text(f"{result['metric']} {result['test']:{digits}} on {result['examples']:,} labeled examples of {data}")
+        return
     print_text(
         f"test {result['metric']} {result['test']:{digits}}{after_training}, "
         f"{result['split']} split {result['split_hash']}"

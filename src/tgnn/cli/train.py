@@ -15,7 +15,7 @@ import typer
 
 from tgnn.cli import console
 from tgnn.cli.console import err, error_message, out, print_json, print_text
-from tgnn.cli.options import METRIC_HELP, Offline, Root
+from tgnn.cli.options import METRIC_HELP, IdColumn, Offline, Root, Target, TaskOption
 
 if TYPE_CHECKING:
     from tgnn.training.config import Config
@@ -43,6 +43,9 @@ def train(
     root: Root = None,
     offline: Offline = False,
     split: Annotated[str | None, typer.Option(help="Split protocol (see `tgnn data splits NAME`).")] = None,
+    target: Target = None,
+    id_column: IdColumn = None,
+    task: TaskOption = None,
     model: Annotated[
         str | None,
         _ModelOption(
@@ -140,6 +143,9 @@ def train(
         "data.root": root and str(root),
         "data.offline": offline or None,
         "data.split": split,
+        "data.target": target,
+        "data.id": id_column,
+        "data.task": task,
         "model.rank": rank,
         "model.hidden_channels": hidden,
         "model.num_layers": layers,

@@ -15,7 +15,7 @@ import typer
 
 from tgnn.cli import console
 from tgnn.cli.console import err, out, print_json, print_rows, print_text
-from tgnn.cli.options import METRIC_HELP, Json, Offline, Root
+from tgnn.cli.options import METRIC_HELP, IdColumn, Json, Offline, Root, Target, TaskOption
 from tgnn.cli.train import check_data_and_model, parse_option, shareable_options
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ def tune(
     data: Annotated[
         Path | None, typer.Option(help="Path of your own data instead of NAME, e.g. a folder of tables or a .npz file.")
     ] = None,
+    target: Target = None,
+    id_column: IdColumn = None,
+    task: TaskOption = None,
     model: Annotated[str | None, typer.Option(help="Name of a model (see `tgnn models`). Default: tgnn.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 60,
     metric: Annotated[str | None, typer.Option(help=f"{METRIC_HELP} It scores the trials.")] = None,
@@ -106,7 +109,8 @@ def tune(
         raise typer.BadParameter("Give NAME or --data, not both.", param_hint="NAME")
     changes: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     changes = {key: value for key, value in changes.items() if value is not None}
-    fixed_options = [*(fixed_options or []), *([f"train.metric={metric}"] if metric else [])]
+    named = {"train.metric": metric, "data.target": target, "data.id": id_column, "data.task": task}
+    fixed_options = [*(fixed_options or []), *(f"{key}={value}" for key, value in named.items() if value)]
     fixed = dict(parse_option(text) for text in fixed_options)
     if "train.seed" in fixed:
         raise typer.BadParameter(

@@ -40,6 +40,11 @@ class TaskType(Enum):
         """Metric for this type of task: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``."""
         return DEFAULT_METRICS[self.value]
 
+    @property
+    def option(self) -> str:
+        """Name of the task in the option ``--task``: ``"classification"``, ``"multi-label"`` or ``"regression"``."""
+        return {"classes": "classification", "labels": "multi-label", "number": "regression"}[self.value]
+
 
 DEFAULT_METRICS = {"classes": "accuracy", "labels": "roc-auc", "number": "mae"}
 """Default metric of each :class:`TaskType`, by its stored value."""

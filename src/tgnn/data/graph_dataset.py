@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 _STORED = ("y", "x", "pos", "edge_index", "edge_attr", "edge_weight")
 """Tensors that are stored in files. They can be assigned as attributes of a data set."""
 _FIXED = ("num_nodes", "num_edges", "directed")
+
+
+class UnreadableRow(NamedTuple):
+    """A row of the user's file that is not a graph of the data set."""
+
+    row: int
+    """Position in the file, from 0."""
+    place: str
+    """Where the user finds it, such as ``"line 7"``."""
+    id: Any
+    """The user's id."""
+    text: str
+    """What could not be read."""
 
 
 class GraphDataset(InMemoryDataset):
@@ -81,6 +94,8 @@ class GraphDataset(InMemoryDataset):
     """Encoding of the user's features and labels, as built-in types."""
     smiles: Sequence[str] | None
     """SMILES of each graph, if the graphs are molecules."""
+    unreadable: Sequence[UnreadableRow]
+    """Rows of the user's file that were skipped."""
     test_folds: Sequence[Sequence[int]] | None
     """Test indices of the published folds, if their file is stored with the data."""
     split_codes: Tensor | None
@@ -103,6 +118,7 @@ class GraphDataset(InMemoryDataset):
         self.graph_id, self.encoding = graph_id, encoding
         self.smiles = None if smiles is None else list(smiles)
         self.test_folds, self.split_codes, self.split_name, self.origin = None, None, "", ""
+        self.unreadable = ()
         self.num_categorical = self.num_encodings = self.num_positions = 0
         self.random_signs = False
         given = {name: np.asarray(array) for name, array in arrays.items()}
@@ -211,7 +227,7 @@ class GraphDataset(InMemoryDataset):
         indices = torch.tensor(list(super().index_select(idx).indices()), dtype=torch.int64)
         dataset = copy.copy(self)
         dataset.__dict__.pop("split", None)
-        dataset.test_folds = None
+        dataset.test_folds, dataset.unreadable = None, ()
         dataset._set_counts(self.num_nodes[indices], self.num_edges[indices])
         dataset._data = Data(**self._gather(indices, dataset.num_nodes, dataset.num_edges))
         if self.graph_id is not None:

@@ -14,9 +14,11 @@ from tgnn.data.dataset_info import DatasetInfo, LoadedData, infer_dataset_info, 
 from tgnn.data.download.locate import LocatedFiles, find_in_root, obtain
 from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.splits import choose_split, labeled_mask, protocols
+from tgnn.data.tables.schema import ReadOptions
 
 logger = logging.getLogger("tgnn")
 
+_DEFAULTS = ReadOptions()
 _NODE_FORMATS = ("table", "gnn-benchmark", "graph", "graph on disk")
 
 
@@ -37,6 +39,7 @@ def load(
     *,
     split: str | None = None,
     seed: int = 0,
+    options: ReadOptions = _DEFAULTS,
 ) -> LoadedData:
     """Load a data set of the catalog or your own data.
 
@@ -54,6 +57,8 @@ def load(
         offline: If ``True``, do not access the network.
         split: Split protocol. Default: that of the data set. ``tgnn data splits NAME`` lists the available ones.
         seed: Random seed of the split. For the protocol ``fold`` it is the number of the fold.
+        options: Columns to predict, column of ids and task of your own tables or molecules
+            (:class:`~tgnn.data.tables.schema.ReadOptions`).
 
     Example:
         >>> data = load("karate")
@@ -61,9 +66,14 @@ def load(
         (34, 'node classification', 'accuracy')
     """
     name = os.fspath(name_or_path)
-    data = _load_from_catalog(CATALOG[name], root, offline) if name in CATALOG else _load_from_path(name)
+    if name not in CATALOG:
+        data = _load_from_path(name, options)
+    elif options.target or options.id or options.task:
+        raise ValueError(f"--target, --id and --task are for your own data, but {name} is a data set of the catalog")
+    else:
+        data = _load_from_catalog(CATALOG[name], root, offline)
     if data.y is not None and bool(labeled_mask(data.y).any()):
-        default = CATALOG[name].default_split if name in CATALOG else _default_protocol(data)
+        default = CATALOG[name].default_split if name in CATALOG else default_protocol(data)
         data.split = choose_split(data, split or default, seed)
     return data
 
@@ -138,15 +148,15 @@ def _with_info(entry: CatalogEntry, data: LoadedData, source: str, differs: str,
     return data
 
 
-def _default_protocol(data: LoadedData) -> str:
+def default_protocol(data: LoadedData) -> str:
     """Use the split that is stored with the user's own data, else a stratified one."""
     first = next(iter(protocols(data)))
     return first if first == data.info.stored_split else "stratified"
 
 
-def _load_from_path(name: str) -> LoadedData:
+def _load_from_path(name: str, options: ReadOptions) -> LoadedData:
     path = find_path(name)
-    data, report = read_path(path)
+    data, report = read_path(path, options=options)
     report.raise_for_errors()
     for finding in report.findings:
         if finding.level == "warning":

@@ -40,7 +40,7 @@ from tgnn.training.config import Config
 from tgnn.training.loaders import make_inference_batches
 from tgnn.training.loop import Epoch, Trainer, infer
 from tgnn.training.metrics import check_metric, make_task
-from tgnn.training.predict import check_compatible, num_features
+from tgnn.training.new_data import check_compatible, num_features
 from tgnn.training.prepare import (
     HeldOutLabels,
     Prepared,

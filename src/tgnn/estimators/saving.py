@@ -15,7 +15,7 @@ from tgnn.models import DataShape
 from tgnn.training.checkpoint import CheckpointError, load_weights, read_tensors
 from tgnn.training.config import Config
 from tgnn.training.metrics import Task
-from tgnn.training.predict import num_features
+from tgnn.training.new_data import num_features
 from tgnn.training.prepare import make_model
 from tgnn.training.run_files import check_task
 from tgnn.utils.io import write_tensors

@@ -7,13 +7,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from tgnn.utils.read import read_content
 from tgnn.utils.suggest import closest_match
+
+if TYPE_CHECKING:
+    from tgnn.data.tables.schema import ReadOptions
 
 CLASSIFICATION_METRICS = ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "pr-auc", "log-loss")
 REGRESSION_METRICS = ("mae", "rmse", "r2")
@@ -60,7 +63,7 @@ class PreprocessingConfig(Section):
 
 
 _LEFT_OUT_DEFAULTS = {
-    "data": ("positional_encoding", "positional_channels", "relative_positions"),
+    "data": ("positional_encoding", "positional_channels", "relative_positions", "target", "id", "task"),
     "train": ("metric", "class_weight", "calibrate"),
 }
 """Options whose default values are not hashed, because they were added after results had been stored."""
@@ -75,6 +78,26 @@ class DataSourceConfig(Section):
     )
     offline: bool = Field(default=False, description="Never access the network.")
     split: str | None = Field(default=None, description="Split protocol; by default that of the data set.")
+    target: tuple[str, ...] | None = Field(
+        default=None, description="Column to predict in your own tables; several separated by commas."
+    )
+    id: str | None = Field(default=None, description="Column of ids in your own tables.")
+    task: Literal["classification", "multi-label", "regression"] | None = Field(
+        default=None, description="Task on your own tables; by default inferred from the labels."
+    )
+
+    @field_validator("target", mode="before")
+    @classmethod
+    def _parse_target(cls, value: Any) -> Any:
+        """Accept ``"churn"`` and ``"a,b"``, as a command line gives them."""
+        return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """Options for the reader of tables and molecules."""
+        from tgnn.data.tables.schema import ReadOptions  # its package imports torch
+
+        return ReadOptions(self.target or (), self.id, self.task)
 
 
 class DataConfig(PreprocessingConfig, DataSourceConfig):

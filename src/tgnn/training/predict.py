@@ -1,117 +1,26 @@
-"""Predict with a trained model, on the run's own data or on new nodes or graphs, and evaluate a finished run again."""
+"""Predict with a trained model, on the run's own data or on new nodes or graphs, and evaluate it."""
 
 from __future__ import annotations
 
-import logging
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-import polars
 import torch
 from torch import Tensor
 
-from tgnn.data.catalog import CATALOG
-from tgnn.data.dataset_info import DatasetInfo, LoadedData
-from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.load import find_path, load
-from tgnn.data.on_disk import DiskGraph
-from tgnn.data.readers.detect import detect_format, read_path
-from tgnn.data.tables.compare_encodings import first_difference
-from tgnn.data.tables.numeric import rescaling
-from tgnn.data.transforms import scale_columns
-from tgnn.models import DataShape, get_model
-from tgnn.training.config import Config, ModelConfig, TrainConfig
+from tgnn.data.dataset_info import LoadedData, TaskType, content_hash
+from tgnn.data.splits import labeled_mask
+from tgnn.data.tables.schema import ReadOptions
+from tgnn.training.config import Config, TrainConfig
 from tgnn.training.loaders import make_inference_batches
-from tgnn.training.loop import infer, infer_test_set
-from tgnn.training.metrics import Task, check_metric
-from tgnn.training.prepare import add_model_inputs, find_device, infer_shape, prepare, transform_features
-from tgnn.training.result_details import describe_test_set, output_names
+from tgnn.training.loop import infer
+from tgnn.training.metrics import check_metric
+from tgnn.training.new_data import load_new_data
+from tgnn.training.predictions import Predictions, make_predictions
+from tgnn.training.prepare import add_model_inputs, find_device
+from tgnn.training.result_details import describe_result, example_sizes, output_names
 from tgnn.training.run_folder import RunError, RunFolder
-from tgnn.utils.io import atomic_path
-
-ROWS_PER_CHUNK = 2**17
-"""Rows that are converted and written at once."""
-Width = int | tuple[int, ...] | None
-"""Number of numeric features, or number of categories of each categorical column, as ``DataShape`` stores it."""
-logger = logging.getLogger("tgnn")
-
-
-class IncompatibleDataError(ValueError):
-    """The data cannot be used with the trained model. The message says which part differs."""
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Predictions of a model, one per node or graph.
-
-    Args:
-        ids: Ids of the nodes or graphs in the data, or numbers from 0.
-        values: Predicted class index or number, ``[N]``; ``[N, T]`` for several labels or numbers.
-        probabilities: Probability of each class or label, ``[N, C]``. ``None`` for regression.
-        names: Names of the classes, labels or numbers.
-    """
-
-    ids: Any
-    values: Tensor
-    probabilities: Tensor | None
-    names: list[str]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def table(self, begin: int = 0, end: int | None = None) -> polars.DataFrame:
-        """Return all or some rows as a table with the columns ``id``, ``prediction`` and ``probability <name>``."""
-        rows = slice(begin, end)
-        ids, values = self.ids[rows], self.values[rows]
-        columns: dict[str, Any] = {"id": ids.tolist() if hasattr(ids, "tolist") else ids}
-        if values.dim() == 1 and self.probabilities is not None:
-            columns["prediction"] = [self.names[number] for number in values.tolist()]
-        elif values.dim() == 1 or values.size(1) == 1:
-            columns["prediction"] = values.reshape(-1).numpy()
-        else:
-            columns |= {f"prediction {name}": values[:, i].numpy() for i, name in enumerate(self.names)}
-        if self.probabilities is not None:
-            probabilities = self.probabilities[rows]
-            columns |= {f"probability {name}": probabilities[:, i].numpy() for i, name in enumerate(self.names)}
-        return polars.DataFrame(columns)
-
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the table to a ``.csv`` or ``.parquet`` file atomically, in chunks of rows."""
-        path = Path(path)
-        if path.suffix not in (".csv", ".parquet"):
-            raise ValueError(f"{path} must end in .csv or .parquet.")
-        try:
-            with atomic_path(path) as part:
-                self._write_csv(part) if path.suffix == ".csv" else self._write_parquet(part)
-        except OSError as error:
-            reason = error.strerror or str(error).replace(f".{path.name}.part", path.name)
-            raise OSError(f"{path} cannot be written: {reason[0].lower()}{reason[1:]}") from error
-
-    def _write_csv(self, path: Path) -> None:
-        with path.open("wb") as file:
-            for begin, end in _chunks(len(self)):
-                self.table(begin, end).write_csv(file, include_header=begin == 0)
-
-    def _write_parquet(self, path: Path) -> None:
-        """Write chunks to temporary files and merge them, because rows cannot be appended to a Parquet file."""
-        chunks = list(_chunks(len(self)))
-        if len(chunks) == 1:
-            self.table().write_parquet(path)
-            return
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".tgnn-") as folder:
-            files = [Path(folder) / f"{begin}.parquet" for begin, _ in chunks]
-            for (begin, end), file in zip(chunks, files):
-                self.table(begin, end).write_parquet(file, compression="uncompressed")
-            polars.scan_parquet(files, glob=False).sink_parquet(path)
-
-
-def _chunks(rows: int) -> Iterator[tuple[int, int]]:
-    for begin in range(0, max(rows, 1), ROWS_PER_CHUNK):
-        yield begin, min(begin + ROWS_PER_CHUNK, rows)
 
 
 def predict(
@@ -120,6 +29,8 @@ def predict(
     *,
     out: str | os.PathLike[str] | None = None,
     device: str = "auto",
+    id: str | None = None,
+    strict: bool = False,
 ) -> Predictions:
     """Predict with the trained model of a run.
 
@@ -128,17 +39,19 @@ def predict(
         data: Name or path of new data in the format of the training data. ``None``: the run's own data.
         out: A ``.csv`` or ``.parquet`` file to write. ``None``: nothing is written.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+        id: Column of ids of the new data. ``None``: that of the training data, else recognized by name.
+        strict: Whether a molecule that cannot be read is an error. Otherwise its row has no prediction.
 
     Returns:
-        One prediction per node or graph.
+        One prediction per node or graph, in the order of the data.
 
     Example:
         >>> import tempfile, tgnn
         >>> folder = tempfile.mkdtemp()
         >>> run = tgnn.train("karate", out=f"{folder}/run", options={"train.epochs": 2})
         >>> predictions = tgnn.predict(run, out=f"{folder}/predictions.csv")
-        >>> predictions.table().columns[:3]
-        ['id', 'prediction', 'probability 0']
+        >>> predictions.table().columns[:5]
+        ['id', 'split', 'label', 'prediction', 'probability 0']
     """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
     if run.is_decoder:
@@ -146,23 +59,24 @@ def predict(
             f"{run.path} holds a decoder. Decode received frames with tgnn.training.decoding.decode(run.load_model(), "
             f"code, llr), or compute its error rates with `tgnn evaluate {run.path}`."
         )
-    config, info, shape, task = run.config, run.data_info, run.shape, run.task
-    torch_device = find_device(device)
+    task, torch_device = run.task, find_device(device)
     model = run.load_model().to(torch_device)
-    config = run.config_with_data(data)
-    name = config.data.name
-    new_data = _load(config, info)
-    _match_encoding(info.get("encoding"), new_data, name)
-    new_data = transform_features(new_data, config.data)
-    check_compatible(config.model, shape, infer_shape(new_data), name)
-    add_model_inputs(new_data, config.model.name)
-    batches = make_inference_batches(new_data, None, config.train.batch_size, torch_device)
-    outputs = infer(model, batches, config.train.precision, torch_device).cpu()
-    values, probabilities = _convert_outputs(task, outputs)
-    predictions = Predictions(_ids(new_data), values, probabilities, output_names(info.get("encoding"), shape.outputs))
+    new_data, split = load_new_data(run, data, ReadOptions(id=id, strict=strict, own=data is None))
+    outputs = compute_outputs(model, new_data, run.config, torch_device)
+    names = output_names(run.data_info.get("encoding"), run.shape.outputs)
+    predictions = make_predictions(task, outputs, names, new_data, split)
     if out is not None:
         predictions.write(out)
     return predictions
+
+
+def compute_outputs(
+    model: torch.nn.Module, data: LoadedData, config: Config, device: torch.device, rows: Tensor | None = None
+) -> Tensor:
+    """Compute the outputs of a trained model on its device for all or some nodes or graphs of transformed data."""
+    add_model_inputs(data, config.model.name)
+    batches = make_inference_batches(data, rows, config.train.batch_size, device)
+    return infer(model, batches, config.train.precision, device).cpu()
 
 
 def evaluate(
@@ -171,18 +85,22 @@ def evaluate(
     *,
     metric: str | None = None,
     device: str = "auto",
+    options: ReadOptions | None = None,
 ) -> dict[str, Any]:
-    """Load the data and the model of a run, and compute the metric on the test set.
+    """Compute the metric of a trained model on the run's own test set, or on all labeled examples of new data.
 
     Args:
         run: The run, or the path of its folder.
-        data: Path of the run's data if it was moved. Other data is refused.
+        data: Name or path of labeled new data, or the path of the run's own data if it was moved. ``None``: the run's
+            own data.
         metric: Metric to compute, such as ``"macro-f1"``. ``None``: that of the run.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+        options: Columns of labels and ids of new data, if they are not those of the training data.
 
     Returns:
-        ``metric``, its value ``test``, the value ``recorded`` after training, the split, and the ``details`` of the
-        result (:class:`~tgnn.training.result_details.ResultDetails`).
+        ``metric``, its value ``test``, the number of ``examples``, and the ``details`` of the result
+        (:class:`~tgnn.training.result_details.ResultDetails`). For the run's own data also the value ``recorded`` after
+        training and the split. For new data, ``split`` is ``"new data"``.
     """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
     if run.is_decoder:
@@ -191,173 +109,35 @@ def evaluate(
         if metric is not None:
             raise RunError(f"{run.path} holds a decoder, whose metric is the bit error rate. Remove --metric.")
         return evaluate_decoder(run, data)
-    config, recorded, task = run.config_with_data(data), run.metrics, run.task
+    config, recorded, task = run.config, run.metrics, run.task
     metric = TrainConfig(metric=metric).metric or task.metric
     check_metric(metric, task.target)
+    options = options or ReadOptions()
+    if options.task is not None and options.task != TaskType(task.target).option:
+        raise RunError(f"{run.path} was trained for {TaskType(task.target).option}, not {options.task}. Train again.")
     model, torch_device = run.load_model(), find_device(device)
-    prepared = prepare(config)
-    run.check_unchanged({"data": prepared.data_hash, "split": prepared.split.hash})
-    outputs, labels = infer_test_set(model.to(torch_device), prepared, config, torch_device)
-    details = describe_test_set(prepared, task, outputs, labels)
+    new_data, split = load_new_data(run, data, replace(options, own=True))
+    y = new_data.y
+    if split is not None:
+        rows = split.test
+    elif data is None:
+        run.check_unchanged({"data": content_hash(new_data)})
+        raise RunError(f"{run.path} cannot be evaluated, because the split of its data changed. Train again.")
+    elif y is None or not bool(labeled_mask(y).any()):
+        raise ValueError(f"{data} has no labels to compare with. Name their column, e.g. --target label.")
+    else:
+        rows = labeled_mask(y).nonzero().flatten()
+    assert y is not None
+    outputs, labels = compute_outputs(model.to(torch_device), new_data, config, torch_device, rows), y[rows]
+    y_train = y[:0] if split is None else y[split.train]
+    names = output_names(run.data_info.get("encoding"), outputs.size(1))
+    sizes = example_sizes(new_data, rows)
+    details = describe_result(task, outputs, labels, y_train, names, sizes, run.shape.level)
+    result = {"metric": metric, "test": task.score(outputs, labels, metric), "examples": len(rows)}
     known = {**(recorded.get("details") or {}).get("scores", {}), recorded["metric"]: recorded["test"]}
-    return {
-        "metric": metric,
-        "test": task.score(outputs, labels, metric),
-        "recorded": known.get(metric),
-        "split": prepared.split.name,
-        "split_hash": prepared.split.hash,
+    return result | {
+        "recorded": None if split is None else known.get(metric),
+        "split": "new data" if split is None else split.name,
+        "split_hash": None if split is None else split.hash,
         "details": details.model_dump(mode="json", exclude_none=True),
     }
-
-
-# ---- new data --------------------------------------------------------------------------------------------------
-
-
-def _load(config: Config, run_info: dict[str, Any]) -> LoadedData:
-    """Load data with the encoding (categories, classes, scales) of the training data."""
-    name, info = config.data.name, DatasetInfo(**run_info["info"])
-    if name in CATALOG:
-        return load(name, config.data.root, config.data.offline)
-    _check_format(name, run_info["encoding"])
-    data, report = read_path(Path(name).expanduser(), encoding=run_info["encoding"])
-    report.raise_for_errors()
-    for finding in report.findings:
-        if finding.level == "warning":
-            logger.warning("%s: %s", Path(name).name, finding)
-    if (info.level == "graph") != isinstance(data, GraphDataset):
-        found = "a data set of graphs" if isinstance(data, GraphDataset) else "one graph"
-        raise IncompatibleDataError(f"The model predicts {info.level}s, but {name} is {found}.")
-    data.info = info
-    return data
-
-
-_FORMATS = {
-    "smiles": "molecules",
-    "table": "a folder of tables of one graph",
-    "graph tables": "a folder of tables of many graphs",
-}
-
-
-def _check_format(name: str, encoding: Mapping[str, Any] | None) -> None:
-    """Check that tables and molecules are not confused."""
-    new = detect_format(find_path(name))
-    trained = (encoding or {}).get("kind")
-    if trained != new and trained in _FORMATS and new in _FORMATS:
-        raise IncompatibleDataError(f"The model was trained on {_FORMATS[trained]}, but {name} is {_FORMATS[new]}.")
-
-
-def _match_encoding(trained: Mapping[str, Any] | None, data: LoadedData, name: str) -> None:
-    """Bring converted data to the encoding of the training data, or raise :class:`IncompatibleDataError`.
-
-    Tables are read with the encoding of the run. Converted files have their own encoding, of which only the scale
-    of the columns of one graph can be changed. Nothing is checked if an encoding is unknown.
-    """
-    new = data.encoding if isinstance(data, GraphDataset) else data.get("encoding")
-    if not trained or not new:
-        return
-    trained_format, new_format = (str(encoding.get("kind")) for encoding in (trained, new))
-    if trained_format != new_format:
-        raise IncompatibleDataError(
-            f"The model was trained on {_FORMATS.get(trained_format, trained_format)}, but {name} was converted from "
-            f"{_FORMATS.get(new_format, new_format)}."
-        )
-    difference = first_difference(trained, new, scales=isinstance(data, GraphDataset))
-    if difference is not None:
-        raise IncompatibleDataError(
-            f"{name} is not encoded as the training data: {difference}. Give the tables from which it was converted; "
-            "they are read with the encoding of the run."
-        )
-    if isinstance(data, GraphDataset):
-        return
-    for part, matrix in (("nodes", "x"), ("edges", "edge_attr")):
-        scale = rescaling(trained.get(part) or [], new.get(part) or [])
-        factor, shift = (torch.from_numpy(array).float() for array in scale)
-        if bool((factor == 1).all()) and not bool(shift.any()):
-            continue
-        if isinstance(data, DiskGraph):
-            data.columns = factor, shift
-        else:
-            data[matrix] = scale_columns(data[matrix], factor, shift)
-
-
-def check_compatible(
-    model: ModelConfig, trained: DataShape, new: DataShape, data_name: str, model_name: str = "the model"
-) -> None:
-    """Raise :class:`IncompatibleDataError` unless a trained model can process new data.
-
-    The message names the data and the model.
-
-    Example:
-        >>> check_compatible(ModelConfig(), DataShape("node", 4, None, 2), DataShape("node", 3, None, 2), "X")
-        Traceback (most recent call last):
-        tgnn.training.predict.IncompatibleDataError: X has 3 features, but the model is expecting 4 features ...
-    """
-    for name in ("features", "edge_features"):
-        _check_features(name.replace("_", " "), getattr(trained, name), getattr(new, name), data_name, model_name)
-    reads_weights = "edge weights" in get_model(model.name).uses(trained.level)
-    if reads_weights and trained.edge_weights and not new.edge_weights:
-        raise IncompatibleDataError(f"{data_name} has no edge weights, but {model_name} was trained with edge weights.")
-    if reads_weights and new.edge_weights and not trained.edge_weights:
-        raise IncompatibleDataError(
-            f"{data_name} has edge weights, but {model_name} was trained without edge weights. "
-            "Remove them, or train with edge weights."
-        )
-    if model.arguments.get("pseudo") == "position" and trained.positions != new.positions:
-        raise IncompatibleDataError(
-            f"{data_name} has node positions with {new.positions or 0} coordinates, but {model_name} was trained with "
-            f"{trained.positions} coordinates."
-        )
-
-
-def _check_features(what: str, trained: Width, new: Width, data_name: str, model_name: str) -> None:
-    """Check the number of columns, their type, and the number of categories of each categorical column."""
-    expected, found = num_features(trained), num_features(new)
-    if expected != found:
-        raise IncompatibleDataError(  # the wording of scikit-learn, which its own checks expect
-            f"{data_name} has {found} {what}, but {model_name} is expecting {expected} {what} as input."
-        )
-    if expected and isinstance(trained, tuple) != isinstance(new, tuple):
-        types = ("categorical (integers)", "numeric (floats)")
-        was, now = types if isinstance(trained, tuple) else types[::-1]
-        raise IncompatibleDataError(f"The {what} of {data_name} are {now}, but {model_name} was trained with {was}.")
-    if isinstance(trained, tuple) and isinstance(new, tuple):
-        for column, (known, given) in enumerate(zip(trained, new)):
-            if given > known:
-                raise IncompatibleDataError(
-                    f"Column {column} of the {what} of {data_name} has the category {given - 1}, but {model_name} was "
-                    f"trained with the categories 0 to {known - 1}."
-                )
-
-
-def num_features(width: Width) -> int:
-    """Return the number of feature columns of a width as :class:`~tgnn.models.DataShape` stores it.
-
-    Example:
-        >>> num_features(64), num_features((28, 4)), num_features(None)
-        (64, 2, 0)
-    """
-    return 0 if width is None else len(width) if isinstance(width, tuple) else width
-
-
-# ---- outputs ---------------------------------------------------------------------------------------------------
-
-
-def _convert_outputs(task: Task, outputs: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Convert outputs to predictions. Many rows are converted in place, because the outputs may be a mapped file."""
-    if len(outputs) <= ROWS_PER_CHUNK:
-        return task.predictions(outputs)
-    values = []
-    for begin, end in _chunks(len(outputs)):
-        chunk, probabilities = task.predictions(outputs[begin:end])
-        values.append(chunk)
-        if probabilities is not None:
-            outputs[begin:end] = probabilities
-    return torch.cat(values), None if probabilities is None else outputs
-
-
-def _ids(data: LoadedData) -> Any:
-    count = len(data) if isinstance(data, GraphDataset) else data.num_nodes
-    ids = getattr(data, "graph_id", None) if isinstance(data, GraphDataset) else data.get("node_id")
-    if ids is None:
-        return range(count)
-    return ids if isinstance(data, DiskGraph) else ids.tolist()  # the ids of a graph on disk are read when written

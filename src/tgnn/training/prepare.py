@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tgnn.data.dataset_info import LoadedData, content_hash
+from tgnn.data.build.molecules import ATOM_CATEGORIES, BOND_CATEGORIES
+from tgnn.data.dataset_info import LoadedData, content_hash, infer_dataset_info
 from tgnn.data.graph_dataset import GraphDataset
-from tgnn.data.load import load
+from tgnn.data.load import default_protocol, load
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.positional_encodings import with_positional_encoding, with_relative_positions
-from tgnn.data.splits import Split
+from tgnn.data.splits import Split, choose_split, labeled_mask
 from tgnn.data.transforms import scale_rows
+from tgnn.data.validation.report import Finding, ValidationReport
+from tgnn.data.validation.validate import inspect
 from tgnn.models import DataShape, build_model, get_model
-from tgnn.training.config import Config, ConfigError, DataConfig, TrainConfig
+from tgnn.nn.feature_maps import CategoryEncoder
+from tgnn.training.config import Config, ConfigError, DataConfig, TrainConfig, make_config
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.metrics import (
     Task,
@@ -77,7 +84,8 @@ class Prepared:
 def prepare(config: Config) -> Prepared:
     """Load the data of a run and split it by the run's seed."""
     options = config.data
-    data = load(options.name, options.root, options.offline, split=options.split, seed=config.train.seed)
+    read = options.read_options
+    data = load(options.name, options.root, options.offline, split=options.split, seed=config.train.seed, options=read)
     data = transform_features(data, options)
     prepared = hold_out_test_labels(data, getattr(data, "split", None), config.train.metric)
     add_model_inputs(prepared.data, config.model.name)
@@ -128,7 +136,7 @@ def hold_out_test_labels(data: LoadedData, split: Split | None, metric: str | No
     """
     y, name, metric = data.y, data.info.name, metric or data.info.metric
     if split is None or y is None:
-        raise ValueError(f"{name} has no labels to train on. Add a column `label` to its nodes or graphs.")
+        raise ValueError(f"{name} has no labels to train on. {_suggest_target(data)}")
     check_metric(metric, data.info.target)
     _check_sets(data, y, split, metric)
     data_hash = content_hash(data)
@@ -138,6 +146,34 @@ def hold_out_test_labels(data: LoadedData, split: Split | None, metric: str | No
     visible[split.test] = float("nan") if visible.is_floating_point() else -1
     data.y = visible
     return Prepared(data, split, task, infer_shape(data, split.train), test_labels, data_hash)
+
+
+def check_own_data(path: Path, options: Mapping[str, Any]) -> ValidationReport:
+    """Validate own data, and add an error to the report if a model cannot be trained on it.
+
+    Args:
+        path: File or folder of the data.
+        options: ``target``, ``id`` and ``task`` of :class:`~tgnn.training.config.DataConfig`. ``None`` has no effect.
+    """
+    config = make_config({"data": {key: value for key, value in options.items() if value is not None}})
+    data, report = inspect(path, options=config.data.read_options)
+    if data is None:
+        return report
+    data.info = infer_dataset_info(data, path.resolve().name, f"files in {path}")
+    try:
+        is_labeled = data.y is not None and bool(labeled_mask(data.y).any())
+        split = choose_split(data, default_protocol(data)) if is_labeled else None
+        hold_out_test_labels(data, split)
+    except ValueError as error:
+        report.add(Finding("error", "not-trainable", str(error)))
+    return report
+
+
+def _suggest_target(data: LoadedData) -> str:
+    encoding = (data.encoding if isinstance(data, GraphDataset) else data.get("encoding")) or {}
+    columns = [] if isinstance(data, GraphDataset) else [one["column"] for one in encoding.get("nodes") or []]
+    example = columns[-1] if columns else "label"
+    return f"Name the column to predict, e.g. --target {example}, or add a column `label`."
 
 
 _SET_NAMES = {"train": "training", "val": "validation", "test": "test"}
@@ -214,12 +250,19 @@ def apply_class_priors(prepared: Prepared, config: TrainConfig) -> None:
 
 
 def infer_shape(data: LoadedData, training_graphs: Tensor | None = None) -> DataShape:
-    """Infer the sizes that a model is built for. Without training graphs, degrees are not counted."""
+    """Infer the sizes that a model is built for. Without training graphs, degrees are not counted.
+
+    A model that is trained on own molecules has an embedding of every atom and bond feature of OGB, so that it can
+    predict molecules with other atoms.
+    """
     pos = data.pos if isinstance(data, GraphDataset) else data.get("pos")
+    atoms, bonds = (
+        (ATOM_CATEGORIES, BOND_CATEGORIES) if training_graphs is not None and _are_molecules(data) else ((), ())
+    )
     return DataShape(
         data.info.level,
-        _feature_width(data.x, getattr(data, "num_categorical", 0)),
-        _feature_width(data.edge_attr),
+        _feature_width(data.x, getattr(data, "num_categorical", 0), atoms),
+        _feature_width(data.edge_attr, least=bonds),
         data.info.outputs,
         edge_weights=data.edge_weight is not None,
         positions=None if pos is None else pos.size(-1),
@@ -241,8 +284,39 @@ def _degree_histogram(data: LoadedData, training_graphs: Tensor) -> tuple[int, .
     return tuple(torch.bincount(in_degrees).tolist())
 
 
-def _feature_width(values: Tensor | None, num_categorical: int = 0) -> int | tuple[int, ...] | None:
-    """Return the width of numeric features, or the number of categories of each column, 0 for a numeric one."""
+def _are_molecules(data: LoadedData) -> bool:
+    """Whether the data are own molecules with the features of OGB."""
+    return isinstance(data, GraphDataset) and (data.encoding or {}).get("kind") == "smiles"
+
+
+def zero_unseen_embeddings(model: torch.nn.Module, prepared: Prepared) -> None:
+    """Set the embeddings of atom and bond features that no training molecule has to 0.
+
+    They get no gradient, and random embeddings would add noise to the predictions of molecules that have them.
+    """
+    data = prepared.data
+    if not isinstance(data, GraphDataset) or not _are_molecules(data):
+        return
+    is_train = torch.zeros(len(data), dtype=torch.bool)
+    is_train[prepared.split.train] = True
+    counts = {"x": data.num_nodes, "edge_attr": data.num_edges}
+    for encoder in model.modules():
+        if isinstance(encoder, CategoryEncoder):
+            values = getattr(data, encoder.input_name)[is_train.repeat_interleave(counts[encoder.input_name])]
+            categories = values[:, : len(encoder.sizes)].long().to(encoder.offset.device) + encoder.offset
+            seen = torch.zeros(len(encoder.weight), dtype=torch.bool, device=encoder.offset.device)
+            seen[categories.flatten()] = True
+            with torch.no_grad():
+                encoder.weight[~seen] = 0
+
+
+def _feature_width(
+    values: Tensor | None, num_categorical: int = 0, least: tuple[int, ...] = ()
+) -> int | tuple[int, ...] | None:
+    """Return the width of numeric features, or the number of categories of each column, 0 for a numeric one.
+
+    ``least`` has minimum numbers of categories.
+    """
     if values is None:
         return None
     values = values.unsqueeze(1) if values.dim() == 1 else values
@@ -250,6 +324,8 @@ def _feature_width(values: Tensor | None, num_categorical: int = 0) -> int | tup
         return values.size(1)
     categories = values[:, :num_categorical].long() if num_categorical else values
     sizes = (categories.max(0).values + 1).tolist() if values.numel() else [1] * categories.size(1)
+    if len(least) == len(sizes):
+        sizes = [max(pair) for pair in zip(sizes, least)]
     return (*sizes, *[0] * (values.size(1) - len(sizes)))
 
 

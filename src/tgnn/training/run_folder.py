@@ -30,7 +30,8 @@ from tgnn.utils.read import StoredModel, parse_json, validate
 from tgnn.utils.suggest import closest_match
 
 if TYPE_CHECKING:
-    from tgnn.training.predict import Predictions
+    from tgnn.data.tables.schema import ReadOptions
+    from tgnn.training.predictions import Predictions
     from tgnn.training.repeated_runs import RunGroup
 
 Stored = TypeVar("Stored", bound=StoredModel)
@@ -324,19 +325,23 @@ class RunFolder(Folder):
 
     # ---- actions -------------------------------------------------------------------------------------------------
 
-    def predict(self, data: str | os.PathLike[str] | None = None, device: str = "auto") -> Predictions:
+    def predict(self, data: str | os.PathLike[str] | None = None, device: str = "auto", **options: Any) -> Predictions:
         """Predict with the trained model; see :func:`tgnn.predict`."""
         from tgnn.training.predict import predict
 
-        return predict(self, data, device=device)
+        return predict(self, data, device=device, **options)
 
     def evaluate(
-        self, data: str | os.PathLike[str] | None = None, metric: str | None = None, device: str = "auto"
+        self,
+        data: str | os.PathLike[str] | None = None,
+        metric: str | None = None,
+        device: str = "auto",
+        options: ReadOptions | None = None,
     ) -> dict[str, Any]:
-        """Compute the test metric again from the files of the run; see :func:`tgnn.training.predict.evaluate`."""
+        """Compute the metric on the test set or on new data; see :func:`tgnn.training.predict.evaluate`."""
         from tgnn.training.predict import evaluate
 
-        return evaluate(self, data, metric=metric, device=device)
+        return evaluate(self, data, metric=metric, device=device, options=options)
 
     def resume(self, **options: Any) -> RunFolder:
         """Continue an unfinished run with its own configuration.

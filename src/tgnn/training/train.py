@@ -24,7 +24,14 @@ from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.interrupts import Interrupted, catch_interrupts
 from tgnn.training.loggers import LOGGERS
 from tgnn.training.loop import Epoch, OnEpoch, Trainer, infer_test_set
-from tgnn.training.prepare import Prepared, find_device, make_model, prepare, set_num_threads
+from tgnn.training.prepare import (
+    Prepared,
+    find_device,
+    make_model,
+    prepare,
+    set_num_threads,
+    zero_unseen_embeddings,
+)
 from tgnn.training.recipes import read_user_recipe, resolve
 from tgnn.training.result_details import describe_test_set
 from tgnn.training.run_folder import DECODER, ENVIRONMENT, RUNS, RunError, RunFolder
@@ -197,6 +204,7 @@ def train_run(
         check_calibration(prepared)
     device = find_device(config.train.device, world)
     model = make_model(config, prepared.shape).to(device)
+    zero_unseen_embeddings(model, prepared)
     hashes = {"configuration": config.hash, "data": prepared.data_hash, "split": prepared.split.hash}
     world.check_equal(hashes)
     trainer = Trainer(model, prepared, config, world)

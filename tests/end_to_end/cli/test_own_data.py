@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 
+import polars as pl
+import pytest
+import yaml
+
 from tests.end_to_end.cli.conftest import write_friends
 
 
@@ -19,3 +23,82 @@ def test_names_in_capitals_thousands_and_file_modes(succeed, tmp_path):
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "run").iterdir() if path.name != ".lock"} == {0o640}
+
+
+TINY = ("--set=train.epochs=1", "--jobs=1", "--out=study")
+
+# ---- molecules --------------------------------------------------------------------------------------------------
+
+ALCOHOLS = "".join(f"{'C' * (i % 12 + 1)}O,m{i},{i % 12 + 0.5}\n" for i in range(60))
+OTHERS = "[Si](C)(C)C[Pt+2],a\nC((,b\nF[P-](F)(F)(F)(F)F.[Na+],c\n,d\nCCO,e\n"
+"""Elements, charges, degrees and bonds that no alcohol has, a string that is no molecule, and an empty cell."""
+
+
+def test_molecules_of_other_elements_and_broken_rows(read, run, succeed, tmp_path):
+    (tmp_path / "alcohols.csv").write_text("smiles,mol_id,boiling\n" + ALCOHOLS + "C((,broken,3\n")
+    (tmp_path / "others.csv").write_text("smiles,mol_id\n" + OTHERS)
+    read("train --data alcohols.csv --epochs 2 --out run")
+    own = pl.read_csv(tmp_path / read("predict run --out own.csv")["file"])
+    assert own.columns == ["id", "split", "label", "prediction"]
+    assert own["id"].to_list() == [*(f"m{i}" for i in range(60)), "broken"]
+    assert own["split"].value_counts().sort("split")["count"].to_list() == [1, 12, 36, 12]  # null: the broken row
+    assert own["label"][:3].to_list() == [0.5, 1.5, 2.5]
+    assert own["prediction"].null_count() == 1
+
+    _, _, err = run("predict run --data others.csv --out p.csv")
+    assert "2 of 5 rows have no prediction: line 3 ('C(('), line 5 ('')" in err
+    table = pl.read_csv(tmp_path / "p.csv")
+    assert table["id"].to_list() == ["a", "b", "c", "d", "e"]
+    assert table["prediction"].is_null().to_list() == [False, True, False, True, False]
+    code, _, err = run("predict run --data others.csv --out q.csv --strict")
+    assert (code, "lines 3, 5: RDKit cannot parse the molecule 'C(('" in err) == (2, True)
+
+
+# ---- what to predict --------------------------------------------------------------------------------------------
+
+
+def test_target_id_and_task(read, run, succeed, tmp_path):
+    """The label is named by an option, ids are recognized, and new labeled data is scored."""
+    age = [20 + i % 7 for i in range(60)]
+    write_friends(tmp_path / "friends", labels=False, user_id=[f"u{i}" for i in range(60)], age=age)
+    write_friends(tmp_path / "others", seed=1, age=age)
+    code, out, _ = run("data check friends")
+    assert code == 1
+    assert "warning: nodes.csv: no column is named label, y, target or class; name the column to predict, e.g. " in out
+    assert "error: friends has no labels to train on. Name the column to predict, e.g. --target age" in out
+    code, _, err = run("train --data friends --out run")
+    assert (code, "e.g. --target age, or add a column" in err) == (2, True)
+    assert run("data check friends --target age")[0] == 0
+    assert "task: regression" in succeed("data check friends --target height")
+
+    assert read("train --data friends --target town --epochs 3 --out run")["metric"] == "accuracy"
+    assert read("train --data friends --target age --task regression --epochs 3 --out ages")["metric"] == "mae"
+    succeed("tune --data friends --target age --task regression --id id --trials 1 --finals 0 --splits 1", *TINY)
+    assert yaml.safe_load((tmp_path / "study/best.yaml").read_text())["data"]["target"] == ["age"]
+    assert read("evaluate run")["recorded"] == read("evaluate run")["test"]
+    assert read("predict run --data others --out p.csv")["rows"] == 60
+    assert pl.read_csv(tmp_path / "p.csv").columns[:3] == ["id", "label", "prediction"]
+    found = read("evaluate run --data others --metric macro-f1")
+    assert (found["metric"], found["split"], found["examples"]) == ("macro-f1", "new data", 60)
+    table = pl.read_csv(tmp_path / "p.csv")
+    assert found["details"]["scores"]["accuracy"] == pytest.approx((table["label"] == table["prediction"]).mean())
+    assert "on 60 labeled examples of others" in succeed("evaluate run --data others --target town")
+    code, _, err = run("evaluate run --data others --target label")
+    assert (code, "others has no labels to compare with" in err) == (2, True)
+    code, _, err = run("evaluate run --task regression")
+    assert (code, "was trained for classification, not regression" in err) == (2, True)
+    code, _, err = run("evaluate run --data others --target twon")
+    assert (code, "there is no column 'twon' for nodes.label; did you mean 'town'?" in err) == (2, True)
+
+
+def test_checked_data_can_be_trained_on(run, tmp_path):
+    """``data check`` fails where ``train`` would, and warns of classes that cannot be learned."""
+    write_friends(tmp_path / "one", labels=False, label=["tea"] * 60)
+    write_friends(tmp_path / "rare", labels=False, label=["milk"] + ["tea", "coffee"] * 29 + ["tea"])
+    for folder, code, message in (
+        ("one", 1, "warning: nodes.csv: every label is 'tea'; a classifier needs at least two classes"),
+        ("rare", 0, "warning: nodes.csv: the class 'milk' has a single example"),
+    ):
+        found, out, _ = run(f"data check {folder}")
+        assert (found, message in out) == (code, True), out
+        assert (run(f"train --data {folder} --epochs 1 --out {folder}-run")[0] != 0) == bool(code)

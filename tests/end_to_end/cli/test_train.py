@@ -45,7 +45,7 @@ def test_train_evaluate_and_predict(tgnn, tmp_path):
         assert "probability 3, …" in out
     table = pl.read_csv(tmp_path / "p.csv")
     assert table.height == 1797
-    assert table.columns[:3] == ["id", "prediction", "probability 0"]
+    assert table.columns[:5] == ["id", "split", "label", "prediction", "probability 0"]
     assert pl.read_parquet(tmp_path / "p.parquet").columns == table.columns
 
 
@@ -65,8 +65,8 @@ def test_regression_on_molecules(read, tmp_path):
     lines = [f"{'C' * (i % 12 + 1)}O,{i % 12 + 0.5}\n" for i in range(60)]
     (tmp_path / "molecules.csv").write_text("smiles,solubility\n" + "".join(lines))
     assert read("train --data molecules.csv --epochs 8 --out run")["metric"] == "mae"
-    assert read("predict run --out p.csv") == {"rows": 60, "file": "p.csv"}
-    assert pl.read_csv(tmp_path / "p.csv").columns == ["id", "prediction"]
+    assert read("predict run --out p.csv") == {"rows": 60, "file": "p.csv", "unreadable": []}
+    assert pl.read_csv(tmp_path / "p.csv").columns == ["id", "split", "label", "prediction"]
 
 
 def test_prior_correction(read, succeed, tmp_path):

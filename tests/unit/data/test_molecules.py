@@ -205,8 +205,13 @@ def test_molecules_with_ids_targets_and_a_split(tmp_path):
 def test_unreadable_molecules(tmp_path):
     path = write(tmp_path, "smiles,y\nCO,1.5\nnonsense,2.5\n,3.5\nC,4.5\n")
     with pytest.raises(DataError, match="molecules.csv, lines 3, 4: RDKit cannot parse the molecule 'nonsense'"):
-        read_smiles_csv(path)
-    graphs, report = read_smiles_csv(path, skip_unreadable=True)
+        read_smiles_csv(path, strict=True)
+    graphs, report = read_smiles_csv(path)
+    assert [(row.row, row.place, row.text) for row in graphs.unreadable] == [
+        (1, "line 3", "nonsense"),
+        (2, "line 4", ""),
+    ]
+    assert not graphs[:1].unreadable
     assert graphs.y.tolist() == [1.5, 4.5]
     assert graphs.graph_id.tolist() == [0, 3]
     assert graphs.smiles == ["CO", "C"]

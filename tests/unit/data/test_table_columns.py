@@ -156,7 +156,7 @@ MANY_CLASSES = "id,label\na,0\nb,1\n" + "".join(f"a{i},{i % 11}\n" for i in rang
         (
             NAMES,
             "feature-like-ids",
-            "has a different string in every row; if it is a name, set its type",
+            "has a different string in every row and is ignored; to use it, set its type",
         ),
         (COUNTED, "feature-like-ids", "nodes.csv: column 'Unnamed: 0' counts the rows"),
         ("id,c,b,d\na,1,,x\nb,1,,x\n", "constant-feature", "nodes.csv: the features 'c', 'd=x' are constant"),

@@ -14,7 +14,8 @@ from tgnn.data.convert import convert, write
 from tgnn.data.graph_dataset import pack
 from tgnn.data.load import load
 from tgnn.data.readers.graph_npz import write_graphs
-from tgnn.training.predict import IncompatibleDataError, evaluate, predict
+from tgnn.training.new_data import IncompatibleDataError
+from tgnn.training.predict import evaluate, predict
 from tgnn.training.recipes import resolve
 from tgnn.training.train import train_run
 
@@ -90,7 +91,7 @@ def test_predictions_are_written_in_chunks(tmp_path, suffix, monkeypatch):
     config = resolve("karate", "tgnn", "node", changes={"train.epochs": 2})
     train_run(config, tmp_path / "run")
     whole = predict(tmp_path / "run", device="cpu")
-    monkeypatch.setattr("tgnn.training.predict.ROWS_PER_CHUNK", 10)
+    monkeypatch.setattr("tgnn.training.predictions.ROWS_PER_CHUNK", 10)
     pieces = predict(tmp_path / "run", device="cpu")
     folder = tmp_path / "those [of today]"  # which is not to be a pattern
     folder.mkdir()

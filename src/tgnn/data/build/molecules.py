@@ -32,6 +32,8 @@ from tgnn.data.build import import_optional
 from tgnn.data.splits import Split, split_codes
 from tgnn.utils.progress import track
 
+ATOM_CATEGORIES, BOND_CATEGORIES = (119, 5, 12, 12, 10, 6, 6, 2, 2), (5, 6, 2)
+"""Number of values of each feature, including that for all values that are not in its list."""
 _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
 _HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 _BOND = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")

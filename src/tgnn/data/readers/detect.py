@@ -16,6 +16,7 @@ from tgnn.data.readers.graph_npz import open_npz, read_graph, read_graphs
 from tgnn.data.readers.shchur_npz import read_gnn_benchmark
 from tgnn.data.readers.tu import read_tu
 from tgnn.data.tables.read_folder import read_graph_tables, read_table
+from tgnn.data.tables.schema import ReadOptions
 from tgnn.data.tables.table_file import SUFFIXES, find
 from tgnn.data.validation.checks import check_data
 from tgnn.data.validation.report import Finding, ValidationReport
@@ -34,6 +35,7 @@ pl.DataFrame([{"id": n, **d} for n, d in G.nodes(data=True)]).write_csv("nodes.c
 pl.DataFrame([{"source": u, "target": v, **d} for u, v, d in G.edges(data=True)]).write_csv("edges.csv")"""
 """How to convert a NetworkX graph to tables."""
 
+_DEFAULTS = ReadOptions()
 _READERS: Mapping[str, Callable[[Path], Data | GraphDataset | DiskGraph]] = {
     "graph on disk": DiskGraph,
     "gnn-benchmark": read_gnn_benchmark,
@@ -83,7 +85,7 @@ def is_on_disk(path: Path | str) -> bool:
 
 
 def read_path(
-    path: Path | str, *, encoding: Mapping[str, Any] | None = None
+    path: Path | str, *, encoding: Mapping[str, Any] | None = None, options: ReadOptions = _DEFAULTS
 ) -> tuple[Data | GraphDataset | DiskGraph, ValidationReport]:
     """Read data of any supported format and validate it.
 
@@ -91,6 +93,7 @@ def read_path(
         path: Path of a file or folder, in a format of :func:`detect_format`.
         encoding: Encoding of tables, SMILES or TU files that were read before. Features and classes then get the same
             indices.
+        options: Columns to predict, column of ids and task of tables and molecules.
 
     Returns:
         The data, and the report on its contents and problems. If the data cannot be read, a
@@ -99,11 +102,22 @@ def read_path(
     path, data_format = Path(path), detect_format(path)
     if data_format in ("table", "graph tables"):
         folder = path if path.is_dir() else path.parent
-        return read_table(folder, encoding) if data_format == "table" else read_graph_tables(folder, encoding)
+        read = read_table if data_format == "table" else read_graph_tables
+        return read(folder, encoding, options=options)
     if data_format == "smiles":
         from tgnn.data.readers.smiles import read_smiles_csv  # RDKit is an extra
 
-        return read_smiles_csv(path, encoding=encoding)
+        return read_smiles_csv(
+            path,
+            targets=options.target,
+            ids=options.id,
+            task=options.schema_task,
+            strict=options.strict,
+            own=options.own,
+            encoding=encoding,
+        )
+    if options.target or options.id or options.task:
+        raise ValueError(f"--target, --id and --task are for tables and molecules, but {path} has another format")
     report = ValidationReport(str(path), data_format)
     if data_format == "tu":
         data: Data | GraphDataset | DiskGraph = _read_tu(path, encoding, report)

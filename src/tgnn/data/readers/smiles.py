@@ -11,10 +11,11 @@ import polars as pl
 import torch
 
 from tgnn.data.build.molecules import featurize, parse, quiet
-from tgnn.data.graph_dataset import GraphDataset
+from tgnn.data.graph_dataset import GraphDataset, UnreadableRow
 from tgnn.data.splits import labeled_mask, split_codes
+from tgnn.data.tables.columns import like_id
 from tgnn.data.tables.ids import as_ids
-from tgnn.data.tables.labels import graph_statistics, read_labels, read_split
+from tgnn.data.tables.labels import graph_statistics, read_labels, read_split, warn_of_missing_label
 from tgnn.data.tables.read_folder import VERSION
 from tgnn.data.tables.schema import make_schema, suggestion
 from tgnn.data.tables.table_file import Table, examples, open_table_file
@@ -22,7 +23,6 @@ from tgnn.data.tensors import keep_ids
 from tgnn.data.validation.report import ValidationReport, quoted
 
 _SMILES = ("smiles", "canonical_smiles", "smi")
-_IDS = ("id", "mol_id", "name")
 _TARGET = ("label", "y", "target", "class")
 _TRIED = 20
 """Number of values of a column that RDKit tries to parse."""
@@ -36,7 +36,8 @@ def read_smiles_csv(
     ids: str | None = None,
     split: str | None = None,
     task: str | None = None,
-    skip_unreadable: bool = False,
+    strict: bool = False,
+    own: bool = False,
     encoding: Mapping[str, Any] | None = None,
 ) -> tuple[GraphDataset, ValidationReport]:
     r"""Read molecules as graphs with the atom and bond features of the Open Graph Benchmark.
@@ -45,10 +46,13 @@ def read_smiles_csv(
         path: Path of a ``.csv``, ``.tsv`` (also gzipped) or ``.parquet`` file.
         smiles: Column of SMILES. Default: ``smiles``, else the column that RDKit can parse.
         targets: Columns to predict. Default: ``label``, ``y``, ``target`` or ``class``, else all numeric columns.
-        ids: Column of ids. Default: ``id``, ``mol_id`` or ``name``, else the row number, starting at 0.
+        ids: Column of ids. Default: ``id``, ``name`` or the first column such as ``mol_id``, else the row number,
+            starting at 0.
         split: Column with ``train``, ``val`` and ``test``. Default: ``split``.
         task: ``"classes"``, ``"multi-label"`` or ``"regression"``. Default: inferred from the targets.
-        skip_unreadable: Whether to skip molecules that RDKit cannot parse. Otherwise they are an error.
+        strict: Whether a molecule that RDKit cannot parse is an error. Otherwise it is skipped with a warning, and
+            listed in ``graphs.unreadable``.
+        own: Whether to read the split although an encoding is given.
         encoding: ``graphs.encoding`` of data that was read before. Classes then get the same indices.
 
     Returns:
@@ -72,7 +76,7 @@ def read_smiles_csv(
     if encoding is None:
         columns = _find_columns(table, smiles, targets or (), ids, split)
     else:
-        columns = _known_columns(table, encoding)
+        columns = _known_columns(table, encoding, targets or (), ids)
     single = {"molecule": columns["smiles"], "id": columns["ids"], "split": columns["split"]}
     table.check_scalar_columns({role: column for role, column in single.items() if column is not None})
     report.raise_for_errors()
@@ -84,11 +88,10 @@ def read_smiles_csv(
     readable[unreadable] = False
     if unreadable:
         message = f"RDKit cannot parse the molecule {molecules[unreadable[0]]!r}"
-        if skip_unreadable:
-            table.warning("unreadable-molecule", f"{message}; skipped", ~readable)
+        if strict or not readable.any():
+            table.error("unreadable-molecule", f"{message}; correct it or remove its row", ~readable)
         else:
-            message += "; correct it or remove its row (in Python, skip_unreadable=True skips such molecules)"
-            table.error("unreadable-molecule", message, ~readable)
+            table.warning("unreadable-molecule", f"{message}; skipped", ~readable)
     message = "duplicate molecule; a random split may put it into both the training and the test set"
     table.warning("duplicate-molecule", message, _duplicates(molecules))
     names = pl.Series(np.arange(len(text))) if columns["ids"] is None else as_ids(table.frame[columns["ids"]])
@@ -101,7 +104,7 @@ def read_smiles_csv(
         known = None if encoding is None else encoding["target"]
         y, target = read_labels(table, columns["targets"], make_schema({"task": task}), known)
         packed["y"] = y[torch.from_numpy(readable)].numpy()
-    if columns["split"] is not None and encoding is None:
+    if columns["split"] is not None and (encoding is None or own):
         stored_split = read_split(table, columns["split"], None if y is None else labeled_mask(y))
         if stored_split is not None:
             packed["split"] = split_codes(stored_split)[readable]
@@ -111,7 +114,12 @@ def read_smiles_csv(
     kept = [molecule for molecule, ok in zip(text, readable) if ok]
     graph_id = keep_ids(names.filter(pl.Series(readable)))
     used = made if encoding is None else dict(encoding)
-    return GraphDataset(packed, graph_id=graph_id, encoding=used, smiles=kept), report
+    graphs = GraphDataset(packed, graph_id=graph_id, encoding=used, smiles=kept)
+    places = table.numbers(np.array(unreadable, dtype=np.int64)).tolist()
+    graphs.unreadable = [
+        UnreadableRow(row, f"{table.unit} {place}", names[row], text[row]) for row, place in zip(unreadable, places)
+    ]
+    return graphs, report
 
 
 def _duplicates(values: pl.Series) -> pl.Series:
@@ -121,15 +129,22 @@ def _duplicates(values: pl.Series) -> pl.Series:
 # ---- columns ---------------------------------------------------------------------------------------------------
 
 
-def _known_columns(table: Table, encoding: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of the training data. New molecules need not have targets, ids and a split."""
+def _known_columns(
+    table: Table, encoding: Mapping[str, Any], targets: Sequence[str], ids: str | None
+) -> dict[str, Any]:
+    """Return the columns of the training data, or the given ones. New molecules need not have targets and a split."""
     if encoding.get("version") != VERSION or encoding.get("kind") != "smiles":
         raise ValueError(f"the encoding is for {encoding.get('kind')!r} data, but the file contains SMILES")
     columns, present = dict(encoding["columns"]), set(table.frame.columns)
     if columns["smiles"] not in present:
         raise ValueError(f"{table.name} has no column {columns['smiles']!r} of SMILES")
-    columns["targets"] = columns["targets"] if present.issuperset(columns["targets"]) else []
-    return columns | {role: None for role in ("ids", "split") if columns[role] not in present}
+    _check_columns(table, [*targets, *([ids] if ids else [])])
+    columns["targets"] = list(targets) or (columns["targets"] if present.issuperset(columns["targets"]) else [])
+    columns["ids"] = ids or columns["ids"]
+    if columns["ids"] not in present:
+        used = (columns["smiles"], columns["split"], *columns["targets"])
+        columns["ids"] = _find_id([name for name in table.frame.columns if name not in used])
+    return columns | ({} if columns["split"] in present else {"split": None})
 
 
 def _find_columns(
@@ -138,17 +153,14 @@ def _find_columns(
     """Infer the columns that are not given. A table without molecules is an error."""
     columns = table.frame.columns
     given = [name for name in (smiles, *targets, ids, split) if name is not None]
-    for name in given:
-        if name not in columns:
-            message = f"there is no column {name!r}; {suggestion(name, columns)}"
-            table.error("columns", message)
+    _check_columns(table, given)
     left = [name for name in columns if name not in given]
     smiles = smiles or _find_by_name(left, _SMILES) or _find_parseable(table, left)
     if smiles is None:
         text = f"none of the columns {quoted(columns)} contains SMILES; name the column of SMILES 'smiles'"
         table.fail("columns", text)
     left = [name for name in left if name != smiles]
-    ids = ids or _find_by_name(left, _IDS)
+    ids = ids or _find_id(left)
     split = split or _find_by_name(left, ("split",))
     left = [name for name in left if name not in (ids, split)]
     selected = list(targets) or _targets(table, left)
@@ -156,11 +168,22 @@ def _find_columns(
         if selected:
             table.note("targets", f"targets: {quoted(selected)}")
         else:
-            table.warning("targets", "there is no numeric column to predict")
+            warn_of_missing_label(table, left)
     unused = [name for name in left if name not in selected]
     if unused:
         table.note("ignored-column", f"columns not used: {quoted(unused)}")
     return {"smiles": smiles, "targets": selected, "ids": ids, "split": split}
+
+
+def _check_columns(table: Table, given: Sequence[str]) -> None:
+    for name in given:
+        if name not in table.frame.columns:
+            table.error("columns", f"there is no column {name!r}; {suggestion(name, table.frame.columns)}")
+    table.report.raise_for_errors()
+
+
+def _find_id(columns: list[str]) -> str | None:
+    return _find_by_name(columns, ("id", "name")) or next(filter(like_id, columns), None)
 
 
 def _find_by_name(columns: list[str], names: tuple[str, ...]) -> str | None:

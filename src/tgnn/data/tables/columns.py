@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tgnn.data.tables.schema import ColumnType, EdgeColumns, GraphColumns, NodeColumns, suggestion
@@ -57,11 +57,13 @@ def find_roles(
     *,
     labels: bool = False,
     guess: bool = True,
+    is_unique: Callable[[str], bool] = lambda column: False,
 ) -> ColumnRoles:
     """Assign at most one role to every column: by the schema, else by name, else by position.
 
     ``part`` is ``"nodes"``, ``"edges"`` or ``"graphs"``, or ``"nodes of graphs"`` or ``"edges of graphs"`` for a data
-    set of many graphs. Without ``guess``, only the schema (``given``) assigns roles.
+    set of many graphs. Without ``guess``, only the schema (``given``) assigns roles. A column such as ``user_id`` has
+    the ids if ``is_unique`` says that its values are distinct.
     """
     stem, names = part.split()[0], _NAMES[part] | ({"label": _LABEL_NAMES} if labels else {})
     present = dict.fromkeys(columns)
@@ -100,6 +102,10 @@ def find_roles(
                     f"columns {quoted(found)} could each be the label; choose one in schema.yaml ({stem}: label: "
                     f"{found[0]}) and set the type of the other ({stem}: features: {found[1]}: ignore)",
                 )
+    if guess and part in ("nodes", "graphs") and "id" not in roles:
+        assign("id", [column for column in free_columns() if like_id(column) and is_unique(column)][:1])
+        if not roles["id"]:
+            del roles["id"]
     if guess and part == "nodes of graphs" and "graph" not in roles:
         text = f"there is no column 'graph' with the graph id of each node, only {quoted(columns)}"
         file.error("columns", text)
@@ -136,6 +142,11 @@ def _check_possible(
     if role != "graph":
         reason = f"is only for a single graph; for a data set of many graphs set graphs.{role}"
     file.error("columns", f"{stem}.{role} ({quoted([value])}) {reason}")
+
+
+def like_id(column: str) -> bool:
+    """Whether a column has the name of an id: ``id``, ``name`` or ``user_id``."""
+    return column.lower() in ("id", "name") or column.lower().endswith("_id")
 
 
 def as_list(columns: str | Sequence[str] | None) -> list[str]:

@@ -136,6 +136,10 @@ def _infer_categories(table: Table, column: str, kind: ColumnType | None, schema
         text = f"column {column!r} is read as categorical, but has decimal commas; write 1.5 instead of 1,5"
         table.warning("decimal-comma", text)
     words = values.drop_nulls().unique().sort()
+    if kind is None and len(words) == len(values) > FEW:
+        text = f"column {column!r} has a different string in every row and is ignored; to use it, "
+        table.warning("feature-like-ids", text + schema_hint(table, column, "categorical"))
+        return None
     if len(words) > schema.max_categories:
         text = (
             f"column {column!r} has {len(words):,} categories, more than max_categories ({schema.max_categories:,}); "
@@ -143,9 +147,6 @@ def _infer_categories(table: Table, column: str, kind: ColumnType | None, schema
         )
         table.error("many-categories", text)
         return None
-    if len(words) == len(values) > FEW:
-        text = f"column {column!r} has a different string in every row; if it is a name, "
-        table.warning("feature-like-ids", text + schema_hint(table, column, "ignore"))
     return {"column": column, "kind": "categorical", "vocabulary": words.to_list()}
 
 

@@ -34,6 +34,9 @@ def read_labels(table: Table, columns: list[str], schema: Schema, known: Target 
         - regression: float32 ``[N]`` or ``[N, columns]``, NaN without a label
     """
     task = known["task"] if known is not None else schema.task
+    if known is not None and len(columns) != len(known["columns"]):
+        trained = quoted(known["columns"])
+        table.fail("columns", f"the labels are {quoted(columns)}, but those of the training data were {trained}")
     _check_label_types(table, columns, task)
     values = {column: _without_missing(table.series[column]) for column in columns}
     task = task or _infer_task(table, values)
@@ -45,6 +48,16 @@ def read_labels(table: Table, columns: list[str], schema: Schema, known: Target 
         y, target = _read_classes(table, columns[0], values[columns[0]], known)
     check_labels(y, table, target.get("classes"))
     return y, target
+
+
+def warn_of_missing_label(table: Table, columns: list[str]) -> None:
+    """Report that no column has the labels, with the option to type for the last column that could have them."""
+    text = "no column is named label, y, target or class"
+    if columns:
+        read = {name: table.series[name] for name in columns if name in table.series}
+        few = [name for name, v in read.items() if not v.dtype.is_nested() and v.n_unique() <= _FEW_CLASSES]
+        text += f"; name the column to predict, e.g. --target {(few or columns)[-1]}"
+    table.warning("no-label", text)
 
 
 def read_split(table: Table, column: str, labeled: Tensor | None) -> Split | None:

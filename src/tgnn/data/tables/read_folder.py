@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -24,9 +24,16 @@ from tgnn.data.tables.edges import (
     unique_ids,
 )
 from tgnn.data.tables.features import apply, infer_encodings
-from tgnn.data.tables.labels import Target, graph_statistics, read_labels, read_split, target_statistics
+from tgnn.data.tables.labels import (
+    Target,
+    graph_statistics,
+    read_labels,
+    read_split,
+    target_statistics,
+    warn_of_missing_label,
+)
 from tgnn.data.tables.numeric import Encoding, as_numbers, report_standardized
-from tgnn.data.tables.schema import FILE, make_schema, read_schema
+from tgnn.data.tables.schema import FILE, ReadOptions, make_schema, read_schema
 from tgnn.data.tables.table_file import SUFFIXES, Table, TableFile, examples, find, open_table_file
 from tgnn.data.tensors import keep_ids
 from tgnn.data.validation.checks import check_edge_weights, check_features, check_finite_features, check_isolated_nodes
@@ -35,10 +42,14 @@ from tgnn.data.validation.report import Reporter, ValidationReport, quoted, subj
 _STEMS = ("nodes", "edges", "graphs")
 VERSION = 1
 """Version of ``data.encoding``."""
+_DEFAULTS = ReadOptions()
 
 
 def read_table(
-    folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
+    folder: Path | str,
+    encoding: Mapping[str, Any] | None = None,
+    schema: Mapping[str, Any] | None = None,
+    options: ReadOptions = _DEFAULTS,
 ) -> tuple[Data, ValidationReport]:
     r"""Read one graph from ``nodes.csv`` and ``edges.csv`` (or TSV or Parquet).
 
@@ -49,6 +60,7 @@ def read_table(
         folder: Folder of the tables and of the optional ``schema.yaml``.
         encoding: ``data.encoding`` of the training data, to encode features and classes of new data the same way.
         schema: Schema as a dictionary, used instead of ``schema.yaml``.
+        options: Columns to predict, column of ids and task, if they are not those of the schema.
 
     Shapes:
         - ``x`` ``[N, F]`` dense or sparse CSR
@@ -68,7 +80,7 @@ def read_table(
         >>> data.node_id.tolist(), data.encoding["target"]["classes"]
         (['ann', 'bob', 'carol'], ['blue', 'red'])
     """
-    reading = FolderReader(folder, "table", encoding, schema)
+    reading = FolderReader(folder, "table", encoding, schema, options)
     report = reading.report
     if find(reading.folder, "graphs") is not None:
         raise ValueError(f"{folder} has a graph table. Read it with read_graph_tables.")
@@ -100,7 +112,10 @@ def read_table(
 
 
 def read_graph_tables(
-    folder: Path | str, encoding: Mapping[str, Any] | None = None, schema: Mapping[str, Any] | None = None
+    folder: Path | str,
+    encoding: Mapping[str, Any] | None = None,
+    schema: Mapping[str, Any] | None = None,
+    options: ReadOptions = _DEFAULTS,
 ) -> tuple[GraphDataset, ValidationReport]:
     r"""Read a data set of many graphs from ``graphs.csv``, ``nodes.csv`` and ``edges.csv`` (or TSV or Parquet).
 
@@ -117,7 +132,7 @@ def read_graph_tables(
         >>> graphs[0].x.tolist(), graphs[0].edge_index.tolist(), graphs[0].y.tolist()
         ([[1.0], [2.0]], [[1, 0], [0, 1]], [0.5])
     """
-    reading = FolderReader(folder, "graph tables", encoding, schema)
+    reading = FolderReader(folder, "graph tables", encoding, schema, options)
     report = reading.report
     graphs = reading.open("graphs", "graphs", labels=True).read()
     nodes, edges = (reading.open(stem, f"{stem} of graphs").read() for stem in ("nodes", "edges"))
@@ -178,8 +193,10 @@ class FolderReader:
         kind: str,
         encoding: Mapping[str, Any] | None = None,
         schema: Mapping[str, Any] | None = None,
+        options: ReadOptions = _DEFAULTS,
     ) -> None:
-        self.folder, self.known = Path(folder), encoding
+        self.folder, self.known, self.options = Path(folder), encoding, options
+        self._examples: Literal["nodes", "graphs"] = "graphs" if kind == "graph tables" else "nodes"
         self.largest = 1.0 if encoding is None else float(encoding.get("largest_weight", 1))
         self.report = ValidationReport(str(folder), kind)
         file = Reporter(self.report, FILE)
@@ -188,6 +205,7 @@ class FolderReader:
                 self.schema = read_schema(self.folder) if schema is None else make_schema(schema)
             except ValueError as error:
                 file.fail("schema", str(error))
+            self.schema = options.apply(self.schema, self._examples)
             self._check_sections(file)
             return
         if encoding.get("version") != VERSION or encoding.get("kind") != kind:
@@ -195,7 +213,7 @@ class FolderReader:
                 f"encoding has the format {encoding.get('kind')!r} and the version {encoding.get('version')}, but "
                 f"{folder} has the format {kind!r} and needs version {VERSION}."
             )
-        self.schema = make_schema(encoding["schema"])
+        self.schema = options.apply(make_schema(encoding["schema"]), self._examples)
         if (self.folder / FILE).exists():
             file.note("schema-unused", "the file is ignored because new data has the columns of the training data")
 
@@ -223,13 +241,16 @@ class FolderReader:
         given = getattr(self.schema, stem)
         if self.known is not None:
             present = set(file.columns)
-            optional = {role: getattr(given, role, None) for role in ("label", "split")}  # new data may have no labels
+            given_label = bool(self.options.target) and stem == self._examples
+            roles = ("split",) if given_label else ("label", "split")  # new data may have no labels
+            optional = {role: getattr(given, role, None) for role in roles}
             kinds = {one["column"]: one["kind"] for one in self.known.get(stem, []) if one["column"] in present}
             absent = {role: None for role, columns in optional.items() if not present.issuperset(as_list(columns))}
             given = given.model_copy(update=absent | {"features": kinds})
-        roles = find_roles(file, file.columns, part, given, labels=labels, guess=self.known is None)
+        guess = self.known is None
+        found = find_roles(file, file.columns, part, given, labels=labels, guess=guess, is_unique=file.is_unique)
         self.report.raise_for_errors()
-        return replace(file, roles=roles)
+        return replace(file, roles=found)
 
     def features(
         self, table: Table, what: str = "feature", may_be_sparse: bool = False
@@ -254,10 +275,12 @@ class FolderReader:
     def targets(self, table: Table) -> tuple[Tensor | None, Target | None, Split | None]:
         """Read the labels of nodes or graphs, their description, and the user's own split. New data has no split."""
         y = target = split = None
+        if not table.roles.labels and self.known is None:
+            warn_of_missing_label(table, list(table.roles.features))
         if table.roles.labels:
             known = None if self.known is None else self.known["target"]
             y, target = read_labels(table, table.roles.labels, self.schema, known)
-        if "split" in table.roles.by_role and self.known is None:
+        if "split" in table.roles.by_role and (self.known is None or self.options.own):
             split = read_split(table, table.roles.by_role["split"], None if y is None else labeled_mask(y))
         return y, target, split
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,6 +105,36 @@ class Schema(StoredModel):
     space."""
     max_categories: PositiveInt = 1000
     """Maximum number of categories of a column. More are an error."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options of the user for one reading of tables or molecules. They have priority over ``schema.yaml``.
+
+    Args:
+        target: Columns to predict. Empty: those of the schema, else recognized by name.
+        id: Column of ids. ``None``: that of the schema, else recognized by name.
+        task: ``"classification"``, ``"multi-label"`` or ``"regression"``. ``None``: inferred from the labels.
+        strict: Whether a molecule that cannot be read is an error. Otherwise it is skipped with a warning.
+        own: Whether the data are those of a run that is read again, with its encoding. Their split is then read, too.
+    """
+
+    target: tuple[str, ...] = ()
+    id: str | None = None
+    task: str | None = None
+    strict: bool = False
+    own: bool = False
+
+    @property
+    def schema_task(self) -> Task | None:
+        """The task as the schema names it."""
+        return "classes" if self.task == "classification" else self.task  # type: ignore[return-value]
+
+    def apply(self, schema: Schema, stem: Literal["nodes", "graphs"]) -> Schema:
+        """Return the schema with these columns of the table of nodes or graphs, and with this task."""
+        given = {"label": list(self.target) or None, "id": self.id}
+        columns = getattr(schema, stem).model_copy(update={k: v for k, v in given.items() if v is not None})
+        return schema.model_copy(update={stem: columns, "task": self.schema_task or schema.task})
 
 
 def read_schema(folder: Path) -> Schema:

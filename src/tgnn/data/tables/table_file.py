@@ -78,6 +78,12 @@ class TableFile(Reporter):
             return int(pl.scan_parquet(self.path, glob=False).select(pl.len()).collect().item())
         return self.layout.rows - 1 - len(self.layout.blank)
 
+    def is_unique(self, column: str) -> bool:
+        """Whether the values of a column are distinct and none is missing."""
+        (table,) = self._tables([column], [column], None)
+        values = table.frame[column]
+        return not values.dtype.is_nested() and not values.null_count() and values.n_unique() == len(values)
+
     def read(self, columns: Sequence[str] | None = None, text: Collection[str] | None = None) -> Table:
         """Read all rows as one block.
 

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from torch_geometric.data import Data
 
 from tgnn.data.dataset_info import statistics
+from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.readers.detect import detect_format, read_path
+from tgnn.data.tables.schema import ReadOptions
 from tgnn.data.tensors import StringIds
 from tgnn.data.validation.checks import check_feature_ranges, check_labels
 from tgnn.data.validation.report import DataError, Finding, Reporter, ValidationReport
@@ -51,13 +54,21 @@ def validate(path: str | os.PathLike[str], *, encoding: Mapping[str, Any] | None
         >>> [(finding.level, finding.file, finding.locations) for finding in report.findings if finding.locations]
         [('error', 'edges.csv', (3,))]
     """
-    path = Path(path)
+    return inspect(Path(path), encoding)[1]
+
+
+def inspect(
+    path: Path, encoding: Mapping[str, Any] | None = None, options: ReadOptions | None = None
+) -> tuple[Data | GraphDataset | DiskGraph | None, ValidationReport]:
+    """Validate your own data as :func:`validate` does. Return the data, or ``None`` if it cannot be used."""
     try:
-        if detect_format(path) == "graph on disk":
-            return _check_disk(path)
-        return read_path(path, encoding=encoding)[1]
+        if detect_format(path) != "graph on disk":
+            data, report = read_path(path, encoding=encoding, options=options or ReadOptions())
+            return data if report.ok else None, report
+        report = _check_disk(path)
+        return DiskGraph(path) if report.ok else None, report
     except DataError as error:
-        return error.report
+        return None, error.report
 
 
 # ---- graphs on disk --------------------------------------------------------------------------------------------
