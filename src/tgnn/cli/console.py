@@ -60,6 +60,31 @@ def print_table(table: Table) -> None:
     sys.stdout.write("".join(line.rstrip() + "\n" for line in text.get().splitlines()))
 
 
+def format_duration(seconds: float) -> str:
+    """Format an estimated time.
+
+    Example:
+        >>> format_duration(42.4), format_duration(600), format_duration(7200)
+        ('42 s', '10 min', '2.0 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def format_speed(epochs: float, seconds: float) -> str:
+    """Format a number of epochs per second, or of seconds per epoch if an epoch takes long.
+
+    Example:
+        >>> format_speed(3, 10), format_speed(640, 10), format_speed(2, 60)
+        ('0.3 epochs/s', '64 epochs/s', '30 s/epoch')
+    """
+    speed = epochs / max(seconds, 1e-9)
+    if speed < 0.1:
+        return f"{seconds / max(epochs, 1e-9):.0f} s/epoch"
+    return f"{speed:.1f} epochs/s" if speed < 9.95 else f"{speed:.0f} epochs/s"
+
+
 class _DuplicateWarningFilter(logging.Filter):
     """Drop repeated warnings, such as the same warning about the data from each of ten runs."""
 

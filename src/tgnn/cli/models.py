@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tgnn.cli.console import print_json, print_rows, print_text
+from tgnn.cli.console import out, print_json, print_rows, print_text
 
+_MIN_WIDTHS = {"paper": 150, "parameters": 110}
+"""Width of the terminal from which a column is shown. `tgnn models NAME` shows it, too."""
 _REFERENCE = {"node": "cora", "graph": "zinc"}
 """Data set that the parameters are counted for, by task level."""
 
@@ -81,7 +83,10 @@ def _print_all(descriptions: list[dict[str, Any]]) -> None:
     for model in descriptions:
         counts = " ".join(f"{count:,}" for count in model["parameters"].values())
         rows.append((model["name"], " ".join(model["tasks"]), counts, model["summary"], model["paper"]))
-    print_rows(("name", "tasks", "parameters", "summary", "paper"), rows)
+    headers = ("name", "tasks", "parameters", "summary", "paper")
+    left_out = {header for header, width in _MIN_WIDTHS.items() if out.width < width}
+    kept = [number for number, header in enumerate(headers) if header not in left_out]
+    print_rows([headers[number] for number in kept], [[row[number] for number in kept] for row in rows], len(kept) - 1)
     print_text(
         "\nParameters are counted with the default recipe, on Cora (node) and on ZINC with bond features (graph). "
         "`tgnn models NAME` shows the details of a model."

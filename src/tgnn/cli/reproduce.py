@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tgnn.cli import console
-from tgnn.cli.console import err, print_json, print_rows, print_text
+from tgnn.cli.console import err, format_duration, print_json, print_rows, print_text
 from tgnn.cli.options import Offline, Root
 from tgnn.cli.train import check_output_folder, parse_option, shareable_options
 
@@ -53,6 +53,7 @@ def reproduce(
         typer.Option("--set", metavar="KEY=VALUE", help="Set a hyperparameter or option in every cell."),
     ] = None,
     folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/reproduce"),
+    list_all: Annotated[bool, typer.Option("--list", help="List all tables, figures and checks.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells without running them.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -68,7 +69,7 @@ def reproduce(
     from tgnn.experiments.experiment import Selection
     from tgnn.utils.suggest import closest_match
 
-    if name is None:
+    if name is None or list_all:
         _list(EXPERIMENTS.values(), json)
         return
     if name not in EXPERIMENTS:
@@ -198,8 +199,7 @@ def _describe(progress: ExperimentProgress) -> str:
     line += f", {progress.failed} failed" if progress.failed else ""
     line += f", {waiting} waiting" if waiting > 0 else ""
     if (seconds := progress.seconds_left) is not None:
-        hours = f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-        line += f", about {f'{seconds:.0f} s' if seconds < 90 else hours} left"
+        line += f", about {format_duration(seconds)} left"
     if progress.running:
         names = ", ".join(f"{row} on {column} (seed {seed})" for row, column, seed in sorted(progress.running))
         line += f"; running: {names}"

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from tgnn.cli import console
-from tgnn.cli.console import err, out, print_json, print_rows, print_text
+from tgnn.cli.console import err, format_duration, out, print_json, print_rows, print_text
 from tgnn.cli.training_output import print_result, show_progress
 from tgnn.data.load import task_level
 from tgnn.training.candidates import list_candidates
@@ -36,7 +36,7 @@ def train_auto(
     def advance(text: str, metrics: dict[str, Any]) -> None:
         seconds.append(metrics["seconds"])
         left = (total - len(seconds)) * sum(seconds) / len(seconds) / (jobs or 1)
-        status = f"{text}, about {left:.0f} s left" if len(seconds) < total else text
+        status = f"{text}, about {format_duration(left)} left" if len(seconds) < total else text
         show(len(seconds), status, f"{status} ({len(seconds)}/{total})")
 
     try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from tgnn.cli.console import err, note, out, print_rows, print_text
+from tgnn.cli.console import err, format_speed, note, out, print_rows, print_text
 from tgnn.experiments.results import reported
 from tgnn.training.metrics import HIGHER_IS_BETTER
 
@@ -45,10 +45,9 @@ def show_epochs(config: Config, quiet: bool = False) -> Iterator[Callable[[Epoch
             now = time.monotonic()
             if now - updated > interval:
                 updated = now
-                speed = (epoch.number - first_epoch + 1) / max(now - started, 1e-9)
+                speed = format_speed(epoch.number - first_epoch + 1, now - started)
                 position = f"epoch {epoch.number + 1}/{config.train.epochs}"
-                line = f"{position}, {text}, {speed:.1f} epochs/s"
-                show(epoch.number + 1, f"{text}, {speed:.0f} epochs/s", line)
+                show(epoch.number + 1, f"{text}, {speed}", f"{position}, {text}, {speed}")
 
         yield on_epoch
 
@@ -133,7 +132,7 @@ def _rows(metrics: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
         rows += [
             (f"test {metrics['metric']}", f"{metrics['test']:.4f}"),
             ("validation", f"{metrics['val']:.4f} at epoch {metrics['best_epoch']} of {epochs}"),
-            ("time", f"{seconds:.1f} s, {epochs / max(seconds, 1e-9):.1f} epochs/s"),
+            ("time", f"{seconds:.1f} s, {format_speed(epochs, seconds)}"),
         ]
     calibration = (metrics.get("details") or {}).get("calibration") or {}
     if (before := calibration.get("error_before")) is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tgnn.cli import console
-from tgnn.cli.console import err, out, print_json, print_rows, print_text
+from tgnn.cli.console import err, format_duration, out, print_json, print_rows, print_text
 from tgnn.cli.options import METRIC_HELP, IdColumn, Json, Offline, Root, Target, TaskOption
 from tgnn.cli.train import check_data_and_model, parse_option, shareable_options
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from tgnn.tuning.results import StudyResult, Trial
     from tgnn.tuning.search_space import SearchPlan
 
-_DEFAULT_FINALS = 5
+
+def _default_finals(trials: int) -> int:
+    """Return the number of best trials to evaluate again: one per six trials, at most five."""
+    return min(5, max(trials // 6, 1)) if trials > 1 else 0
 
 
 def tune(
@@ -52,13 +55,14 @@ def tune(
         ),
     ] = None,
     finals: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=0,
             help="Number of best trials to evaluate again at the end, on new splits and seeds, in addition to trial 0. "
-            "The trial with the best final score is written to best.yaml. Use 0 to skip this evaluation.",
+            "The trial with the best final score is written to best.yaml. Use 0 to skip this evaluation. "
+            "Default: one per six trials, at most 5.",
         ),
-    ] = _DEFAULT_FINALS,
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Number of trials to run in parallel. Default: number of cores.")
     ] = None,
@@ -124,6 +128,7 @@ def tune(
     from tgnn.tuning.search_space import plan_search
 
     config = resolve_config(name or data, model, recipe, {**changes, **fixed})
+    finals = _default_finals(trials) if finals is None else finals
     plan = plan_search(config, user_space, fixed, trials, splits, seed, finals)
     if dry_run:
         _print_search_space(plan, json)
@@ -185,8 +190,11 @@ def _run(
         raise ImportError(f"tgnn tune needs {error.name}: pip install '.[tune]'") from error
     from tgnn.training.interrupts import Interrupted
 
+    quiet = json or console.verbosity < 0
+    if not quiet:
+        print_text(_announcement(plan, jobs), err)
     try:
-        with _show_progress(quiet=json or console.verbosity < 0) as on_progress:
+        with _show_progress(plan, jobs, quiet) as on_progress:
             result = run_study(plan, folder, jobs, storage, study, command, on_progress)
     except Interrupted:
         err.print("stopped. Finished trials are saved. Run the same command again to resume.")
@@ -220,7 +228,7 @@ def _command(
     arguments += ["--model", plan.config.model.name, *(["--recipe", recipe.name] if recipe else [])]
     arguments += ["--study", study] if study else []
     arguments += ["--trials", str(plan.trials), "--splits", str(plan.splits)]
-    arguments += ["--finals", str(plan.finals)] if plan.finals != min(_DEFAULT_FINALS, plan.trials) else []
+    arguments += ["--finals", str(plan.finals)] if plan.finals != _default_finals(plan.trials) else []
     arguments += ["--seed", str(plan.seed)] if plan.seed else []
     arguments += ["--jobs", "1"] if jobs == 1 else []
     arguments += [argument for text in search for argument in ("--search", text)]
@@ -231,8 +239,34 @@ def _command(
 # ---- progress and summary ------------------------------------------------------------------------------------------
 
 
+def _announcement(plan: SearchPlan, jobs: int) -> str:
+    """State how many models will be trained."""
+    text = f"{_plural(plan.trials, 'trial')} on {_plural(plan.splits, 'split')}"
+    total = plan.trials * plan.splits
+    if plan.finals:
+        finals = plan.finals + 1  # and trial 0
+        text += f", then {_plural(finals, 'final evaluation')} on {_plural(len(plan.final_splits), 'split')}"
+        total += finals * len(plan.final_splits)
+    at_once = f", {jobs} at a time" if jobs > 1 else ""
+    return f"{text}: at most {_plural(total, 'training')}{at_once}"
+
+
+def _seconds_left(result: StudyResult, plan: SearchPlan, jobs: int) -> float | None:
+    """Estimate the remaining time from the mean time of a training. ``None`` before the first trial has ended."""
+    ended = [
+        trial for trial in [*result.trials, *result.finals] if trial.seconds is not None and trial.state != "running"
+    ]
+    trainings = sum(max(len(trial.scores), 1) for trial in ended)
+    if not ended:
+        return None
+    trials_left = result.num_trials - result.count("complete", "pruned", "failed")
+    finals_left = result.finals_left if result.finals or result.finals_left else (plan.finals + 1) * bool(plan.finals)
+    left = trials_left * plan.splits + finals_left * len(plan.final_splits)
+    return sum(trial.seconds or 0.0 for trial in ended) / trainings * left / jobs
+
+
 @contextlib.contextmanager
-def _show_progress(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
+def _show_progress(plan: SearchPlan, jobs: int, quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
     """Yield a callback that shows a live table, or without a terminal prints a line for each finished trial."""
     if quiet:
         yield lambda result: None
@@ -241,15 +275,25 @@ def _show_progress(quiet: bool) -> Iterator[Callable[[StudyResult], None]]:
         from rich.live import Live
 
         with Live(console=err, transient=True, refresh_per_second=2) as live:
-            yield lambda result: live.update(Group(_trial_table(result, 8, err.width), *_summary(result)))
+
+            def update(result: StudyResult) -> None:
+                lines = [*_summary(result), *_time_left(_seconds_left(result, plan, jobs))]
+                live.update(Group(_trial_table(result, 8, err.width), *lines))
+
+            yield update
     else:
-        yield _ProgressLines()
+        yield _ProgressLines(plan, jobs)
+
+
+def _time_left(seconds: float | None) -> list[str]:
+    return [f"about {format_duration(seconds)} left"] if seconds else []
 
 
 class _ProgressLines:
     """Print a line for each trial and each final evaluation that ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: SearchPlan, jobs: int) -> None:
+        self._plan, self._jobs = plan, jobs
         self._printed: dict[str, set[int]] | None = None
 
     def __call__(self, result: StudyResult) -> None:
@@ -270,7 +314,9 @@ class _ProgressLines:
                     self._printed[phase].add(trial.number)
                     is_failed = trial.state == "failed"
                     outcome = f" failed: {trial.reason}" if is_failed else f": {_score_or_state(trial)}{best}"
-                    print_text(f"[{phase}{len(self._printed[phase])}/{total}] trial {trial.number}{outcome}", err)
+                    left = "".join(f", {text}" for text in _time_left(_seconds_left(result, self._plan, self._jobs)))
+                    position = f"[{phase}{len(self._printed[phase])}/{total}]"
+                    print_text(f"{position} trial {trial.number}{outcome}{left}", err)
 
 
 def _score_or_state(trial: Trial) -> str:

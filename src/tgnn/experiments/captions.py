@@ -6,23 +6,44 @@ Title, layout and notes come from the definition of the experiment, so that old 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from tgnn.data.catalog import CATALOG
 from tgnn.experiments.definitions import EXPERIMENTS
 from tgnn.experiments.experiment import Experiment, Selection
 from tgnn.experiments.results import CellResult, Result
-from tgnn.training.config import Config, make_config
+from tgnn.training.config import NOT_HASHED, Config, make_config
+from tgnn.utils.yaml import parse_yaml
 
 _MAX_LENGTH = 120
 """Maximum length of a failure message in a table cell."""
 
 
+def changed_options(result: Result) -> dict[str, Any]:
+    """Return the options that ``--set`` of the stored commands changes, if they can change a result."""
+    changes: dict[str, Any] = {}
+    for command in result.command.split("; "):
+        try:
+            words = shlex.split(command)
+        except ValueError:  # not a command line
+            continue
+        for option, text in pairwise(words):
+            key, equals, value = text.partition("=")
+            section, _, name = key.strip().partition(".")
+            if option == "--set" and equals and name not in NOT_HASHED.get(section, ()):
+                changes[key.strip()] = parse_yaml(value)
+    return changes
+
+
 def result_title(result: Result) -> str:
-    """Return the title of the experiment, or the name of the result if the experiment is unknown."""
+    """Return the title of the experiment with changed options, or the name of the result if it is unknown."""
     experiment = EXPERIMENTS.get(result.name)
-    return result.name if experiment is None else experiment.title
+    title = result.name if experiment is None else experiment.title
+    changed = ", ".join(f"{key}={value}" for key, value in changed_options(result).items())
+    return f"{title} (changed: {changed})" if changed else title
 
 
 def result_layout(result: Result) -> str:
@@ -32,13 +53,20 @@ def result_layout(result: Result) -> str:
 
 
 def result_notes(result: Result) -> list[str]:
-    """Return the notes of the experiment, the splits, outdated hyperparameters and notes on the data of each column."""
+    """Return the notes of the experiment, the splits, outdated hyperparameters and notes on the data of each column.
+
+    The notes of the experiment describe its own recipes, so that a result with changed options does not have them.
+    """
     experiment = EXPERIMENTS.get(result.name)
-    notes = [] if experiment is None else list(experiment.notes)
+    changes = changed_options(result)
+    notes = [] if experiment is None or changes else list(experiment.notes)
+    if changes:
+        changed = ", ".join(f"{key}={value}" for key, value in changes.items())
+        notes.append(f"Changed by --set in every cell: {changed}. The notes on the recipes of this table do not apply.")
     if experiment is not None and experiment.measure is not None:
         return notes
     splits = _split_note(result.cells)
-    outdated = "" if experiment is None else _outdated_note(result, experiment)
+    outdated = "" if experiment is None else _outdated_note(result, experiment, changes)
     columns = dict.fromkeys(f"{cell.column}: {cell.note}" for cell in result.cells if cell.note)
     return [*notes, *filter(None, (splits, outdated)), *columns]
 
@@ -55,9 +83,13 @@ def _split_note(cells: Sequence[CellResult]) -> str:
     return f"Splits: {splits}. Runs with the same seed have the same split in every row." if splits else ""
 
 
-def _outdated_note(result: Result, experiment: Experiment) -> str:
-    """Count the cells whose hyperparameters differ from the current recipes."""
-    current = {(cell.row, cell.column): cell.config for cell in experiment.cells(Selection())}
+def _outdated_note(result: Result, experiment: Experiment, changes: Mapping[str, Any]) -> str:
+    """Count the cells whose hyperparameters differ from the current recipes with the changed options."""
+    try:
+        cells = experiment.cells(Selection(changes=changes))
+    except ValueError:  # an option of the command no longer exists
+        return ""
+    current = {(cell.row, cell.column): cell.config for cell in cells}
     outdated = sum(_is_outdated(cell, current.get((cell.row, cell.column))) for cell in result.cells)
     if not outdated:
         return ""

@@ -72,7 +72,7 @@ def _progress_notes(study: StudyResult) -> list[str]:
             evaluated = f"{count} evaluated" + (f", {failed} failed" if failed else "")
             note += f", and {metric(last.score)} in the final evaluation on other {study.unit}s ({evaluated})"
         note += "."
-    later = "The importance of the hyperparameters is computed when the search ends."
+    later = "The importance of the hyperparameters is computed when a search of at least 30 trials ends."
     return [note, later] if done < study.num_trials and not study.importance else [note]
 
 

@@ -67,6 +67,8 @@ _LEFT_OUT_DEFAULTS = {
     "train": ("metric", "class_weight", "calibrate"),
 }
 """Options whose default values are not hashed, because they were added after results had been stored."""
+NOT_HASHED = {"data": ("root", "offline"), "train": ("threads", "save_every", "track", "workers", "baselines")}
+"""Options that do not change a result."""
 
 
 class DataSourceConfig(Section):
@@ -256,14 +258,13 @@ class Config(Section):
     def hashed_sections(self) -> dict[str, dict[str, Any]]:
         """All options that can change a result. Locations of files, threads and logging are not among them."""
         sections = self.model_dump(mode="json")
-        for key in ("root", "offline"):
-            del sections["data"][key]
+        for section, keys in NOT_HASHED.items():
+            for key in keys:
+                del sections[section][key]
         for section, keys in _LEFT_OUT_DEFAULTS.items():
             for key in keys:
                 if sections[section][key] == type(getattr(self, section)).model_fields[key].default:
                     del sections[section][key]
-        for key in ("threads", "save_every", "track", "workers", "baselines"):
-            del sections["train"][key]
         return sections
 
 

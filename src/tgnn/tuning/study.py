@@ -26,6 +26,9 @@ from tgnn.tuning.search_space import SearchPlan
 from tgnn.tuning.storage import MAX_RETRIES, StudyError, storage_errors
 from tgnn.tuning.workers import SharedStudy, Worker, last_attempts, run_in_processes
 
+MIN_TRIALS_FOR_IMPORTANCE = 30
+"""Number of trials from which the importance of hyperparameters is computed. Over fewer trials it is noise."""
+
 
 def tune(
     plan: SearchPlan,
@@ -38,7 +41,8 @@ def tune(
 ) -> StudyResult:
     """Run all trials of a study, then the final evaluation, and write ``study.json`` and ``best.yaml``.
 
-    Both files are rewritten whenever a trial ends. The importance of the hyperparameters is computed at the end.
+    Both files are rewritten whenever a trial ends. The importance of the hyperparameters is computed at the end of
+    a study of at least 30 trials.
     A study that was interrupted is resumed. Several processes, on one machine or many, can share the trials of one
     storage.
 
@@ -88,7 +92,7 @@ def tune(
         def finish() -> None:
             nonlocal result
             refresh()
-            if result.trials:
+            if len(result.trials) >= MIN_TRIALS_FOR_IMPORTANCE:
                 result = replace(result, importance=_importances(shared.search))
                 write_files(result, plan, folder)
 

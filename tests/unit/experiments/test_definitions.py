@@ -135,3 +135,15 @@ def test_notes_on_splits_and_outdated_hyperparameters():
     assert last_note(config).startswith("Splits: per-class-quota (cora).")
     for optimizer in ({**config["optimizer"], "lr": 7.0}, {"no such option": 1}):
         assert "All cells were run with earlier recipes" in last_note({**config, "optimizer": optimizer})
+
+
+def test_changed_options_are_marked_and_replace_the_notes():
+    (current,) = cells_of("table-1-citation", models=["gcn"], datasets=["cora"], changes={"optimizer.lr": 0.5})
+    command = "tgnn reproduce table-1-citation --models gcn --set optimizer.lr=0.5"
+    changed = cell("gcn", "cora", [0.5], config=current.config.model_dump(mode="json"))
+    result = Result("table-1-citation", [changed], command)
+    assert result_title(result) == f"{EXPERIMENTS['table-1-citation'].title} (changed: optimizer.lr=0.5)"
+    notes = result_notes(result)
+    assert notes[0].startswith("Changed by --set in every cell: optimizer.lr=0.5.")
+    assert not set(notes) & set(EXPERIMENTS["table-1-citation"].notes)
+    assert not any("earlier recipes" in note for note in notes)

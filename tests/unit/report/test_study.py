@@ -43,7 +43,7 @@ def test_charts(tmp_path, higher, scores):
 def test_before_the_search_ends(tmp_path):
     page = page_of(study(tmp_path / "study", importance={}))
     assert len(charts_of(page)) == 1
-    assert "The importance of the hyperparameters is computed when the search ends." in page
+    assert "The importance of the hyperparameters is computed when a search of at least 30 trials ends." in page
     failed = [Trial(0, "failed", {}, reason="no memory"), Trial(1, "running", {})]
     page = page_of(study(tmp_path / "failed", trials=failed, importance={}))
     assert "no memory" in page

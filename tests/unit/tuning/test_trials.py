@@ -32,6 +32,7 @@ def test_trials_worse_than_the_median_are_pruned(monkeypatch, tmp_path, higher_i
     scored(monkeypatch, lambda config: config.optimizer.lr)
     monkeypatch.setitem(metrics.HIGHER_IS_BETTER, "accuracy", higher_is_better)
     result = tune(small_plan(space=RATES, trials=30), tmp_path)
+    assert set(result.importance) == set(RATES)
     pruned = [trial for trial in result.trials if trial.state == "pruned"]
     rates = [trial.params["optimizer.lr"] for trial in result.trials]
     assert len(pruned) > 2
