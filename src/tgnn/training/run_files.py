@@ -5,7 +5,7 @@ To add a key to a file, add a field with a default value: files without it stay 
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
@@ -15,6 +15,9 @@ from tgnn.training.config import Config
 from tgnn.training.metrics import Task
 from tgnn.training.result_details import ResultDetails
 from tgnn.utils.read import StoredModel
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 on
 
 
 class SplitRecord(StoredModel):
