@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -21,6 +20,7 @@ from torch_geometric.data import Data
 from tgnn.data.dataset_info import DEFAULT_METRICS, DatasetInfo
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import Split
+from tgnn.estimators.ensemble import Ensemble, train_members
 from tgnn.estimators.inputs import NetworkXAttributes, drop_unit_weights
 from tgnn.estimators.parameters import config_from_parameters
 from tgnn.estimators.saving import read_estimator, write_estimator
@@ -38,7 +38,7 @@ from tgnn.models import get_model
 from tgnn.training.calibration import calibrate, check_calibration
 from tgnn.training.config import Config
 from tgnn.training.loaders import make_inference_batches
-from tgnn.training.loop import Epoch, Trainer, infer
+from tgnn.training.loop import Epoch, infer
 from tgnn.training.metrics import check_metric, make_task
 from tgnn.training.new_data import check_compatible, num_features
 from tgnn.training.prepare import (
@@ -48,8 +48,6 @@ from tgnn.training.prepare import (
     apply_class_priors,
     find_device,
     infer_shape,
-    make_model,
-    set_num_threads,
     transform_features,
 )
 
@@ -79,6 +77,7 @@ class Estimator(BaseEstimator, ABC):
     patience: int | None = None
     batch_size: int | None = None
     metric: str | None = None
+    n_estimators: int = 1
     validation_fraction: float = 0.1
     device: str | None = None
     random_state: Any = None
@@ -141,10 +140,7 @@ class Estimator(BaseEstimator, ABC):
             history.append(dict(epoch.record))
             self._print_epoch(epoch, config.train.epochs)
 
-        with _isolated(config, device):
-            model = make_model(config, prepared.shape).to(device)
-            best, progress = Trainer(model, prepared, config).fit(on_epoch=on_epoch)
-        model.load_state_dict(best)
+        model, progress = train_members(config, prepared, self.n_estimators, device, on_epoch)
         if config.train.calibrate:
             check_calibration(prepared)
             prepared.task = calibrate(model, prepared, config, device)
@@ -225,7 +221,7 @@ class Estimator(BaseEstimator, ABC):
         data.info = DatasetInfo("", self._level, self._target_type, metric, num_outputs, "memory")
         return transform_features(data, config.data)
 
-    def _outputs(self, X: Any) -> tuple[Tensor, np.ndarray, Any]:
+    def _outputs(self, X: Any, model: torch.nn.Module | None = None) -> tuple[Tensor, np.ndarray, Any]:
         """Compute the outputs of the model for each example of ``X``; also return its indices and stored targets."""
         check_is_fitted(self, "model_")
         data, indices, stored_targets = self._examples(X)
@@ -235,7 +231,7 @@ class Estimator(BaseEstimator, ABC):
         check_compatible(config.model, self.shape_, infer_shape(data), "X", type(self).__name__)
         add_model_inputs(data, config.model.name)
         batches = make_inference_batches(data, None, config.train.batch_size, device)
-        outputs = infer(self.model_.to(device), batches, config.train.precision, device)
+        outputs = infer((model or self.model_).to(device), batches, config.train.precision, device)
         return outputs.cpu()[torch.from_numpy(indices)], indices, stored_targets
 
     def predict(self, X: Any) -> np.ndarray:
@@ -245,6 +241,24 @@ class Estimator(BaseEstimator, ABC):
             X: Nodes or graphs, as for :meth:`fit`.
         """
         return self._decode(self._outputs(X)[0])
+
+    def predict_std(self, X: Any) -> np.ndarray:
+        """Return the standard deviation of the predictions over the networks, if ``n_estimators`` is above 1.
+
+        Args:
+            X: Nodes or graphs, as for :meth:`fit`.
+
+        Returns:
+            Standard deviation of the probability of each class, ``[N, C]``, or of the number, ``[N]``.
+        """
+        check_is_fitted(self, "model_")
+        if not isinstance(self.model_, Ensemble):
+            raise ValueError("predict_std needs several networks: set n_estimators to 2 or more and fit again")
+        parts = []
+        for member in self.model_.members:
+            values, probabilities = self.task_.predictions(self._outputs(X, member)[0])
+            parts.append(values.reshape(-1) if probabilities is None else probabilities)
+        return torch.stack(parts).std(0).numpy()
 
     def _score(
         self,
@@ -373,16 +387,3 @@ def _mask(data: Data, name: str) -> np.ndarray | None:
     if mask.dim() == 2:
         raise ValueError(f"{name} has {mask.size(1)} columns, one for each split: select one column")
     return check_mask(mask, int(data.num_nodes), name)
-
-
-@contextlib.contextmanager
-def _isolated(config: Config, device: torch.device) -> Iterator[None]:
-    """Restore torch's random state and number of threads after training."""
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        set_num_threads(config)
-        try:
-            yield
-        finally:
-            if config.train.threads is not None:
-                torch.set_num_threads(threads)

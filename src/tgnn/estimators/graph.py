@@ -42,6 +42,8 @@ class GraphClassifier(Classifier, GraphEstimator):
         patience: Stop after this many epochs without improvement on the validation set.
         batch_size: Number of graphs in a mini-batch.
         metric: Metric that selects the best epoch, such as ``"macro-f1"`` or ``"rmse"`` (see ``tgnn train --metric``).
+        n_estimators: Number of networks with different seeds, which predict as one. :meth:`predict_std` returns the
+            standard deviation over them.
         validation_fraction: Fraction of the graphs to hold out for validation. 0 holds out none and selects the
             epoch on the training set.
         class_weight: ``"balanced"`` weighs classes inversely to their frequencies in the training loss. A dictionary
@@ -57,10 +59,10 @@ class GraphClassifier(Classifier, GraphEstimator):
     Attributes:
         classes_: Class labels, sorted.
         n_features_in_: Number of node features seen in :meth:`fit`.
-        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
-        history_: Losses and metrics of each epoch, as a list of dictionaries.
-        n_iter_: Number of epochs that were run.
-        best_epoch_: Epoch with the best validation score, from 0.
+        model_: Trained ``torch.nn.Module``, with the weights of the best epoch. An ensemble has ``members``.
+        history_: Losses and metrics of each epoch, as a list of dictionaries, network after network.
+        n_iter_: Number of epochs that were run, of the first network.
+        best_epoch_: Epoch with the best validation score, from 0, of the first network.
         config_: Resolved training configuration.
         shape_: Number and type of the features and outputs.
         task_: Target type, metric and prior correction.
@@ -93,6 +95,8 @@ class GraphRegressor(Regressor, GraphEstimator):
         patience: Stop after this many epochs without improvement on the validation set.
         batch_size: Number of graphs in a mini-batch.
         metric: Metric that selects the best epoch, such as ``"macro-f1"`` or ``"rmse"`` (see ``tgnn train --metric``).
+        n_estimators: Number of networks with different seeds, which predict as one. :meth:`predict_std` returns the
+            standard deviation over them.
         validation_fraction: Fraction of the graphs to hold out for validation. 0 holds out none and selects the
             epoch on the training set.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
@@ -105,10 +109,10 @@ class GraphRegressor(Regressor, GraphEstimator):
 
     Attributes:
         n_features_in_: Number of node features seen in :meth:`fit`.
-        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
-        history_: Losses and metrics of each epoch, as a list of dictionaries.
-        n_iter_: Number of epochs that were run.
-        best_epoch_: Epoch with the best validation score, from 0.
+        model_: Trained ``torch.nn.Module``, with the weights of the best epoch. An ensemble has ``members``.
+        history_: Losses and metrics of each epoch, as a list of dictionaries, network after network.
+        n_iter_: Number of epochs that were run, of the first network.
+        best_epoch_: Epoch with the best validation score, from 0, of the first network.
         config_: Resolved training configuration.
         shape_: Number and type of the features and outputs.
         task_: Target type, metric and prior correction.

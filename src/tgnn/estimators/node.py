@@ -94,6 +94,8 @@ class NodeClassifier(Classifier, NodeEstimator):
         batch_size: Number of nodes in a mini-batch, which needs ``options={"train.num_neighbors": ...}``. By default,
             the model is trained on the whole graph.
         metric: Metric that selects the best epoch, such as ``"macro-f1"`` or ``"rmse"`` (see ``tgnn train --metric``).
+        n_estimators: Number of networks with different seeds, which predict as one. :meth:`predict_std` returns the
+            standard deviation over them.
         validation_fraction: Fraction of the labeled nodes to hold out for validation. 0 holds out none and selects the
             epoch on the training set.
         class_weight: ``"balanced"`` weighs classes inversely to their frequencies in the training loss. A dictionary
@@ -109,10 +111,10 @@ class NodeClassifier(Classifier, NodeEstimator):
     Attributes:
         classes_: Class labels, sorted.
         n_features_in_: Number of node features seen in :meth:`fit`.
-        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
-        history_: Losses and metrics of each epoch, as a list of dictionaries.
-        n_iter_: Number of epochs that were run.
-        best_epoch_: Epoch with the best validation score, from 0.
+        model_: Trained ``torch.nn.Module``, with the weights of the best epoch. An ensemble has ``members``.
+        history_: Losses and metrics of each epoch, as a list of dictionaries, network after network.
+        n_iter_: Number of epochs that were run, of the first network.
+        best_epoch_: Epoch with the best validation score, from 0, of the first network.
         config_: Resolved training configuration.
         shape_: Number and type of the features and outputs.
         task_: Target type, metric and prior correction.
@@ -150,6 +152,8 @@ class NodeRegressor(Regressor, NodeEstimator):
         batch_size: Number of nodes in a mini-batch, which needs ``options={"train.num_neighbors": ...}``. By default,
             the model is trained on the whole graph.
         metric: Metric that selects the best epoch, such as ``"macro-f1"`` or ``"rmse"`` (see ``tgnn train --metric``).
+        n_estimators: Number of networks with different seeds, which predict as one. :meth:`predict_std` returns the
+            standard deviation over them.
         validation_fraction: Fraction of the labeled nodes to hold out for validation. 0 holds out none and selects the
             epoch on the training set.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
@@ -162,10 +166,10 @@ class NodeRegressor(Regressor, NodeEstimator):
 
     Attributes:
         n_features_in_: Number of node features seen in :meth:`fit`.
-        model_: Trained ``torch.nn.Module``, with the weights of the best epoch.
-        history_: Losses and metrics of each epoch, as a list of dictionaries.
-        n_iter_: Number of epochs that were run.
-        best_epoch_: Epoch with the best validation score, from 0.
+        model_: Trained ``torch.nn.Module``, with the weights of the best epoch. An ensemble has ``members``.
+        history_: Losses and metrics of each epoch, as a list of dictionaries, network after network.
+        n_iter_: Number of epochs that were run, of the first network.
+        best_epoch_: Epoch with the best validation score, from 0, of the first network.
         config_: Resolved training configuration.
         shape_: Number and type of the features and outputs.
         task_: Target type, metric and prior correction.

@@ -11,12 +11,12 @@ import torch
 from pydantic import Field, NonNegativeInt
 
 from tgnn import __version__
+from tgnn.estimators.ensemble import make_estimator_model
 from tgnn.models import DataShape
 from tgnn.training.checkpoint import CheckpointError, load_weights, read_tensors
 from tgnn.training.config import Config
 from tgnn.training.metrics import Task
 from tgnn.training.new_data import num_features
-from tgnn.training.prepare import make_model
 from tgnn.training.run_files import check_task
 from tgnn.utils.io import write_tensors
 from tgnn.utils.read import StoredModel, validate
@@ -100,7 +100,8 @@ def read_estimator(cls: type[T], path: Path) -> T:
         estimator: Any = cls(**content.parameters)
         content.check(estimator)
         with torch.random.fork_rng([]):
-            model = make_model(content.config, content.shape)
+            size = int(content.parameters["n_estimators"])
+            model = make_estimator_model(content.config, content.shape, content.task.target, size)
         if content.classes is not None:
             estimator.classes_ = np.array(content.classes.values, dtype=np.dtype(content.classes.dtype))
     except (TypeError, ValueError) as error:

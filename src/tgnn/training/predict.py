@@ -13,18 +13,20 @@ from tgnn.data.dataset_info import LoadedData, TaskType, content_hash
 from tgnn.data.splits import labeled_mask
 from tgnn.data.tables.schema import ReadOptions
 from tgnn.training.config import Config, TrainConfig
+from tgnn.training.ensemble import average_predictions
 from tgnn.training.loaders import make_inference_batches
 from tgnn.training.loop import infer
 from tgnn.training.metrics import check_metric
 from tgnn.training.new_data import load_new_data
 from tgnn.training.predictions import Predictions, make_predictions
 from tgnn.training.prepare import add_model_inputs, find_device
+from tgnn.training.repeated_runs import RunGroup
 from tgnn.training.result_details import describe_result, example_sizes, output_names
 from tgnn.training.run_folder import RunError, RunFolder
 
 
 def predict(
-    run: RunFolder | str | os.PathLike[str],
+    run: RunFolder | RunGroup | str | os.PathLike[str],
     data: str | os.PathLike[str] | None = None,
     *,
     out: str | os.PathLike[str] | None = None,
@@ -32,10 +34,10 @@ def predict(
     id: str | None = None,
     strict: bool = False,
 ) -> Predictions:
-    """Predict with the trained model of a run.
+    """Predict with the trained model of a run, or with the mean of several runs.
 
     Args:
-        run: The run, or the path of its folder.
+        run: The run, several runs (``tgnn train --runs``), or the path of their folder.
         data: Name or path of new data in the format of the training data. ``None``: the run's own data.
         out: A ``.csv`` or ``.parquet`` file to write. ``None``: nothing is written.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
@@ -53,7 +55,15 @@ def predict(
         >>> predictions.table().columns[:5]
         ['id', 'split', 'label', 'prediction', 'probability 0']
     """
-    run = run if isinstance(run, RunFolder) else RunFolder(run)
+    if not isinstance(run, RunFolder):
+        group = run if isinstance(run, RunGroup) else RunGroup(run)
+        if group.has_started:
+            members = [predict(member, data, device=device, id=id, strict=strict) for member in group.finished_runs]
+            predictions = average_predictions(members)
+            if out is not None:
+                predictions.write(out)
+            return predictions
+        run = RunFolder(group.path)
     if run.is_decoder:
         raise RunError(
             f"{run.path} holds a decoder. Decode received frames with tgnn.training.decoding.decode(run.load_model(), "

@@ -38,6 +38,8 @@ class Predictions:
         labels: Known targets, as ``values``, with -1 or NaN where they are unknown. ``None``: all are unknown.
         split: Code of the set of each row: 0 training, 1 validation, 2 test, -1 none. ``None``: the data are new.
         unreadable: Rows of the data that could not be read and have no prediction.
+        std: Standard deviation over several runs (:func:`tgnn.training.ensemble.average_predictions`), ``[N]`` or
+            ``[N, T]``. ``None``: there is one run.
     """
 
     ids: Any
@@ -47,6 +49,7 @@ class Predictions:
     labels: Tensor | None = None
     split: np.ndarray | None = None
     unreadable: Sequence[UnreadableRow] = ()
+    std: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -54,8 +57,8 @@ class Predictions:
     def table(self, begin: int = 0, end: int | None = None) -> polars.DataFrame:
         """Return all or some rows as a table.
 
-        The columns are ``id``, ``split`` (of the training data), ``label`` (if known), ``prediction`` and
-        ``probability <name>``. Rows that could not be read have an empty prediction.
+        The columns are ``id``, ``split`` (of the training data), ``label`` (if known), ``prediction``,
+        ``std`` (of several runs) and ``probability <name>``. Rows that could not be read have an empty prediction.
         """
         rows = slice(begin, end)
         ids = self.ids[rows]
@@ -65,6 +68,10 @@ class Predictions:
         if self.labels is not None:
             columns |= self._columns("label", self.labels[rows])
         columns |= self._columns("prediction", self.values[rows])
+        if self.std is not None:
+            deviations = self.std[rows].reshape(len(ids), -1).numpy()
+            names = ["std"] if deviations.shape[1] == 1 else [f"std {name}" for name in self.names]
+            columns |= {name: deviations[:, i] for i, name in enumerate(names)}
         if self.probabilities is not None:
             probabilities = self.probabilities[rows].numpy()
             columns |= {f"probability {name}": probabilities[:, i] for i, name in enumerate(self.names)}
@@ -72,7 +79,7 @@ class Predictions:
         missing = [row.row - begin for row in self.unreadable if 0 <= row.row - begin < frame.height]
         if missing:
             readable = polars.Series(np.isin(np.arange(frame.height), missing, invert=True))
-            predicted = polars.selectors.starts_with("prediction", "probability")
+            predicted = polars.selectors.starts_with("prediction", "std", "probability")
             frame = frame.with_columns(polars.when(readable).then(predicted).name.keep())
         return frame
 

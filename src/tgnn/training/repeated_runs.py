@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.stats
@@ -19,6 +19,9 @@ from tgnn.training.run_files import RunsFile, SummaryFile
 from tgnn.training.run_folder import RUNS, Folder, RunError, RunFolder, to_json
 from tgnn.training.train import check_unused
 from tgnn.utils.io import write_json
+
+if TYPE_CHECKING:
+    from tgnn.training.predictions import Predictions
 
 SUMMARY = "summary.json"
 
@@ -52,11 +55,28 @@ class RunGroup(Folder):
         return [RunFolder(self.path / f"seed-{first + number}") for number in range(self.size)]
 
     @property
+    def finished_runs(self) -> list[RunFolder]:
+        """Folders of all runs, which must be finished."""
+        runs = self.runs
+        if unfinished := [run for run in runs if not run.is_finished]:
+            raise RunError(
+                f"{len(unfinished)} of {len(runs)} runs in {self.path} are not finished. "
+                f"Continue with `tgnn train --resume {self.path}`."
+            )
+        return runs
+
+    @property
     def metrics(self) -> dict[str, Any]:
         """Mean, standard deviation and 95 % confidence interval of the test metric, and the metrics of each run."""
         if not (self.path / SUMMARY).exists():
             raise RunError(f"{self.path} is not finished. Continue with `tgnn train --resume {self.path}`.")
         return to_json(self._read(SUMMARY, SummaryFile))
+
+    def predict(self, data: str | os.PathLike[str] | None = None, device: str = "auto", **options: Any) -> Predictions:
+        """Predict with the mean of all runs, with the standard deviation over them; see :func:`tgnn.predict`."""
+        from tgnn.training.predict import predict
+
+        return predict(self, data, device=device, **options)
 
     def resume(self, **options: Any) -> RunGroup:
         """Continue the runs that are not finished.

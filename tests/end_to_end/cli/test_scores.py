@@ -127,3 +127,21 @@ def test_calibrated_probabilities_are_those_that_are_predicted(succeed, run, tmp
     code, _, err = run("train --data heights --calibrate --out other")
     assert code == 2
     assert "train.calibrate needs a classification task" in err
+
+
+def test_several_runs_predict_as_one(succeed, run, tmp_path):
+    write_friends(tmp_path / "friends")
+    succeed("train --data friends --epochs 4 --runs 2 --jobs 1 --out runs")
+    assert "columns id, label, prediction, std, probability coffee" in succeed("predict runs --out p.csv")
+    for seed in (0, 1):
+        succeed(f"predict runs/seed-{seed} --out p{seed}.csv")
+    ensemble, *members = (pl.read_csv(tmp_path / f"{name}.csv") for name in ("p", "p0", "p1"))
+    tea = np.stack([member["probability tea"].to_numpy() for member in members])
+    assert ensemble["probability tea"].to_numpy() == pytest.approx(tea.mean(0), abs=1e-5)
+    assert ensemble["std"].to_numpy() == pytest.approx(tea.std(0, ddof=1), abs=1e-5)
+    expected = np.where(tea.mean(0) > 0.5, "tea", "coffee").tolist()
+    assert ensemble["prediction"].to_list() == expected
+    (tmp_path / "runs/seed-1/metrics.json").unlink()
+    code, _, err = run("predict runs --out q.csv")
+    assert code == 2
+    assert "1 of 2 runs in runs are not finished" in err

@@ -284,3 +284,22 @@ def test_metric_class_weight_and_sample_weight(club):
         NodeClassifier(**QUICK).fit(club, y, sample_weight=np.zeros(34))
     with pytest.raises(ValueError, match="the targets are numbers. Use mae, rmse or r2"):
         NodeRegressor(**QUICK, metric="macro-f1").fit(club, np.arange(34.0))
+
+
+def test_an_ensemble_averages_its_networks(club, planted, tmp_path):
+    single = [NodeClassifier(**{**QUICK, "random_state": seed}) for seed in (0, 1)]
+    held = np.arange(34) % 3 == 0
+    members = [model.fit(club, validation=held).predict_proba(club) for model in single]
+    ensemble = NodeClassifier(**QUICK, n_estimators=2).fit(club, validation=held)
+    assert ensemble.predict_proba(club) == pytest.approx(np.mean(members, axis=0), abs=1e-5)
+    assert ensemble.predict_std(club) == pytest.approx(np.std(members, axis=0, ddof=1), abs=1e-5)
+    ensemble.save(tmp_path / "ensemble.safetensors")
+    loaded = NodeClassifier.load(tmp_path / "ensemble.safetensors")
+    assert np.array_equal(loaded.predict_proba(club), ensemble.predict_proba(club))
+    x, edges, y = planted
+    regressor = NodeRegressor(**QUICK, n_estimators=2).fit((x, edges), y)
+    assert regressor.predict_std((x, edges)).shape == (300,)
+    with pytest.raises(ValueError, match="set n_estimators to 2 or more"):
+        single[0].predict_std(club)
+    with pytest.raises(ValueError, match="n_estimators is 0, but must be a positive integer"):
+        NodeClassifier(**QUICK, n_estimators=0).fit(club)
