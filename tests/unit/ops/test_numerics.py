@@ -38,6 +38,8 @@ def star(factors, dtype=torch.float32, activation="tanh"):
         ([1e-5] * 10, None, 1e20, 1e-25),
         ([2.0**-96, 2.0**-96, 1.3 * 2.0**-53], "tanh", 2.0**120, 1.3 * 2.0**-29),
         ([1.4e-45, 2.35e23, 2.35e23], "tanh", 1.0, 1.343e-20),
+        ([2.0**-55, 77 * 2.0**55], "tanh", 2.0**40, 1.6034e-36),
+        ([2.0**-46, 76.0625 * 2.0**46], "tanh", 2.0**40, 2.0173e-38),
     ],
 )
 def test_what_underflows_and_comes_back(backend, factors, activation, grad, expected):

@@ -137,7 +137,9 @@ bool activate(Product& product, bool tanh, int width, double least, T* out, T* s
   }
   if (!state) return false;
   SIMD for (int j = 0; j < w; ++j) state[j] = T(p[j]);
-  if (tanh && least * saved_scale<T>(true) >= kLargestGrad) return false;
+  // Nothing is lost if no factor is tiny. Beyond kSaturated, slope * P is below 2^-211 in float: it matters for a
+  // gradient up to kLargestGrad if a factor is below 2^-45.
+  if (tanh && least * saved_scale<T>(true) >= kLargestGrad * 0x1p12) return false;
   const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * least * saved_scale<T>(tanh) / kLargestGrad;
   int64_t lost = 0;
 #pragma omp simd reduction(| : lost)
