@@ -98,7 +98,7 @@ def test_products_equal_the_reference(accelerated, graph, dtype, terms):
             (neighbor_product, {"degree_exponent": 0.5, "activation": None}),
             (neighbor_product, {"activation": "tanh"}),
             (exclusive_product, {"activation": "tanh"}),
-            (exclusive_product, {}),
+            (exclusive_product, {"degree_exponent": 0.5}),
         ):
             with use_backend("reference"):
                 expected = value_and_gradients(function, edges, made, (num_src, num_dst), **options, **more)
@@ -121,7 +121,7 @@ def test_hubs_of_bounded_factors(accelerated, terms, options):
     made["z"][0, 3] = torch.nan  # a source of some rows
     types = types_of(TERMS[terms], dst.numel())
     for function in (neighbor_product, exclusive_product):
-        if function is exclusive_product and ("degree_exponent" in options or "bound" in options):
+        if function is exclusive_product and "bound" in options:
             continue
         arguments = {**types, "factor_activation": "bounded", "bound": 0.9, **options}
         with use_backend("reference"):
@@ -170,11 +170,11 @@ def test_zeros_equal_the_reference(accelerated, function, terms):
         made["edge_weight"].fill_(1)
     if "edge_shift" in made:
         made["edge_shift"].zero_()
-    for activation in (None, "tanh"):
+    for options in ({}, {"activation": "tanh"}, {"degree_exponent": 0.5}):
         with use_backend("reference"):
-            expected = value_and_gradients(function, edges, made, size, activation=activation)
+            expected = value_and_gradients(function, edges, made, size, **options)
         with use_backend(accelerated):
-            found = value_and_gradients(function, edges, made, size, activation=activation)
+            found = value_and_gradients(function, edges, made, size, **options)
         assert_same(found, expected, 4e-6)
 
 
@@ -213,10 +213,8 @@ def test_against_fifty_digits(backend, name, tanh, exclusive):
     made["z_dst"] = made["z_dst"][:1]
     made["edge_weight"] = made["edge_weight"].sigmoid()
     edges = torch.stack([torch.arange(6), torch.zeros(6, dtype=torch.int64)])
-    power = 1.0 if exclusive else 6**-0.5
-    options = {"factor_activation": name, "bound": 0.9, "activation": "tanh" if tanh else None}
-    if not exclusive:
-        options["degree_exponent"] = 0.5
+    power = (5 if exclusive else 6) ** -0.5
+    options = {"factor_activation": name, "bound": 0.9, "activation": "tanh" if tanh else None, "degree_exponent": 0.5}
     leaves = {n: t.clone().requires_grad_() for n, t in made.items()}
     function = exclusive_product if exclusive else neighbor_product
     with use_backend(backend):
@@ -243,7 +241,7 @@ SMALL = random_edges(4, 4, 9)
 
 
 @pytest.mark.parametrize("factor_activation", ACTIVATIONS)
-@pytest.mark.parametrize("function", ["product", "power", "exclusive"])
+@pytest.mark.parametrize("function", ["product", "power", "exclusive", "exclusive power"])
 def test_first_and_second_derivatives(backend, function, factor_activation):
     generator = torch.Generator().manual_seed(0)
     shapes = ((4, 2), (4, 2), (3, 2), (9,), (9, 2), (9, 2))
@@ -251,10 +249,10 @@ def test_first_and_second_derivatives(backend, function, factor_activation):
     types = torch.arange(9) % 3
 
     def product(z, z_dst, table, scale, shift, weight):
-        more = {"degree_exponent": 0.5} if function == "power" else {}
+        more = {"degree_exponent": 0.5} if "power" in function else {}
         more |= {"factor_activation": factor_activation, "bound": 0.7, "activation": "tanh"}
         terms = {"z_dst": z_dst, "edge_addend": table, "edge_type": types, "edge_scale": scale, "edge_shift": shift}
-        operator = exclusive_product if function == "exclusive" else neighbor_product
+        operator = exclusive_product if "exclusive" in function else neighbor_product
         return operator(z, SMALL, **terms, edge_weight=weight, **more)
 
     with use_backend(backend):

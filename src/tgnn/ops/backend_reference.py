@@ -166,8 +166,9 @@ def edge_product(op: EdgeProduct) -> Tensor:
         if op.exclusive:
             rows = [(int(edge), x) for edge, x in zip(e, _exclusive_products(factors, one))]
         else:
-            rows = [(v, _cumulative_products(factors, one)[-1].signed_power(powers[v]))]
-        for row, y in rows:
+            rows = [(v, _cumulative_products(factors, one)[-1])]
+        for row, product in rows:
+            y = product.signed_power(powers[v]) if op.exponent else product
             out[row] = torch.tanh(y.to_float()) if op.tanh else y.to_float()
     return out
 
@@ -176,8 +177,8 @@ def edge_product_backward(op: EdgeProduct, grad: Tensor, needs_grad: Any) -> dic
     """Compute the gradients of the terms and coefficients that are present, in float64.
 
     Inclusive: the gradient of factor ``f_k`` is ``g act'(y) dy/dP`` times the product of the other factors.
-    Exclusive: the gradient of ``f_k`` is the sum over the other edges e of ``g_e act'(X_e)`` times the product of all
-    factors but ``f_e`` and ``f_k``. This is the slope of an exclusive product of dual numbers.
+    Exclusive: the gradient of ``f_k`` is the sum over the other edges e of ``g_e act'(y_e) dy_e/dP_e`` times the
+    product of all factors but ``f_e`` and ``f_k``. This is the slope of an exclusive product of dual numbers.
     """
     graph, one = op.graph, Scaled.of(op.example.new_ones(op.rank))
     powers = op.powers()
@@ -188,20 +189,25 @@ def edge_product_backward(op: EdgeProduct, grad: Tensor, needs_grad: Any) -> dic
         f = [factors.f[k] for k in range(e.numel())]
         others = _exclusive_products(f, one)
         if op.exclusive:
-            outer = [Scaled.of(grad[edge]) * slope_of(x, op.tanh) for edge, x in zip(e, others)]
+            outer = [Scaled.of(grad[edge]) * slope_of_result(op, x, powers[v]) for edge, x in zip(e, others)]
             zero = Scaled.of(torch.zeros_like(one.mantissa))
             duals = _exclusive_products([Dual(*pair) for pair in zip(f, outer)], Dual(one, zero))
             d = [dual.slope for dual in duals]
         else:
-            product = _cumulative_products(f, one)[-1]
-            y = product.signed_power(powers[v])
-            outer_v = Scaled.of(grad[v]) * slope_of(y, op.tanh) * slope_of_power(product, powers[v])
+            outer_v = Scaled.of(grad[v]) * slope_of_result(op, _cumulative_products(f, one)[-1], powers[v])
             d = [outer_v * x for x in others]
         if d:
             stacked = Scaled(torch.stack([x.mantissa for x in d]), torch.stack([x.exponent for x in d]))
             for target, value in zip(per_edge, chain_rule(op, stacked, factors, e)):
                 target[e] = value
     return _sum_over_edges(op, per_edge)
+
+
+def slope_of_result(op: EdgeProduct, product: Scaled, power: Tensor) -> Scaled:
+    """Return ``act'(y) dy/dP`` for the signed power y of a product P."""
+    if op.exponent == 0:
+        return slope_of(product, op.tanh)
+    return slope_of(product.signed_power(power), op.tanh) * slope_of_power(product, power)
 
 
 def slope_of_power(product: Scaled, power: Tensor) -> Scaled:

@@ -24,8 +24,7 @@ from tgnn.ops.backend_reference import (
     edge_factors,
     gates,
     nothing_saved,
-    slope_of,
-    slope_of_power,
+    slope_of_result,
 )
 from tgnn.ops.graph import CompressedEdges, Graph
 from tgnn.ops.operands import LARGEST_GRAD, EdgeProduct, EdgeTerms, GatedSum, Operands, Saved, saved_scale
@@ -202,10 +201,12 @@ def edge_product(op: EdgeProduct) -> Tensor:
     for columns in _column_blocks(op.graph.num_edges, op.rank):
         f = edge_factors(op, *edges.ends, columns).f
         if op.exclusive:
-            y = tree.exclusive_products(f, _ones(edges.rows.numel(), columns, out.device)).to_float()
+            others = tree.exclusive_products(f, _ones(edges.rows.numel(), columns, out.device))
+            y = (others.signed_power(powers[edges.v]) if op.exponent else others).to_float()
             out[edges.e, columns] = (pointwise(torch.tanh, y) if op.tanh else y).to(out.dtype)
         else:
-            product = tree.products(f).signed_power(powers[edges.rows])
+            product = tree.products(f)
+            product = product.signed_power(powers[edges.rows]) if op.exponent else product
             y = torch.ones(out.size(0), product.mantissa.size(1), dtype=torch.float64, device=out.device)
             y[edges.rows] = product.to_float()
             out[:, columns] = (pointwise(torch.tanh, y) if op.tanh else y).to(out.dtype)
@@ -226,12 +227,11 @@ def edge_product_backward(op: EdgeProduct, grad: Tensor, needs_grad: Any) -> dic
         one = _ones(edges.rows.numel(), columns, grad.device)
         others = tree.exclusive_products(factors.f, one)
         if op.exclusive:
-            outer = Scaled.of(grad[edges.e, columns]) * slope_of(others, op.tanh)
+            outer = Scaled.of(grad[edges.e, columns]) * slope_of_result(op, others, powers[edges.v])
             zero = Scaled.of(torch.zeros_like(one.mantissa))
             d = tree.exclusive_products(Dual(factors.f, outer), Dual(one, zero)).slope
         else:
-            product, power = tree.products(factors.f), powers[edges.rows]
-            slope = slope_of(product.signed_power(power), op.tanh) * slope_of_power(product, power)
+            slope = slope_of_result(op, tree.products(factors.f), powers[edges.rows])
             outer = Scaled.of(grad[edges.rows, columns]) * slope
             d = outer[edges.row_of_edge] * others
         by_dst = chain_rule(op, d, factors, edges.e, columns)

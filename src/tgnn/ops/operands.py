@@ -88,7 +88,8 @@ class EdgeProduct(EdgeTerms):
         y_v = sign(P_v) |P_v| ** (d_v ** -p)        degree exponent, d_v: number of edges into v
         out_v = act(y_v)
 
-    If ``exclusive``, there is one row per edge instead: ``out_e = act(product of f over the other edges into v)``.
+    If ``exclusive``, there is one row per edge instead. P is the product of f over the other edges into v, and d_v
+    counts them.
     """
 
     scale: Tensor | None
@@ -108,8 +109,8 @@ class EdgeProduct(EdgeTerms):
 
     def powers(self) -> Tensor:
         """Return ``d_v ** -p``, ``[N_dst, 1]`` in float64."""
-        degree = self.graph.by_dst().ptr.diff().clamp(min=1).double()
-        return degree.pow(-self.exponent).unsqueeze(1)
+        degree = self.graph.by_dst().ptr.diff() - int(self.exclusive)
+        return degree.clamp(min=1).double().pow(-self.exponent).unsqueeze(1)
 
 
 FACTOR_ACTIVATIONS = ("identity", "tanh", "sigmoid", "bounded")

@@ -110,8 +110,7 @@ def neighbor_product(
             "self_loops=True cannot be combined with edge_addend, edge_type, edge_scale, edge_shift or edge_weight; "
             "add the loops with edges_with_self_loops()."
         )
-    if not 0 <= degree_exponent <= 8:
-        raise ValueError(f"degree_exponent is {degree_exponent}, but must lie in [0, 8].")
+    degree_exponent = _degree_exponent(degree_exponent)
     tensors, edge_type, args = _check_factors(
         z, graph, size, z_dst, edge_addend, edge_type, edge_scale, edge_shift, edge_weight, self_loops
     )
@@ -141,11 +140,13 @@ def exclusive_product(
     edge_weight: Tensor | None = None,
     factor_activation: str | None = None,
     bound: float = 1.0,
+    degree_exponent: float = 0.0,
 ) -> Tensor:
     r"""Multiply, for each edge, the factors of the *other* edges into the same destination (leave-one-out).
 
     .. math::
-        \mathrm{out}_{uv} = \sigma\Big(\prod_{(u', v) \in E, \, u'v \neq uv} f_{u'v}\Big)
+        \mathrm{out}_{uv} = \sigma\Big(\mathrm{sign}(P_{uv}) |P_{uv}|^{(d_v - 1)^{-p}}\Big), \qquad
+        P_{uv} = \prod_{(u', v) \in E, \, u'v \neq uv} f_{u'v}
 
     The factors and the guarantees are those of :func:`neighbor_product`. The operator takes linear time. It does not
     divide, so it is correct for zero factors. If there is no other edge, the product is 1 (before the activation). A
@@ -165,6 +166,8 @@ def exclusive_product(
         edge_weight: Weight of each factor in ``[0, 1]``.
         factor_activation: Activation of each factor.
         bound: :math:`a` of ``factor_activation="bounded"``.
+        degree_exponent: :math:`p` in ``[0, 8]``. The product of the :math:`d_v - 1` other factors is raised to the power
+            :math:`(d_v - 1)^{-p}`, or 1 if there is no other factor. ``p = 1`` gives their geometric mean.
 
     Shapes:
         - **input:** as for :func:`neighbor_product`
@@ -178,8 +181,8 @@ def exclusive_product(
     tensors, edge_type, args = _check_factors(
         z, graph, size, z_dst, edge_addend, edge_type, edge_scale, edge_shift, edge_weight, False
     )
-    phi = _factor_activation(factor_activation)
-    return edge_product(*tensors, edge_type, *args, phi, bound, 0.0, is_tanh(activation), True)
+    options = (_factor_activation(factor_activation), bound, _degree_exponent(degree_exponent), is_tanh(activation))
+    return edge_product(*tensors, edge_type, *args, *options, True)
 
 
 def _check_factors(
@@ -214,6 +217,12 @@ def _factor_activation(name: str | None) -> str:
     if name not in (None, *FACTOR_ACTIVATIONS[1:]):
         raise ValueError(f"factor_activation must be None, 'tanh', 'sigmoid' or 'bounded', got {name!r}.")
     return name or "identity"
+
+
+def _degree_exponent(exponent: float) -> float:
+    if not 0 <= exponent <= 8:
+        raise ValueError(f"degree_exponent is {exponent}, but must lie in [0, 8].")
+    return exponent
 
 
 def segment_product(

@@ -30,16 +30,20 @@ def tree_product(op: EdgeProduct) -> Tensor:
     rows = in_edges.ptr.diff().nonzero().squeeze(1)
     if op.exclusive:
         ones = Scaled.of(torch.ones(rows.numel(), op.rank, dtype=torch.float64, device=u.device))
-        y = _activated(tree.exclusive_products(f, ones), op.tanh)
+        y = _activated(_raised(op, tree.exclusive_products(f, ones), v), op.tanh)
         return torch.zeros_like(y).index_copy(0, e, y)
-    power = op.powers()[rows]
-    product = tree.products(f)
-    if op.exponent:
-        # The slope of a power is infinite at 0, where it is defined as 0.
-        vanishing = (product.mantissa == 0) & (power != 1)
-        product = Scaled(torch.where(vanishing, 0.0, product.mantissa), product.exponent).signed_power(power)
+    product = _raised(op, tree.products(f), rows)
     empty = f.mantissa.new_full((op.graph.num_dst, op.rank), math.tanh(1) if op.tanh else 1.0)
     return empty.index_copy(0, rows, _activated(product, op.tanh))
+
+
+def _raised(op: EdgeProduct, product: Scaled, rows: Tensor) -> Scaled:
+    """Apply the degree exponent. The slope of a power is infinite at 0, where it is defined as 0."""
+    if not op.exponent:
+        return product
+    power = op.powers()[rows]
+    vanishing = (product.mantissa == 0) & (power != 1)
+    return Scaled(torch.where(vanishing, 0.0, product.mantissa), product.exponent).signed_power(power)
 
 
 def _activated(y: Scaled, tanh: bool) -> Tensor:

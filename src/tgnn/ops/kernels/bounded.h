@@ -130,6 +130,15 @@ inline void tanh_of_positive(Wide y, Wide& value, Wide& slope_times_y) {
   slope_times_y = inside * 4.0 * e * (inverse * inverse);
 }
 
+// y^q for y > 0 that is neither subnormal nor inf.
+template <class Wide, int L>
+inline Wide power_of_positive(Wide y, double q) {
+  WideNumber<L> number;
+  number *= y;
+  number.raise(q);
+  return number.value();
+}
+
 // The product of a row for a group of columns.
 template <class Group>
 struct BoundedProduct {
@@ -380,6 +389,7 @@ inline void* aligned_scratch(Index arrays) {
 inline bool bounded_exclusive_row(const EdgeProduct<float>& op, const CompressedEdges& by_dst, Index v, float* out) {
   const Index rank = op.terms.rank, begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
   if (degree > kInRange) return false;
+  const double q = power_of_row(op.exponent, degree - 1);
   bool is_finite = true;
   for_each_columns<float, kWide>(0, rank, [&](auto columns) {
     using Group = decltype(columns);
@@ -405,6 +415,7 @@ inline bool bounded_exclusive_row(const EdgeProduct<float>& op, const Compressed
       float* const target = out + by_dst.edge_at(begin + k) * rank + columns.first;
       UNROLL for (int c = 0; c < Group::C; ++c) {
         Wide y = n[c] * inverse[k][c], slope;
+        if (q != 1.0) y = power_of_positive<Wide, Group::L>(y, q);
         if (op.tanh) tanh_of_positive<Wide, Group::L>(y, y, slope);
         columns.store(to_float<Group::L>(y), target, c);
       }
@@ -413,12 +424,13 @@ inline bool bounded_exclusive_row(const EdgeProduct<float>& op, const Compressed
   return is_finite;
 }
 
-// With the products E of the other factors, d loss / d log f_j = sum of h_k over the other edges k, with
-// h_k = g_k act'(E_k) E_k. The sums before and after j are added, because a difference would cancel.
+// With the powers E of the products of the other factors, d loss / d log f_j = sum of h_k over the other edges k, with
+// h_k = g_k act'(E_k) q E_k. The sums before and after j are added, because a difference would cancel.
 inline bool bounded_exclusive_row_backward(const EdgeProduct<float>& op, const CompressedEdges& by_dst, Index v,
                                            const float* grad, double* of_terms, float* of_edge, float* of_dst) {
   const Index rank = op.terms.rank, begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
   if (degree > kInRange) return false;
+  const double q = power_of_row(op.exponent, degree - 1);
   bool is_finite = true;
   for_each_columns<float, kWide>(0, rank, [&](auto columns) {
     using Group = decltype(columns);
@@ -451,9 +463,10 @@ inline bool bounded_exclusive_row_backward(const EdgeProduct<float>& op, const C
       const float* const g = grad + by_dst.edge_at(begin + k) * rank + columns.first;
       UNROLL for (int c = 0; c < Group::C; ++c) {
         Wide y = n[c] * inverse[k][c], unused;
+        if (q != 1.0) y = power_of_positive<Wide, Group::L>(y, q);
         if (op.tanh) tanh_of_positive<Wide, Group::L>(y, unused, y);
         before[k][c] = total[c];
-        h[k][c] = y * factors.wide(g, c);
+        h[k][c] = q * y * factors.wide(g, c);
         total[c] += h[k][c];
       }
     }

@@ -18,6 +18,10 @@ inline double value_of(double x) { return x; }
 inline double value_of(const Number& x) { return x.value(); }
 inline double scaled_down(double x) { return x * scaled::power_of_two(-kDown); }
 inline double scaled_down(const Number& x) { return scaled::join(x.mantissa, x.exponent - kDown); }
+inline void set_product(double& x, double mantissa, int64_t e) { x = scaled::join(mantissa, e); }
+inline void set_product(Number& x, double mantissa, int64_t e) { x = Number::of(mantissa, e); }
+inline Number as_number(double x) { return Number::of(x); }
+inline Number as_number(const Number& x) { return x; }
 inline double slope_of_tanh(double x) {
   double slope;
   int64_t e = 0;
@@ -29,6 +33,24 @@ inline Number slope_of_tanh(const Number& x) {
   int64_t e = 0;
   scaled::slope_of_tanh(x.value(), slope, e);
   return Number::of(slope, e);
+}
+
+// Replaces products x by y = sign(x) |x|^q. Writes the slope q y / x, which is defined as 0 at x = 0.
+template <class N>
+void raise_products(double q, int width, N* x, N* slope) {
+  alignas(64) double mantissa[kBlock], base[kBlock];
+  alignas(64) int64_t exponent[kBlock], base_exponent[kBlock];
+  for (int j = 0; j < width; ++j) {
+    const Number number = as_number(x[j]);
+    mantissa[j] = base[j] = number.mantissa;
+    exponent[j] = base_exponent[j] = number.exponent;
+  }
+  signed_powers(q, width, mantissa, exponent);
+  for (int j = 0; j < width; ++j) {
+    set_product(x[j], mantissa[j], exponent[j]);
+    const double divisor = base[j] == 0.0 ? 1.0 : base[j];
+    set_product(slope[j], q * mantissa[j] / divisor, exponent[j] - base_exponent[j]);
+  }
 }
 
 // Factors of one row, [degree, width], and the products before each of them.
@@ -54,7 +76,7 @@ struct Scan {
     }
   }
 
-  // Calls use(k, products of the other factors) for all edges, the last one first.
+  // Calls use(k, products of the other factors) for all edges, the last one first. `use` may change the products.
   template <class F>
   void exclusive(Index degree, int width, const F& use) {
     alignas(64) N after[kBlock], others[kBlock];
@@ -155,11 +177,14 @@ void exclusive_product(const EdgeProduct<T>& op, const CompressedEdges& by_dst, 
     for (Index v = first; v < last; ++v) {
       if (fast(v)) continue;
       const Index begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
+      const double q = power_of_row(op.exponent, degree - 1);
       for (Index column = 0; column < rank && degree;) {
         const int width = exclusive_width(degree, rank - column);
         const auto run = [&](auto& scan) {
           scan.multiply_before(degree, width);
-          scan.exclusive(degree, width, [&](Index k, const auto* others) {
+          scan.exclusive(degree, width, [&](Index k, auto* others) {
+            std::remove_reference_t<decltype(*others)> unused[kBlock];
+            if (q != 1.0) raise_products(q, width, others, unused);
             for (int j = 0; j < width; ++j) y[j] = value_of(others[j]);
             if (op.tanh) activate_factors(kTanh, 1.0, y, width, y, slope);
             T* const target = out + by_dst.edge_at(begin + k) * rank + column;
@@ -197,6 +222,7 @@ void exclusive_product_backward(const EdgeProduct<T>& op, const CompressedEdges&
     for (Index v = first; v < last; ++v) {
       if (fast(v, of_terms, of_edge)) continue;
       const Index begin = by_dst.ptr[v], degree = by_dst.ptr[v + 1] - begin;
+      const double q = power_of_row(op.exponent, degree - 1);
       if (!degree && out.dst) std::fill_n(out.dst + v * rank, rank, T(0));
       for (Index column = 0; column < rank && degree;) {
         const int width = exclusive_width(degree, rank - column);
@@ -204,7 +230,9 @@ void exclusive_product_backward(const EdgeProduct<T>& op, const CompressedEdges&
         const auto run = [&](auto& scan) {
           scan.multiply_before(degree, width);
           scan.of_grad.resize(degree * width);
-          scan.exclusive(degree, width, [&](Index k, const auto* others) {
+          scan.exclusive(degree, width, [&](Index k, auto* others) {
+            std::remove_reference_t<decltype(*others)> slope[kBlock];
+            if (q != 1.0) raise_products(q, width, others, slope);
             const T* const g = grad + by_dst.edge_at(begin + k) * rank + column;
             auto* const target = scan.of_grad.data() + k * width;
             for (int j = 0; j < width; ++j) assign(target[j], double(g[j]), 0);
@@ -213,6 +241,8 @@ void exclusive_product_backward(const EdgeProduct<T>& op, const CompressedEdges&
             else  // a product that is NaN has gradients that are NaN
               for (int j = 0; j < width; ++j)
                 if (std::isnan(value_of(others[j]))) target[j] = others[j];
+            if (q != 1.0)
+              for (int j = 0; j < width; ++j) target[j] = target[j] * slope[j];
           });
           scan.exclusive_slopes(degree, width, [&](Index k, const auto* slopes) {
             const Index e = by_dst.edge_at(begin + k);
