@@ -10,14 +10,16 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 from torch_geometric.typing import SparseTensor
+from torch_geometric.utils import scatter
 
 from tgnn.ops import degrees, edges_with_self_loops, neighbor_sum
 from tgnn.ops.graph_cache import cached_on
 from tgnn.ops.tracing import is_plain_eager
 
 T = TypeVar("T")
+FillValue = float | Tensor | str | None
+"""Edge features of self-loops: numbers, a reduction of the features of the node's in-edges, or none."""
 
-_MIN_FACTOR = 1e-6  # smaller |factors| are clamped, because the slope of |z| ** p is unbounded at 0
 _MAX_LOG = 80.0  # exp(80) is finite in float32, and tanh is 1 far below it
 
 
@@ -46,7 +48,7 @@ class Neighborhood(NamedTuple):
     weight: Tensor | None
     """Weight of each edge; weight 0 removes the edge."""
     edge_attr: Tensor | None
-    """Features of the edges given by the user, without rows for self-loops added at the end of ``graph``."""
+    """Edge features, without rows for self-loops added at the end of ``graph`` unless ``fill_value`` is given."""
     bipartite: bool = False
     """Whether sources and destinations are two sets of nodes, with separate degrees."""
 
@@ -100,46 +102,27 @@ class Neighborhood(NamedTuple):
         return attr.new_zeros(self.size[1], attr.size(1)).index_add(0, dst, attr)
 
 
-def tempered_product(
-    z: Tensor,
-    neighborhood: Neighborhood,
-    addend: Tensor | None = None,
-    z_dst: Tensor | None = None,
-    exponent: float = 0.5,
-    bound: float | None = None,
-) -> Tensor:
-    r"""Compute :math:`\operatorname{sign}(P) \, |P|^{d^{-p}}` for each neighborhood of (weighted) degree d.
-
-    The product is computed from a sum of logarithms, so :math:`P` itself is never formed. With edge weights, edge
-    features, terms of the destinations or bounded factors, an E x R matrix of factors is formed.
+def weighted_power(y: Tensor, neighborhood: Neighborhood, exponent: float, exclusive: bool) -> Tensor:
+    r"""Turn powers :math:`\operatorname{sign}(P) |P|^{n^{-p}}` into :math:`\operatorname{sign}(P) |P|^{d^{-p}}`.
 
     Args:
-        z: Factors of the sources, ``[N_src, R]``.
-        neighborhood: Neighborhood of each destination.
-        addend: Value added to the factor of each edge, ``[E, R]``.
-        z_dst: Value added to the factors of each destination, ``[N_dst, R]``.
+        y: Powers of the products of :math:`n` edges, one row per destination or, if ``exclusive``, per edge.
+        neighborhood: Neighborhood with edge weights. Their sum, at least 1, is the degree :math:`d`.
         exponent: :math:`p`.
-        bound: If given, each factor :math:`f` is replaced by :math:`1 + a \tanh f` with this number :math:`a`.
+        exclusive: Whether each product, :math:`n` and :math:`d` leave out one edge.
     """
-    dtype = z.dtype
-    z = z.to(torch.promote_types(dtype, torch.float32))  # half precision cannot count beyond 256
-    if addend is None and z_dst is None and bound is None and neighborhood.weight is None:
-        logs = neighborhood.sum(z.abs().clamp(min=_MIN_FACTOR).log())
-        negative = neighborhood.sum((z.detach() < 0).to(z.dtype))
-    else:
-        src, dst = as_edge_index(neighborhood.graph)
-        f = z[src] if addend is None else z[src] + addend
-        f = f if z_dst is None else f + z_dst[dst]
-        f = f if bound is None else 1 + bound * f.tanh()
-        if neighborhood.weight is not None:
-            weight = neighborhood.weight.unsqueeze(1).to(z.dtype)
-            f = weight * f + (1 - weight)
-        zeros = z.new_zeros(neighborhood.size[1], z.size(1))
-        logs = zeros.index_add(0, dst, f.abs().clamp(min=_MIN_FACTOR).log())
-        negative = zeros.index_add(0, dst, (f.detach() < 0).to(z.dtype))
-    power = neighborhood.degrees().to(z.dtype).clamp(min=1).pow(-exponent).unsqueeze(1)
-    sign = 1 - 2 * (negative % 2)
-    return (sign * (logs * power).clamp(max=_MAX_LOG).exp()).to(dtype)
+    graph, size = neighborhood.graph, neighborhood.size
+    count, degree = degrees(graph, size), neighborhood.degrees()
+    if exclusive:
+        weight, dst = neighborhood.weight, as_edge_index(graph)[1]
+        assert weight is not None
+        count, degree = count[dst] - 1, degree[dst] - weight.to(degree.dtype)
+    wide = y.to(torch.promote_types(y.dtype, torch.float32))
+    ratio = (degree.clamp(min=1) / count.clamp(min=1)).to(wide.dtype).pow(-exponent).unsqueeze(1)
+    info = torch.finfo(wide.dtype)
+    logs = ratio * wide.abs().clamp(info.tiny, info.max).log()
+    powers = wide.detach().sign() * logs.clamp(max=_MAX_LOG).exp()
+    return torch.where(ratio == 1, wide, powers).to(y.dtype)
 
 
 def inv_sqrt(degree: Tensor) -> Tensor:
@@ -155,10 +138,12 @@ def make_neighborhood(
     size: tuple[int, int] | None,
     self_loops: bool,
     loops_as_edges: bool,
+    fill_value: FillValue = None,
 ) -> Neighborhood:
     """Check the arguments of a layer and add self-loops. Values stored in ``adj_t`` are edge weights.
 
-    Self-loops must be explicit edges (``loops_as_edges``) if the caller computes a weight per edge.
+    Self-loops must be explicit edges (``loops_as_edges``) if the caller computes a weight per edge. ``fill_value``
+    gives them edge features.
     """
     if edge_attr is not None and edge_attr.dim() == 1:
         edge_attr = edge_attr.unsqueeze(1)
@@ -183,7 +168,7 @@ def make_neighborhood(
             weight = edges.new_ones(edges.size(1), dtype=torch.float32) if weight is None else weight
             loop_weight = weight.new_ones(num_nodes) if loop_weight is None else loop_weight.to(weight.dtype)
             weight = torch.cat([weight, loop_weight])
-        return Neighborhood(x, with_loops, size, False, weight, edge_attr)
+        return Neighborhood(x, with_loops, size, False, weight, _fill(edge_attr, edges, num_nodes, fill_value))
     x_src, x_dst = x
     if not self_loops:
         if size is None:
@@ -193,6 +178,8 @@ def make_neighborhood(
         return Neighborhood(x_src, graph, size, False, weight, edge_attr, bipartite=True)
     neighborhood = _add_bipartite_self_loops(x_src, x_dst, graph, weight, edge_attr)
     num_dst = neighborhood.size[1]
+    filled = _fill(edge_attr, as_edge_index(graph), num_dst, fill_value)
+    neighborhood = neighborhood._replace(edge_attr=filled)
     if size is not None and tuple(size) != (x_src.size(0), num_dst):
         raise ValueError(f"size is {tuple(size)}, but x has {x_src.size(0)} sources and {num_dst} destinations.")
     return neighborhood
@@ -226,6 +213,20 @@ def _add_bipartite_self_loops(
     x = torch.cat([x_src, x_dst])
     size = (num_src + num_dst, num_dst)
     return Neighborhood(x, with_loops, size, False, weight, edge_attr, bipartite=True)
+
+
+def _fill(edge_attr: Tensor | None, edges: Tensor, num_nodes: int, fill_value: FillValue) -> Tensor | None:
+    """Append edge features of one self-loop per node, as ``add_self_loops`` of PyG does."""
+    if edge_attr is None or fill_value is None:
+        return edge_attr
+    if isinstance(fill_value, str):
+        of_loops = scatter(edge_attr, edges[1].long(), 0, num_nodes, reduce=fill_value)
+    else:
+        fill = torch.as_tensor(fill_value, dtype=edge_attr.dtype, device=edge_attr.device)
+        if fill.numel() not in (1, edge_attr.size(1)):
+            raise ValueError(f"fill_value has {fill.numel()} entries, but edge_attr has {edge_attr.size(1)} columns.")
+        of_loops = fill.view(1, -1).expand(num_nodes, edge_attr.size(1))
+    return torch.cat([edge_attr, of_loops])
 
 
 def _add_self_loops(edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor | None]:

@@ -166,8 +166,8 @@ def exclusive_product(
         edge_weight: Weight of each factor in ``[0, 1]``.
         factor_activation: Activation of each factor.
         bound: :math:`a` of ``factor_activation="bounded"``.
-        degree_exponent: :math:`p` in ``[0, 8]``. The product of the :math:`d_v - 1` other factors is raised to the power
-            :math:`(d_v - 1)^{-p}`, or 1 if there is no other factor. ``p = 1`` gives their geometric mean.
+        degree_exponent: :math:`p` in ``[0, 8]``. The product of the :math:`d_v - 1` other factors is raised to the
+            power :math:`(d_v - 1)^{-p}`. For example, :math:`p = 1` gives their geometric mean.
 
     Shapes:
         - **input:** as for :func:`neighbor_product`

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import add_self_loops
 
 from tgnn.nn import CPAggregation, TGNNConv
 from tgnn.nn.mixing import NodeMix, ScalarMix, ScaledBatchNorm
@@ -82,12 +83,17 @@ def tgnn_conv_oracle(
     weights = [1.0] * len(edges) if edge_weight is None else [float(w) for w in edge_weight]
     attrs = None if edge_attr is None else [*edge_attr.detach().double()]
     if conv.uses_self_loops:
+        filled = None
+        if edge_attr is not None and conv.fill_value is not None:
+            filled = add_self_loops(edge_index, edge_attr.detach().double(), conv.fill_value, num_nodes)[1][
+                len(edges) :
+            ]
         for v in range(num_nodes):
             if (v, v) not in edges:
                 edges.append((v, v))
                 weights.append(1.0)
                 if attrs is not None:
-                    attrs.append(torch.zeros_like(attrs[0]))
+                    attrs.append(torch.zeros_like(attrs[0]) if filled is None else filled[v])
     into: list[list[int]] = [[e for e, (_, v) in enumerate(edges) if v == node] for node in range(num_nodes)]
     degree = [sum(weights[e] for e in into[v]) for v in range(num_nodes)]
 
@@ -108,13 +114,11 @@ def tgnn_conv_oracle(
                 z = 1 + conv.bound * torch.tanh(z)
             z = _activate(conv.cp, z)
             w = torch.tensor(min(1.0, gcn(e)) if conv.factors == "weighted" else weights[e], dtype=torch.float64)
-            if attrs is not None and conv.lin_gate is not None and e < edge_index.size(1):
+            has_features = e < edge_index.size(1) or conv.fill_value is not None
+            if attrs is not None and conv.lin_gate is not None and has_features:
                 assert conv.lin_gate.bias is not None
                 w = w * torch.sigmoid(attrs[e] @ conv.lin_gate.weight + conv.lin_gate.bias)
-            f = w * z + (1 - w)
-            if conv.factors == "tempered":  # the layer clamps |f|, because the slope is unbounded at 0
-                f = torch.where(f < 0, -1.0, 1.0) * f.abs().clamp(min=1e-6)
-            factors.append(f)
+            factors.append(w * z + (1 - w))
         product = _product(factors, conv.rank)
         if conv.factors == "tempered":
             product = product.sign() * product.abs() ** (1 / math.sqrt(max(degree[v], 1)))

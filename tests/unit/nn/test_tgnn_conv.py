@@ -6,6 +6,7 @@ import pytest
 import torch
 from tests.conftest import random_edges, to_csr
 from torch_geometric import EdgeIndex
+from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from tgnn import CPAggregation, TGNNConv
 from tgnn.data.catalog.embedded import digits
@@ -395,11 +396,13 @@ def test_features_of_edges_in_half_precision(dtype, edges):
 @pytest.mark.parametrize("affine", [None, (-1.0, 1.0)])
 @pytest.mark.parametrize("terms", ["attr", "gate", "two ended", ""])
 @pytest.mark.parametrize("add_self_loops", [True, False])
-def test_activations_and_affine_maps_follow_the_terms_of_edges(factor_act, affine, terms, add_self_loops):
+@pytest.mark.parametrize("factors", ["plain", "tempered"])
+def test_activations_and_affine_maps_follow_the_terms_of_edges(factor_act, affine, terms, add_self_loops, factors):
     conv = TGNNConv(
         F,
         D,
         R,
+        factors=factors,
         factor_act=factor_act,
         affine=affine,
         edge_dim=3 if terms in ("attr", "gate") else None,
@@ -413,18 +416,39 @@ def test_activations_and_affine_maps_follow_the_terms_of_edges(factor_act, affin
     assert_matches_oracle(randomized(conv), torch.randn(N, F), EDGES, weight, attr, tolerance=2e-4)
 
 
-def test_exclusive_products_leave_out_one_edge():
-    options = {"low_order": None, "act": None, "factor_act": "tanh", "root_weight": True}
+@pytest.mark.parametrize("fill_value", [0.5, torch.tensor([1.0, -1.0, 2.0]), "mean", "max"], ids=str)
+@pytest.mark.parametrize("low_order", ["sum", "gated_mean", None])
+def test_self_loops_with_edge_features(fill_value, low_order):
+    options = {"edge_dim": 3, "edge_gate": True, "low_order": low_order, "two_ended": True}
+    conv = randomized(TGNNConv(F, D, R, fill_value=fill_value, **options))
+    x, attr, weight = torch.randn(N, F), torch.randn(EDGES.size(1), 3), torch.rand(EDGES.size(1))
+    assert_matches_oracle(conv, x, EDGES, weight, attr, tolerance=2e-4)
+    edges, attr = remove_self_loops(EDGES, attr)
+    with_loops = add_self_loops(edges, attr, fill_value, N)
+    explicit = TGNNConv(F, D, R, add_self_loops=False, **options)
+    explicit.load_state_dict(conv.state_dict())
+    torch.testing.assert_close(conv(x, edges, None, attr), explicit(x, with_loops[0], None, with_loops[1]))
+    torch.testing.assert_close(conv((x, x), edges, None, attr), explicit((x, x), with_loops[0], None, with_loops[1]))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("factors", FACTORS)
+def test_exclusive_products_leave_out_one_edge(factors, weighted):
+    options = {"low_order": None, "act": None, "root_weight": True, "factors": factors}
+    options |= {"degree_exponent": 0.5} if factors == "bounded" else {"factor_act": "tanh"}
+    if factors == "weighted":  # the weights of its factors depend on the degrees
+        options |= {"factors": "plain", "affine": (0.5, 0.5)}
     conv = randomized(TGNNConv(F, D, R, exclusive=True, **options))
     assert not conv.uses_self_loops
     whole = TGNNConv(F, D, R, add_self_loops=False, **options)
     whole.load_state_dict(conv.state_dict())
-    x = torch.randn(N, F)
-    out = conv(x, EDGES)
+    x, weight = torch.randn(N, F), torch.rand(EDGES.size(1)) if weighted else None
+    out = conv(x, EDGES, weight)
     assert out.shape == (EDGES.size(1), D)
     for edge in (0, 5, 21):
         others = torch.arange(EDGES.size(1)) != edge
-        torch.testing.assert_close(out[edge], whole(x, EDGES[:, others])[EDGES[1, edge]], rtol=1e-4, atol=1e-5)
+        expected = whole(x, EDGES[:, others], None if weight is None else weight[others])[EDGES[1, edge]]
+        torch.testing.assert_close(out[edge], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_check_rule_of_belief_propagation_is_a_layer():
@@ -450,11 +474,11 @@ def test_initial_bias():
     ("options", "message"),
     [
         ({"edge_dim": 3, "factor_act": "relu"}, "must be None, 'tanh' or 'sigmoid'"),
-        ({"two_ended": True, "factor_act": "tanh", "factors": "tempered"}, "must be None with factors='tempered'"),
         ({"affine": (1.0, 0.0), "factors": "bounded"}, "affine is"),
         ({"edge_gate": True}, "edge_gate=True needs edge_dim"),
         ({"exclusive": True}, "needs low_order=None and no self-loops"),
-        ({"exclusive": True, "low_order": None, "factors": "tempered"}, "exclusive=True needs factors"),
+        ({"fill_value": 1.0}, "fill_value is 1.0, but needs edge_dim"),
+        ({"fill_value": "median", "edge_dim": 3}, "fill_value"),
     ],
     ids=str,
 )

@@ -58,28 +58,24 @@ def check_factors(
         raise ValueError(
             f"factor_act is {factor_act!r}, but must be None, 'tanh' or 'sigmoid' with edge_dim or two_ended."
         )
-    if has_edge_terms and factor_act is not None and factors == "tempered":
-        raise ValueError(
-            f"factor_act is {factor_act!r}, but must be None with factors='tempered' and edge_dim or two_ended."
-        )
-    if affine is not None and factors not in ("plain", "weighted"):
-        raise ValueError(f"affine is {affine}, but needs factors='plain' or 'weighted', got {factors!r}.")
-    if edge_gate and (edge_dim is None or factors == "tempered" or degree_exponent != 0):
-        raise ValueError(
-            f"edge_gate=True needs edge_dim, factors other than 'tempered' and degree_exponent=0, but edge_dim is "
-            f"{edge_dim}, factors is {factors!r} and degree_exponent is {degree_exponent}."
-        )
+    if affine is not None and factors == "bounded":
+        raise ValueError(f"affine is {affine}, but must be None with factors='bounded'.")
+    if edge_gate and edge_dim is None:
+        raise ValueError("edge_gate=True needs edge_dim, but edge_dim is None.")
 
 
-def check_exclusive(low_order: str | None, add_self_loops: bool | None, factors: str, degree_exponent: float) -> None:
-    """Check the options that ``exclusive=True`` needs."""
+def check_rows_of_edges(
+    low_order: str | None, add_self_loops: bool | None, exclusive: bool, edge_dim: int | None, fill_value: Any
+) -> None:
+    """Check the options that ``exclusive=True`` and ``fill_value`` need."""
+    if isinstance(fill_value, str):
+        check_choice("fill_value", fill_value, ("sum", "add", "mean", "min", "max", "mul"))
+    if fill_value is not None and edge_dim is None:
+        raise ValueError(f"fill_value is {fill_value!r}, but needs edge_dim, which is None.")
+    if not exclusive:
+        return
     if low_order is not None or add_self_loops:
         raise ValueError(
             f"exclusive=True needs low_order=None and no self-loops, but low_order is {low_order!r} and "
             f"add_self_loops is {add_self_loops}."
-        )
-    if factors not in ("plain", "bounded") or degree_exponent != 0:
-        raise ValueError(
-            f"exclusive=True needs factors='plain' or 'bounded' and degree_exponent=0, but factors is {factors!r} and "
-            f"degree_exponent is {degree_exponent}."
         )

@@ -12,12 +12,12 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
 from tgnn.nn.aggr.cp import Activation, CPAggregation
-from tgnn.nn.conv.option_checks import check_branches, check_exclusive, check_factors
+from tgnn.nn.conv.option_checks import check_branches, check_factors, check_rows_of_edges
 from tgnn.nn.feature_maps import FeatureLinear
 from tgnn.nn.gate import EdgeGate
 from tgnn.nn.init import SMALLEST_SCALE, check_smallest_start, log_spaced_normal_
 from tgnn.nn.mixing import ScalarMix, ScaledBatchNorm, make_mix
-from tgnn.nn.neighborhood import Messages, Neighborhood, as_edge_index, make_neighborhood, tempered_product
+from tgnn.nn.neighborhood import FillValue, Messages, Neighborhood, as_edge_index, make_neighborhood, weighted_power
 from tgnn.ops import exclusive_product, neighbor_product
 from tgnn.ops.edge_operators import check_edge_weight
 
@@ -66,13 +66,12 @@ class TGNNConv(MessagePassing):
         root_weight: Whether to add :math:`W_3^\top x_v`, a linear map of the root node, to the output.
         factors: Factors of the product. ``"plain"`` uses :math:`z_u = W_1^\top [x_u; 1]`, as above. ``"weighted"`` uses
             :math:`1 + w_{uv} (z_u - 1)` with :math:`w_{uv} = 1 / \sqrt{d_u d_v}`. ``"tempered"`` replaces the product
-            by :math:`\operatorname{sign}(P) |P|^{1 / \sqrt{d_v}}`, with :math:`|z_u|` clamped to at least 1e-6.
-            ``"bounded"`` uses the positive factors :math:`1 + a \tanh z_u`, with the bias of :math:`z_u` initialized to
-            0, and raises the product to the power :math:`d_v^{-p}`. The last three options reduce the effect of large
-            degrees.
+            by :math:`\operatorname{sign}(P) |P|^{1 / \sqrt{d_v}}`. ``"bounded"`` uses the positive factors
+            :math:`1 + a \tanh z_u`, with the bias of :math:`z_u` initialized to 0, and raises the product to the power
+            :math:`d_v^{-p}`. The last three options reduce the effect of large degrees.
         bound: :math:`a` of ``factors="bounded"``, above 0 and below 1.
         degree_exponent: :math:`p` of ``factors="bounded"``, from 0 to 1. The degree :math:`d_v` is the sum of the edge
-            weights, or 1 if the sum is smaller.
+            weights (of the other edges, if ``exclusive``), or 1 if the sum is smaller.
         two_ended: Whether factors depend on both ends of an edge: :math:`z_u + W_4^\top x_v` replaces :math:`z_u`.
         high_scale: If given, each branch has its own batch normalization. The learned scale :math:`s` of the product
             branch, one number per channel, starts at this value, for example 0.01. ``None`` means no normalization.
@@ -87,8 +86,9 @@ class TGNNConv(MessagePassing):
         edge_gate: Whether each edge has a gate :math:`w_{uv} = \sigma(C' e_{uv} + c)` per column. A gate moves a factor
             toward 1, as an edge weight does. Requires ``edge_dim``.
         exclusive: Whether to compute, for each edge, the product over the *other* edges into the same destination. The
-            output has one row per edge. Requires ``low_order=None``, no self-loops, plain or bounded factors, and
-            ``degree_exponent=0``.
+            output has one row per edge. Requires ``low_order=None`` and no self-loops.
+        fill_value: Edge features of self-loops, as in PyG's ``GATConv``: a number, a vector, or how to reduce the
+            features of the node's in-edges, for example ``"mean"``. Default: none, with term 0 and gate 1.
         bias_init: Initial bias of the factors, by default 0 for bounded factors and 1 for others. Use 0 for factors of
             both signs, for example in parity checks.
         smallest_start: Smallest initial scale of the factors, see :class:`~tgnn.nn.CPAggregation`. Use 1 for molecules.
@@ -132,6 +132,7 @@ class TGNNConv(MessagePassing):
         affine: tuple[float, float] | None = None,
         edge_gate: bool = False,
         exclusive: bool = False,
+        fill_value: FillValue = None,
         bias_init: float | None = None,
         smallest_start: float = SMALLEST_SCALE,
     ) -> None:
@@ -139,17 +140,14 @@ class TGNNConv(MessagePassing):
         check_smallest_start(smallest_start)
         check_branches(in_channels, out_channels, rank, low_order, add_self_loops, high_scale)
         check_factors(factors, bound, degree_exponent, edge_dim, two_ended, factor_act, affine, edge_gate)
-        if exclusive:
-            check_exclusive(low_order, add_self_loops, factors, degree_exponent)
+        check_rows_of_edges(low_order, add_self_loops, exclusive, edge_dim, fill_value)
         is_pair = isinstance(in_channels, (tuple, list))
         self._has_edge_terms = edge_dim is not None or two_ended
         self.in_channels, self.out_channels, self.rank = in_channels, out_channels, rank
-        self.low_order = low_order
-        self.edge_dim = edge_dim
+        self.low_order, self.edge_dim = low_order, edge_dim
         self.add_self_loops = add_self_loops  # not resolved: PyG's HeteroConv rejects True for bipartite edge types
         self.uses_self_loops = not is_pair and not exclusive if add_self_loops is None else add_self_loops
-        self.exclusive = exclusive
-        self.root_weight = root_weight
+        self.exclusive, self.fill_value, self.root_weight = exclusive, fill_value, root_weight
         self.factors, self.bound, self.degree_exponent = factors, bound, degree_exponent
         self.two_ended, self.high_scale, self.smallest_start = two_ended, high_scale, smallest_start
         in_src, in_dst = in_channels if isinstance(in_channels, (tuple, list)) else (in_channels, in_channels)
@@ -228,10 +226,9 @@ class TGNNConv(MessagePassing):
             edge_weight = self._apply_mask(edge_weight)
         x_dst = x if isinstance(x, Tensor) else x[1]
         has_edge_map = self._has_edge_terms and self.cp is not None and self.cp.affine is not None
-        computes_edges = has_edge_map or self.factors == "weighted" or (self.factors == "tempered" and self.two_ended)
-        loops_as_edges = self.gate is not None or (computes_edges and self.rank > 0)
+        loops_as_edges = self.gate is not None or has_edge_map or (self.factors == "weighted" and self.rank > 0)
         neighborhood = make_neighborhood(
-            x, edge_index, edge_weight, edge_attr, size, self.uses_self_loops, loops_as_edges
+            x, edge_index, edge_weight, edge_attr, size, self.uses_self_loops, loops_as_edges, self.fill_value
         )
         deg_inv_sqrt = neighborhood.deg_inv_sqrt(neighborhood.x.dtype) if self._uses_degrees else None
         messages = self._transform(neighborhood.x, None if deg_inv_sqrt is None else deg_inv_sqrt[0])
@@ -312,12 +309,8 @@ class TGNNConv(MessagePassing):
         if self.factors != "plain" and neighborhood.weight is not None:
             # The operators below see other weights than the user has given.
             neighborhood = neighborhood._replace(weight=check_edge_weight(neighborhood.weight))
-        # The degree exponent of the operator counts edges, so it does not support weights.
-        is_weighted_power = self.degree_exponent != 0 and neighborhood.weight is not None
-        if self.factors == "tempered" or is_weighted_power:
-            bound, exponent = (None, 0.5) if self.factors == "tempered" else (self.bound, self.degree_exponent)
-            product = tempered_product(z, neighborhood, addend, z_dst, exponent, bound)
-            return torch.tanh(product) if self.cp.fuses_tanh else product
+        exponent = 0.5 if self.factors == "tempered" else self.degree_exponent
+        is_weighted_power = exponent != 0 and neighborhood.weight is not None
         weight = neighborhood.weight
         if self.factors == "weighted":
             assert deg_inv_sqrt is not None
@@ -330,7 +323,7 @@ class TGNNConv(MessagePassing):
             shape = as_edge_index(neighborhood.graph).size(1), self.rank
             scale, shift = self.cp.scale.expand(shape), self.cp.shift.expand(shape)
         options: dict[str, Any] = {
-            "activation": "tanh" if self.cp.fuses_tanh else None,
+            "activation": "tanh" if self.cp.fuses_tanh and not is_weighted_power else None,
             "size": neighborhood.size,
             "z_dst": z_dst,
             "edge_addend": addend,
@@ -339,11 +332,17 @@ class TGNNConv(MessagePassing):
             "edge_weight": weight,
             "factor_activation": "bounded" if self.factors == "bounded" else self._factor_activation,
             "bound": self.bound,
+            "degree_exponent": exponent,
         }
         if self.exclusive:
-            return exclusive_product(z, neighborhood.graph, **options)
-        options |= {"degree_exponent": self.degree_exponent, "self_loops": neighborhood.self_loops}
-        return neighbor_product(z, neighborhood.graph, **options)
+            product = exclusive_product(z, neighborhood.graph, **options)
+        else:
+            product = neighbor_product(z, neighborhood.graph, self_loops=neighborhood.self_loops, **options)
+        if not is_weighted_power:
+            return product
+        # The operator counts edges, but the degree is the sum of their weights.
+        product = weighted_power(product, neighborhood, exponent, self.exclusive)
+        return torch.tanh(product) if self.cp.fuses_tanh else product
 
     def _low(
         self,
