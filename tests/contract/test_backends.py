@@ -28,15 +28,21 @@ GRAPHS = {  # sources, destinations, edges
 }
 
 
-def everything(backend: str, edges: Tensor, inputs: list[Tensor | None], activation: str | None, num_dst: int):
+def everything(
+    backend: str,
+    edges: Tensor,
+    inputs: list[Tensor | None],
+    activation: str | None,
+    num_dst: int,
+    exponent: float = 0.0,
+):
     """Result and gradients of a product, all leaves."""
     leaves = [None if t is None else t.clone().requires_grad_() for t in inputs]
     z, addend, weight = leaves
     assert z is not None
     with use_backend(backend):
-        out = neighbor_product(
-            z, edges, activation=activation, size=(z.size(0), num_dst), edge_addend=addend, edge_weight=weight
-        )
+        options = {"edge_addend": addend, "edge_weight": weight, "degree_exponent": exponent}
+        out = neighbor_product(z, edges, activation=activation, size=(z.size(0), num_dst), **options)
         seed = random_factors(num_dst, z.size(1), z.dtype, seed=7)
         present = [t for t in leaves if t is not None]
         return [out.detach(), *torch.autograd.grad(out, present, seed)]
@@ -70,9 +76,10 @@ def test_equals_the_reference(accelerated, graph, dtype, zeros, edge_terms, acti
     weight = (
         torch.rand(num_edges, generator=torch.Generator().manual_seed(4)).to(dtype) if "weight" in edge_terms else None
     )
-    expected = everything("reference", edges, [z, addend, weight], activation, num_dst)
-    found = everything(accelerated, edges, [z, addend, weight], activation, num_dst)
-    assert_same(found, expected, TOLERANCE[dtype])
+    for exponent in (0.0, 0.5) if graph in ("ordinary", "one node") and addend is None else (0.0,):
+        expected = everything("reference", edges, [z, addend, weight], activation, num_dst, exponent)
+        found = everything(accelerated, edges, [z, addend, weight], activation, num_dst, exponent)
+        assert_same(found, expected, TOLERANCE[dtype])
 
 
 @st.composite
@@ -94,9 +101,9 @@ def test_equals_the_reference_on_random_graphs(name, problem):
     if available_backends()[name] != "available":
         pytest.skip(available_backends()[name])
     edges, z, num_dst = problem
-    for activation in (None, "tanh"):
-        expected = everything("reference", edges, [z, None, None], activation, num_dst)
-        found = everything(name, edges, [z, None, None], activation, num_dst)
+    for activation, exponent in ((None, 0.0), ("tanh", 0.0), (None, 0.5), ("tanh", 1.0)):
+        expected = everything("reference", edges, [z, None, None], activation, num_dst, exponent)
+        found = everything(name, edges, [z, None, None], activation, num_dst, exponent)
         tiny = torch.finfo(torch.float32).tiny
         for a, b in zip(found, expected):  # to the relative precision of float32, down to its smallest normal number
             torch.testing.assert_close(a, b, rtol=2e-5, atol=2 * tiny, equal_nan=True)
@@ -140,18 +147,19 @@ def test_segments_by_index_and_by_ptr(backend, dtype):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("zeros", [0.0, 0.1])
-@pytest.mark.parametrize("tanh", [False, True])
+@pytest.mark.parametrize(("tanh", "exponent"), [(False, 0.0), (True, 0.0), (False, 0.5), (True, 0.5)])
 @pytest.mark.parametrize("saver", ALL)
-def test_each_reads_what_any_other_has_saved(accelerated, saver, tanh, zeros, weighted):
+def test_each_reads_what_any_other_has_saved(accelerated, saver, tanh, exponent, zeros, weighted):
     """Forward by one backend, backward by another: the state and the marks of rows mean the same to all."""
     edges, z = random_edges(12, 12, 60), random_factors(12, 4, torch.float32, zeros)
     graph, grad = (edges, None, "edges", 12, 12), random_factors(12, 4, torch.float32, seed=7)
     weight = torch.rand(60, generator=torch.Generator().manual_seed(4)) if weighted else None
     with use_backend(saver):
-        _, state, least = torch.ops.tgnn.neighbor_product(z, weight, *graph, tanh, True)
+        _, state, least = torch.ops.tgnn.neighbor_product(z, weight, *graph, tanh, exponent, True)
     with use_backend(accelerated):
-        found = torch.ops.tgnn.neighbor_product_backward(grad, z, weight, *graph, tanh, state, least, [True, weighted])
-    expected = everything("reference", edges, [z, None, weight], "tanh" if tanh else None, 12)[1:]
+        saved = (state, least, [True, weighted])
+        found = torch.ops.tgnn.neighbor_product_backward(grad, z, weight, *graph, tanh, exponent, *saved)
+    expected = everything("reference", edges, [z, None, weight], "tanh" if tanh else None, 12, exponent)[1:]
     assert_same(list(found[: len(expected)]), expected, TOLERANCE[torch.float32])
 
 

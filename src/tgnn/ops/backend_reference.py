@@ -245,7 +245,7 @@ def _sum_over_edges(op: EdgeTerms, per_edge: EdgeGradients) -> dict[str, Tensor]
 def as_edge_product(operands: Operands) -> EdgeProduct:
     """Describe a product of plain or weighted factors in the general form."""
     absent = (None,) * 5
-    options = ("identity", 1.0, 0.0, operands.tanh)
+    options = ("identity", 1.0, operands.exponent, operands.tanh)
     return EdgeProduct(operands.graph, operands.z, *absent, operands.weight, *options, exclusive=False)
 
 

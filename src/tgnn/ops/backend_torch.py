@@ -54,6 +54,9 @@ def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
         out = edge_product(as_edge_product(operands))
         return out, nothing_saved(out) if save else None
     logs, negative = _products(operands)
+    powers = as_edge_product(operands).powers() if operands.exponent else None
+    if powers is not None:
+        logs.mul_(powers)
     if operands.tanh:
         logs.clamp_(max=_SATURATED)
     product = logs.exp2_().mul_(_sign(negative))
@@ -63,6 +66,8 @@ def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
     if operands.tanh:  # S = P * 4 e / (1 + e)^2 with e = exp(-2 |P|)
         decay = product.abs().mul_(-2).exp_()
         product.mul_(decay).mul_(4 * saved_scale(True, dtype)).div_(decay.add_(1).square_())
+    if powers is not None:
+        product.mul_(powers)
     state = product.to(dtype, copy=True)
     min_factor = _min_factors(operands)
     # If no factor of a row is tiny, its state cannot underflow for gradients up to LARGEST_GRAD.
@@ -161,7 +166,7 @@ def _restrict_to(operands: Operands, rows: Tensor) -> tuple[Operands, Tensor]:
     sources = sources.long()
     part = CompressedEdges(ptr, index.to(in_edges.index.dtype), None)
     graph = Graph(sources.numel(), rows.numel(), positions.numel(), part)
-    return Operands(operands.z[sources], None, graph, operands.tanh), sources
+    return replace(operands, z=operands.z[sources], graph=graph), sources
 
 
 # ---- products of edge factors ----------------------------------------------------------------------------------

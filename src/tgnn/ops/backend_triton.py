@@ -52,14 +52,14 @@ def unsupported(x: Tensor, graph: Graph) -> str | None:
 
 
 def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
-    out = _multiply(as_edge_product(operands))
+    out = edge_product(as_edge_product(operands))
     return out, nothing_saved(out) if save else None
 
 
 def backward(
     operands: Operands, grad: Tensor, saved: Saved, needs_grad: Sequence[bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    gradients = _distribute(as_edge_product(operands), grad)
+    gradients = edge_product_backward(as_edge_product(operands), grad, None)
     return gradients["src"], gradients.get("gate")
 
 

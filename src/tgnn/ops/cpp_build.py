@@ -58,7 +58,7 @@ class Library:
         # Declare the argument types, because ctypes passes integers with 32 bits by default.
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         graph = [integer, pointer, pointer, pointer]
-        inputs = [pointer, integer, ctypes.c_int]
+        inputs = [pointer, integer, ctypes.c_int, ctypes.c_double]
         for suffix in ("f32", "f64"):
             self._declare(f"tgnn_forward_{suffix}", [*inputs, *graph, integer, *[pointer] * 3])
             self._declare(f"tgnn_sum_{suffix}", [pointer, pointer, integer, *graph, pointer])
@@ -89,7 +89,7 @@ class Library:
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a kernel. Tensors must be contiguous CPU tensors of the types that it expects."""
-        pointers = [a if type(a) is int or a is None else _pointer(a) for a in arguments]
+        pointers = [a if a is None or type(a) in (int, float) else _pointer(a) for a in arguments]
         if self._kernels[name](*pointers) != 0:
             raise MemoryError(f"There is not enough memory for the scratch space of {name}.")
 

@@ -157,12 +157,12 @@ def backend_for(x: Tensor, graph: Graph) -> Backend:
 GRAPH_SCHEMA = "Tensor index, Tensor? columns, str format, SymInt num_src, SymInt num_dst"
 torch.library.define(
     "tgnn::neighbor_product",
-    f"(Tensor z, Tensor? weight, {GRAPH_SCHEMA}, bool tanh, bool save) -> (Tensor, Tensor, Tensor)",
+    f"(Tensor z, Tensor? weight, {GRAPH_SCHEMA}, bool tanh, float exponent, bool save) -> (Tensor, Tensor, Tensor)",
 )
 torch.library.define(
     "tgnn::neighbor_product_backward",
-    f"(Tensor grad, Tensor z, Tensor? weight, {GRAPH_SCHEMA}, bool tanh, Tensor state, Tensor min_factor, "
-    "bool[2] needs_grad) -> (Tensor, Tensor)",
+    f"(Tensor grad, Tensor z, Tensor? weight, {GRAPH_SCHEMA}, bool tanh, float exponent, Tensor state, "
+    "Tensor min_factor, bool[2] needs_grad) -> (Tensor, Tensor)",
 )
 DEVICES = ("cpu", "cuda")
 _forward_op = torch.ops.tgnn.neighbor_product.default
@@ -196,17 +196,17 @@ def check_weights(weight: Tensor | None) -> None:
         )
 
 
-def _operands(z: Tensor, weight: Tensor | None, graph_args: Sequence[Any], tanh: bool) -> Operands:
-    index, columns, format, num_src, num_dst = graph_args
+def _operands(z: Tensor, weight: Tensor | None, rest: Sequence[Any]) -> Operands:
+    index, columns, format, num_src, num_dst, tanh, exponent = rest
     graph = get_graph(format, index, columns, num_src, num_dst)
     weight = None if weight is None else readable(weight, torch.float32)
-    return Operands(readable(z, compute_dtype(z.dtype)), weight, graph, tanh)
+    return Operands(readable(z, compute_dtype(z.dtype)), weight, graph, tanh, exponent)
 
 
 def _forward(z: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    *graph_args, tanh, save = rest
+    *rest, save = rest  # type: ignore[assignment]
     check_weights(weight)
-    operands = _operands(z, weight, graph_args, tanh)
+    operands = _operands(z, weight, rest)
     out, saved = backend_for(operands.z, operands.graph).forward(operands, save)
     if saved is None:
         saved = Saved(operands.z.new_empty(0, operands.rank), operands.z.new_empty(0))
@@ -214,15 +214,15 @@ def _forward(z: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tens
 
 
 def _forward_fake(z: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    num_dst, _, save = rest[-3:]
+    num_dst, _, _, save = rest[-4:]
     rows, wide = (num_dst if save else 0), compute_dtype(z.dtype)
     state, min_factor = z.new_empty(rows, z.size(1), dtype=wide), z.new_empty(rows, dtype=wide)
     return z.new_empty(num_dst, z.size(1)), state, min_factor
 
 
 def _gradients(grad: Tensor, z: Tensor, weight: Tensor | None, *rest: Any) -> list[Tensor | None]:
-    *graph_args, tanh, state, min_factor, needs_grad = rest
-    operands = _operands(z, weight, graph_args, tanh)
+    *rest, state, min_factor, needs_grad = rest  # type: ignore[assignment]
+    operands = _operands(z, weight, rest)
     grad = readable(grad, operands.z.dtype)
     backend = backend_for(operands.z, operands.graph)
     of_z, of_weight = backend.backward(operands, grad, Saved(state, min_factor), needs_grad)
@@ -274,7 +274,7 @@ def _autograd_backward(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tupl
                 gradients = _gradients(*arguments)
             else:
                 gradients = [g if needed else None for g, needed in zip(_backward_op(*arguments), needs_grad)]
-    return (*gradients, *(None,) * 7)
+    return (*gradients, *(None,) * 8)
 
 
 def _setup_double_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -285,15 +285,15 @@ def _setup_double_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tenso
 
 def _double_backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:
     grad, z, weight, index, columns = ctx.saved_tensors
-    format, num_src, num_dst, tanh = ctx.rest
+    format, num_src, num_dst, tanh, exponent = ctx.rest
     graph = get_graph(format, index, columns, num_src, num_dst)
 
     def product(inputs: Sequence[Tensor | None]) -> list[Tensor]:
         assert inputs[0] is not None
-        return [tree_product(as_edge_product(Operands(inputs[0], inputs[1], graph, tanh)))]
+        return [tree_product(as_edge_product(Operands(inputs[0], inputs[1], graph, tanh, exponent)))]
 
     wanted = [c if needed else None for c, needed in zip(cotangents, ctx.needs_grad)]
-    return (*second_derivatives(product, [grad], [z, weight], wanted), *(None,) * 9)
+    return (*second_derivatives(product, [grad], [z, weight], wanted), *(None,) * 10)
 
 
 torch.library.register_autograd("tgnn::neighbor_product", _autograd_backward, setup_context=_setup_context)
@@ -303,18 +303,21 @@ torch.library.register_autograd(
 _forward_autograd = as_autograd_function(_forward, _setup_context, _autograd_backward)
 
 
-def product(z: Tensor, weight: Tensor | None, graph_args: Sequence[Any], tanh: bool) -> Tensor:
-    """Compute ``act(prod f)`` with the fastest backend that supports the input. ``product.py`` checks the input.
+def product(z: Tensor, weight: Tensor | None, graph_args: Sequence[Any], tanh: bool, exponent: float = 0.0) -> Tensor:
+    """Compute the product of :class:`~.operands.Operands` with the fastest backend that supports the input.
+
+    ``product.py`` checks the input.
 
     Args:
         z: Factors ``[N_src, R]``.
         weight: Weights of the factors, ``[E]``, or ``None``. They must not be float64, nor ``z``.
         graph_args: One or two tensors, their format (see ``graph.py``), the numbers of sources and destinations.
         tanh: Whether to apply tanh to the product.
+        exponent: Degree exponent.
     """
     save = torch.is_grad_enabled() and (z.requires_grad or (weight is not None and weight.requires_grad))
     compute: Callable[..., Any] = _forward_op
     if is_plain_eager(z) and (weight is None or is_plain_eager(weight)):
         compute = _forward_autograd if save else _forward
-    out: Tensor = compute(z, weight, *graph_args, tanh, save)[0]
+    out: Tensor = compute(z, weight, *graph_args, tanh, exponent, save)[0]
     return out

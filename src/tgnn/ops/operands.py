@@ -13,7 +13,10 @@ from tgnn.ops.graph import Graph
 
 @dataclass(frozen=True)
 class Operands:
-    """Operands of ``act(prod f)`` with plain factors ``f = z_u`` or weighted factors ``f = w_e z_u + (1 - w_e)``."""
+    """Operands of ``act(sign(P) |P| ** (d_v ** -p))`` with ``P = prod f`` over the d_v edges into v.
+
+    The factors are plain, ``f = z_u``, or weighted, ``f = w_e z_u + (1 - w_e)``.
+    """
 
     z: Tensor
     """``[N_src, R]``, float32 or float64: factors of the sources."""
@@ -22,6 +25,8 @@ class Operands:
     graph: Graph
     tanh: bool
     """Whether ``act`` is tanh; else it is the identity."""
+    exponent: float
+    """``p``; 0 is the plain product."""
 
     @property
     def rank(self) -> int:
@@ -32,7 +37,8 @@ class Saved(NamedTuple):
     """Tensors saved for the backward pass of plain factors. Every backend can read what another one has saved."""
 
     state: Tensor
-    """``[N_dst, R]``: ``S = act'(P) P`` times :func:`saved_scale`, so that ``d loss / d f = g S / f``."""
+    """``[N_dst, R]``: ``S = act'(P) P`` times :func:`saved_scale`, so that ``d loss / d f = g S / f``. With a degree
+    exponent, ``S = act'(y) q y`` for ``y = sign(P) |P| ** q``."""
     min_factor: Tensor
     """``[N_dst]``: smallest ``|f|`` of the row. 0 marks a *wide* row: its gradient does not fit the range of
     ``state``, so the backward pass computes its product again, with a separate exponent."""

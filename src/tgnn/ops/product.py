@@ -99,29 +99,29 @@ def neighbor_product(
     """
     edge_operands = (edge_addend, edge_type, edge_scale, edge_shift, edge_weight)
     has_edge_operands = any(operand is not None for operand in edge_operands)
-    is_plain = z_dst is None and factor_activation is None and degree_exponent == 0.0 and not has_edge_operands
+    degree_exponent = _degree_exponent(degree_exponent)
+    is_plain = z_dst is None and factor_activation is None and not has_edge_operands
     if z is not None and is_plain:
         check_rows(z, "z")
         check_mode(z)
         args, _ = graph_args(graph, z, size, self_loops)
-        return product(z, None, args, is_tanh(activation))
+        return product(z, None, args, is_tanh(activation), degree_exponent)
     if self_loops and has_edge_operands:
         raise ValueError(
             "self_loops=True cannot be combined with edge_addend, edge_type, edge_scale, edge_shift or edge_weight; "
             "add the loops with edges_with_self_loops()."
         )
-    degree_exponent = _degree_exponent(degree_exponent)
     tensors, edge_type, args = _check_factors(
         z, graph, size, z_dst, edge_addend, edge_type, edge_scale, edge_shift, edge_weight, self_loops
     )
     phi = _factor_activation(factor_activation)
     tanh = is_tanh(activation)
     others = (z_dst, edge_addend, edge_scale, edge_shift)
-    if all(operand is None for operand in others) and phi == "identity" and degree_exponent == 0.0:
+    if all(operand is None for operand in others) and phi == "identity":
         assert z is not None
         assert edge_weight is not None
         if edge_weight.dim() == 1 and torch.float64 not in (z.dtype, edge_weight.dtype):
-            return product(z, edge_weight, args, tanh)
+            return product(z, edge_weight, args, tanh, degree_exponent)
     options = (phi, bound, degree_exponent, tanh, False)
     return edge_product(*tensors, edge_type, *args, *options)
 

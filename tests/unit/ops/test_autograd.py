@@ -133,10 +133,10 @@ def test_opcheck(dtype, weighted):
     z = random_factors(5, 3, dtype).requires_grad_()
     weight = torch.rand(9).requires_grad_() if weighted else None
     graph = (EDGES, None, "edges", 5, 6)
-    torch.library.opcheck(torch.ops.tgnn.neighbor_product.default, (z, weight, *graph, True, True))
-    out, *saved = torch.ops.tgnn.neighbor_product(z, weight, *graph, True, True)
+    torch.library.opcheck(torch.ops.tgnn.neighbor_product.default, (z, weight, *graph, True, 0.5, True))
+    out, *saved = torch.ops.tgnn.neighbor_product(z, weight, *graph, True, 0.5, True)
     inputs = (torch.randn(out.shape).to(dtype), z.detach(), None if weight is None else weight.detach())
-    backward = (*inputs, *graph, True, *(t.detach() for t in saved), [True, weighted])
+    backward = (*inputs, *graph, True, 0.5, *(t.detach() for t in saved), [True, weighted])
     torch.library.opcheck(torch.ops.tgnn.neighbor_product_backward.default, backward)
 
 

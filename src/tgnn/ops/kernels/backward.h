@@ -97,6 +97,7 @@ void form_wide_rows(const Inputs<T>& in, const CompressedEdges& by_dst, const T*
   wide.mantissa.reset(new double[size]);
   wide.code.reset(new int32_t[size]);
   const auto form = [&](Index v) {
+    const double q = power_of_row(in.exponent, by_dst.ptr[v + 1] - by_dst.ptr[v]);
     for (Index column = 0; column < in.rank; column += kBlock) {
       const int width = int(std::min<Index>(kBlock, in.rank - column));
       alignas(64) double mantissa[kBlock], f[kBlock];
@@ -108,6 +109,7 @@ void form_wide_rows(const Inputs<T>& in, const CompressedEdges& by_dst, const T*
         in.factors(by_dst.other[k], by_dst.edge_at(k), column, width, f);
         multiply_nonzero(f, width, mantissa, exponent, zeros);
       }
+      if (q != 1.0) signed_powers(q, width, mantissa, exponent);
       const Index at = wide.slot[v] * in.rank + column;
       for (int j = 0; j < width; ++j) {
         double slope = 1.0, g = grad[v * in.rank + column + j];
@@ -117,7 +119,8 @@ void form_wide_rows(const Inputs<T>& in, const CompressedEdges& by_dst, const T*
           scaled::slope_of_tanh(zeros[j] ? mantissa[j] * 0.0 : p, slope, e);  // times 0: NaN stays NaN
         }
         scaled::normalize(g, e);
-        wide.mantissa[at + j] = mantissa[j] * g * slope * (zeros[j] > 1 ? 0.0 : 1.0);
+        const bool vanishes = zeros[j] > 1 || (zeros[j] == 1 && q != 1.0);
+        wide.mantissa[at + j] = mantissa[j] * g * slope * q * (vanishes ? 0.0 : 1.0);
         wide.code[at + j] = WideRows::encode(e, zeros[j] == 1);
       }
     }

@@ -39,19 +39,19 @@ int guarded(const F& f) {
 }  // namespace
 
 #define TGNN_PRODUCT(T, NAME)                                                                                       \
-  extern "C" int tgnn_forward_##NAME(const T* z, Index rank, int tanh, Index n_dst, const Index* ptr,               \
+  extern "C" int tgnn_forward_##NAME(const T* z, Index rank, int tanh, double exponent, Index n_dst, const Index* ptr,               \
                                      const Node* other, const Index* edge, Index n_src, T* out, T* state,           \
                                      T* least) {                                                                    \
     return guarded([&] {                                                                                            \
-      forward<T>({z, nullptr, rank, tanh != 0}, {ptr, other, edge, n_dst}, n_src, out, state, least);               \
+      forward<T>({z, nullptr, rank, tanh != 0, exponent}, {ptr, other, edge, n_dst}, n_src, out, state, least);               \
     });                                                                                                             \
   }                                                                                                                 \
-  extern "C" int tgnn_backward_##NAME(const T* z, Index rank, int tanh, Index n_dst, const Index* ptr,              \
+  extern "C" int tgnn_backward_##NAME(const T* z, Index rank, int tanh, double exponent, Index n_dst, const Index* ptr,              \
                                       const Node* other, const Index* edge, Index n_src, const Index* ptr_src,      \
                                       const Node* other_src, const Index* edge_src, const T* grad, const T* state,  \
                                       const T* least, T* q, T* grad_z) {                                            \
     return guarded([&] {                                                                                            \
-      backward<T>({z, nullptr, rank, tanh != 0}, {ptr, other, edge, n_dst},                                         \
+      backward<T>({z, nullptr, rank, tanh != 0, exponent}, {ptr, other, edge, n_dst},                                         \
                   {ptr_src, other_src, edge_src, n_src}, grad, state, least, q, grad_z);                            \
     });                                                                                                             \
   }
@@ -124,18 +124,18 @@ int guarded(const F& f) {
 #if TGNN_PART == 0
 TGNN_PRODUCT(float, f32)
 
-extern "C" int tgnn_weighted_forward_f32(const float* z, const float* weight, Index rank, int tanh, TGNN_EDGES,
+extern "C" int tgnn_weighted_forward_f32(const float* z, const float* weight, Index rank, int tanh, double exponent, TGNN_EDGES,
                                          float* out, float* state, float* least) {
   return guarded([&] {
-    weighted_forward({z, weight, rank, tanh != 0}, {ptr, other, edge, n_dst}, out, state, least);
+    weighted_forward({z, weight, rank, tanh != 0, exponent}, {ptr, other, edge, n_dst}, out, state, least);
   });
 }
 
-extern "C" int tgnn_weighted_backward_f32(const float* z, const float* weight, Index rank, int tanh, TGNN_EDGES,
+extern "C" int tgnn_weighted_backward_f32(const float* z, const float* weight, Index rank, int tanh, double exponent, TGNN_EDGES,
                                           TGNN_OUT_EDGES, const float* grad, const float* state, const float* least,
                                           float* q, float* grad_z, float* grad_weight) {
   return guarded([&] {
-    weighted_backward({z, weight, rank, tanh != 0}, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src},
+    weighted_backward({z, weight, rank, tanh != 0, exponent}, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src},
                       grad, state, least, q, grad_z, grad_weight);
   });
 }

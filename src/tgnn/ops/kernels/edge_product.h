@@ -6,38 +6,6 @@
 
 namespace {
 
-// sign(m) |m 2^e|^q for q > 0, in place. log2 of the mantissa is a series in (m - 1) / (m + 1).
-inline void signed_powers(double q, int width, double* mantissa, int64_t* exponent) {
-  SIMD for (int j = 0; j < width; ++j) {
-    const double size = std::fabs(mantissa[j]);
-    const bool upper = size > 1.4142135623730951;
-    const double m = upper ? 0.5 * size : size, s = (m - 1.0) / (m + 1.0), t = s * s;
-    double series = 1.0 / 23;
-    series = series * t + 1.0 / 21;
-    series = series * t + 1.0 / 19;
-    series = series * t + 1.0 / 17;
-    series = series * t + 1.0 / 15;
-    series = series * t + 1.0 / 13;
-    series = series * t + 1.0 / 11;
-    series = series * t + 1.0 / 9;
-    series = series * t + 1.0 / 7;
-    series = series * t + 1.0 / 5;
-    series = series * t + 1.0 / 3;
-    const double log2 = 2.8853900817779268 * (s + s * t * series);
-    const double power = q * (log2 + double(exponent[j] + int64_t(upper)));
-    const double shifted = power + scaled::Float<double>::kShifter;
-    const double whole = shifted - scaled::Float<double>::kShifter;
-    const double value = 1.0 + scaled::expm1_series((power - whole) * 0.6931471805599453);
-    uint64_t bits, origin;
-    const double shifter = scaled::Float<double>::kShifter;
-    std::memcpy(&bits, &shifted, sizeof bits);
-    std::memcpy(&origin, &shifter, sizeof origin);
-    const bool zero = mantissa[j] == 0.0;
-    mantissa[j] = zero ? mantissa[j] : std::copysign(value, mantissa[j]);
-    exponent[j] = zero ? 0 : int64_t(bits - origin);
-  }
-}
-
 // The product of a row over its nonzero factors, and the number of zeros.
 struct RowProduct {
   alignas(64) double mantissa[kBlock];
@@ -77,10 +45,6 @@ struct RowProduct {
     }
   }
 };
-
-inline double power_of_row(double exponent, Index degree) {
-  return degree > 1 && exponent != 0.0 ? std::pow(double(degree), -exponent) : 1.0;
-}
 
 template <class T>
 void edge_product(const EdgeProduct<T>& op, const CompressedEdges& by_dst, T* out) {

@@ -115,14 +115,18 @@ struct Product {
   }
 };
 
-// Computes act(P) and S for the columns of one row; overwrites the product. Returns whether some S does not fit into T
+// Computes act(y) and S = act'(y) q y with y = sign(P) |P|^q for the columns of one row; overwrites the product. Returns whether some S does not fit into T
 // although S / f may fit, so that the row is wide.
 template <class T, int W>
-bool activate(Product& product, bool tanh, int width, double least, T* out, T* state) {
+bool activate(Product& product, double q, bool tanh, int width, double least, T* out, T* state) {
   constexpr double tiny = std::numeric_limits<T>::min(), huge = std::numeric_limits<T>::max();
   const int w = W ? W : width;
   alignas(64) T slope[kBlock];
   double* const p = product.mantissa;
+  if (q != 1.0) {
+    product.extract_exponent(w);
+    signed_powers(q, w, p, product.exponent);
+  }
   if (product.has_exponent) {
     SIMD for (int j = 0; j < w; ++j) p[j] = scaled::join(p[j], product.exponent[j]);
   }
@@ -136,6 +140,7 @@ bool activate(Product& product, bool tanh, int width, double least, T* out, T* s
     SIMD for (int j = 0; j < w; ++j) p[j] = scaled::saturate<double>(p[j]) * double(slope[j]);
   }
   if (!state) return false;
+  if (q != 1.0) SIMD for (int j = 0; j < w; ++j) p[j] *= q;
   SIMD for (int j = 0; j < w; ++j) state[j] = T(p[j]);
   // Nothing is lost if no factor is tiny. Beyond kSaturated, slope * P is below 2^-211 in float: it matters for a
   // gradient up to kLargestGrad if a factor is below 2^-45.
@@ -180,6 +185,7 @@ void forward(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, T*
       for (Index k = begin; k < end; ++k) extent.include(of_source[by_dst.other[k]]);
       if (state) least[v] = extent.least;
       method[v] = method_of(end - begin, extent);
+      if (method[v] == Method::kFew && in.exponent != 0.0) method[v] = Method::kInRange;
     }
     for_each_block<T>(in.rank, [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;
@@ -203,7 +209,8 @@ void forward(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, T*
                                product.template times<W>(width, rows, is_last || in_range);
                              });
         product.finish(width);
-        const bool lost = activate<T, W>(product, in.tanh, width, smallest, out + at, state_at);
+        const double q = power_of_row(in.exponent, by_dst.ptr[v + 1] - by_dst.ptr[v]);
+        const bool lost = activate<T, W>(product, q, in.tanh, width, smallest, out + at, state_at);
         if (state) least[v] = lost ? T(0) : T(smallest);  // 0: the row is wide
       }
     });

@@ -60,8 +60,9 @@ void weighted_forward(const Inputs<float>& in, const CompressedEdges& by_dst, fl
         const Index at = v * in.rank + column;
         double smallest = multiply_weighted<W>(in, by_dst, v, column, width, product);
         if (state) smallest = std::min(smallest, double(least[v]));
+        const double q = power_of_row(in.exponent, by_dst.ptr[v + 1] - by_dst.ptr[v]);
         const bool lost =
-            activate<float, W>(product, in.tanh, width, smallest, out + at, state ? state + at : nullptr);
+            activate<float, W>(product, q, in.tanh, width, smallest, out + at, state ? state + at : nullptr);
         if (state) least[v] = lost ? 0.0f : float(smallest);  // 0: the row is wide
       }
     });
