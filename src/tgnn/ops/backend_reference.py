@@ -315,8 +315,12 @@ def gated_sum(op: GatedSum) -> tuple[Tensor, Tensor]:
 
 def gates(op: GatedSum, u: Tensor, v: Tensor, e: Tensor, columns: slice = slice(None)) -> Tensor:
     """Return ``eta_e = w_e sigmoid(a_e)`` of some edges."""
-    eta = pointwise(torch.sigmoid, clamp_to_finite(edge_sums(op, u, v, e, columns).to_float()))
+    eta = pointwise(torch.sigmoid, gate_arguments(op, u, v, e, columns))
     return eta if op.weight is None else eta * op.weight[e].double().unsqueeze(1)
+
+
+def gate_arguments(op: GatedSum, u: Tensor, v: Tensor, e: Tensor, columns: slice = slice(None)) -> Tensor:
+    return clamp_to_finite(edge_sums(op, u, v, e, columns).to_float())
 
 
 def gated_sum_backward(op: GatedSum, grad: Tensor, out: Tensor, total: Tensor, needs_grad: Any) -> dict[str, Tensor]:
@@ -326,8 +330,9 @@ def gated_sum_backward(op: GatedSum, grad: Tensor, out: Tensor, total: Tensor, n
     outer = (grad.double() / total.double()) if op.normalize else grad.double()  # d loss / d sum of eta x
     for v, (u, v_of_edges, e) in enumerate(_rows(op.graph.by_dst())):
         eta, gate = gates(op, u, v_of_edges, e), gates(replace(op, weight=None), u, v_of_edges, e)
+        closed = pointwise(torch.sigmoid, -gate_arguments(op, u, v_of_edges, e))  # 1 - gate would cancel
         of_eta = outer[v] * (op.x[u].double() - (out[v].double() if op.normalize else 0.0))
-        of_a[e], of_x[e], of_weight[e] = eta * (1 - gate) * of_eta, eta * outer[v], gate * of_eta
+        of_a[e], of_x[e], of_weight[e] = eta * closed * of_eta, eta * outer[v], gate * of_eta
     gradients = _sum_over_edges(op, EdgeGradients(*[of_a] * 4))
     gradients["x"] = _sum_over_edges(EdgeTerms(op.graph, op.x, None, None, None), EdgeGradients(*[of_x] * 4))["src"]
     if op.weight is not None:

@@ -22,7 +22,7 @@ from tgnn.ops.backend_reference import (
     as_edge_product,
     chain_rule,
     edge_factors,
-    gates,
+    gate_arguments,
     nothing_saved,
     slope_of_result,
 )
@@ -343,7 +343,7 @@ def gated_sum(op: GatedSum) -> tuple[Tensor, Tensor]:
     out = op.x.new_empty(op.graph.num_dst, op.rank)
     total = torch.empty_like(out) if op.normalize else out.new_empty(0, op.rank)
     for columns in _column_blocks(op.graph.num_edges, op.rank):
-        eta = _gates(op, edges, columns)
+        eta = _weights(op, edges) * _sigmoid(_gate_arguments(op, edges, columns))
         sums = _sum_rows(eta * op.x[edges.u, columns], by_dst)
         if op.normalize:
             total[:, columns] = _sum_rows(eta, by_dst) + op.eps
@@ -352,11 +352,18 @@ def gated_sum(op: GatedSum) -> tuple[Tensor, Tensor]:
     return out, total
 
 
-def _gates(op: GatedSum, edges: _Edges, columns: slice) -> Tensor:
+def _gate_arguments(op: GatedSum, edges: _Edges, columns: slice) -> Tensor:
     if op.x.dtype == torch.float64:
-        return gates(op, *edges.ends, columns)
-    eta = torch.sigmoid(_edge_rows(op, *edges.ends, columns))
-    return eta if op.weight is None else eta * op.weight[edges.e].unsqueeze(1)
+        return gate_arguments(op, *edges.ends, columns)
+    return _edge_rows(op, *edges.ends, columns)
+
+
+def _sigmoid(a: Tensor) -> Tensor:
+    return pointwise(torch.sigmoid, a) if a.dtype == torch.float64 else torch.sigmoid(a)
+
+
+def _weights(op: GatedSum, edges: _Edges) -> Tensor | float:
+    return 1.0 if op.weight is None else op.weight[edges.e].unsqueeze(1)
 
 
 def gated_sum_backward(op: GatedSum, grad: Tensor, out: Tensor, total: Tensor, needs_grad: Any) -> dict[str, Tensor]:
@@ -368,17 +375,16 @@ def gated_sum_backward(op: GatedSum, grad: Tensor, out: Tensor, total: Tensor, n
         if (x := getattr(op, term)) is not None
     }
     for columns in _column_blocks(op.graph.num_edges, op.rank):
-        eta = _gates(op, edges, columns)
-        weight = 1.0 if op.weight is None else op.weight[edges.e].unsqueeze(1)
+        a, weight = _gate_arguments(op, edges, columns), _weights(op, edges)
+        gate, closed = _sigmoid(a), _sigmoid(-a)  # 1 - gate would cancel
         g = grad[:, columns] / total[:, columns] if op.normalize else grad[:, columns]
         g = g[edges.v]
         d = g * (op.x[edges.u, columns] - out[edges.v, columns] if op.normalize else op.x[edges.u, columns])  # d eta
-        sigmoid = eta if op.weight is None else _gates(replace(op, weight=None), edges, columns)
-        of_a = torch.empty_like(d).index_copy_(0, edges.e, weight * sigmoid * (1 - sigmoid) * d)
+        of_a = torch.empty_like(d).index_copy_(0, edges.e, weight * gate * closed * d)
         for term, owner in owners(op).items():
             gradients[term][:, columns] = _sum_rows(of_a, owner)
-        of_x = torch.empty_like(d).index_copy_(0, edges.e, eta * g)
+        of_x = torch.empty_like(d).index_copy_(0, edges.e, weight * gate * g)
         gradients["x"][:, columns] = _sum_rows(of_x, op.graph.by_src())
         if op.weight is not None:
-            gradients["weight"][edges.e] += (sigmoid * d).sum(1)
+            gradients["weight"][edges.e] += (gate * d).sum(1)
     return gradients
