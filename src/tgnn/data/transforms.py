@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.tensors import csr
@@ -49,6 +52,38 @@ def with_degrees(graphs: GraphDataset) -> GraphDataset:
     dataset = copy.copy(graphs)
     dataset.x = graphs.degrees(torch.arange(len(graphs))).unsqueeze(1)
     return dataset
+
+
+def add_degree_feature(data: Data | GraphDataset, encoding: Mapping[str, Any] | None = None) -> bool:
+    r"""Give nodes without features the standardized feature :math:`\log(1 + d)` of their in-degree :math:`d`, in place.
+
+    Mean and standard deviation are stored as ``degree`` in ``data.encoding``, and taken from ``encoding`` for new data.
+    Data with features, and new data for a model that was trained without features, is not changed. Return whether the
+    data was changed.
+
+    Example:
+        >>> data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=3)
+        >>> add_degree_feature(data)
+        True
+        >>> data.x.tolist(), data.encoding
+        ([[0.707...], [0.707...], [-1.414...]], {'degree': [0.462..., 0.326...]})
+    """
+    if data.x is not None or data.edge_index is None or (encoding is not None and "degree" not in encoding):
+        return False
+    if isinstance(data, GraphDataset):
+        degrees, known = data.degrees(torch.arange(len(data))), data.encoding
+    else:
+        degrees = torch.bincount(data.edge_index[1], minlength=int(data.num_nodes or 0))
+        known = data.get("encoding")
+    x = degrees.double().log1p().unsqueeze(1)
+    if encoding is None:
+        deviation = float(x.std(correction=0)) if len(x) else 0.0
+        scale = [float(x.mean()) if len(x) else 0.0, deviation if deviation > 1e-9 else 1.0]
+    else:
+        scale = encoding["degree"]
+    data.x = ((x - scale[0]) / scale[1]).float()
+    data.encoding = {**(known or {}), "degree": scale}
+    return True
 
 
 def identity(n: int) -> Tensor:

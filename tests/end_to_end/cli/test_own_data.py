@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
 import polars as pl
 import pytest
 import yaml
@@ -102,3 +103,53 @@ def test_checked_data_can_be_trained_on(run, tmp_path):
         found, out, _ = run(f"data check {folder}")
         assert (found, message in out) == (code, True), out
         assert (run(f"train --data {folder} --epochs 1 --out {folder}-run")[0] != 0) == bool(code)
+
+
+def test_new_tables_differ_from_the_training_tables(read, run, tmp_path):
+    """Gaps, unknown categories, strings among numbers, other types, and other columns each give one warning."""
+    rng = np.random.default_rng(0)
+    size = [None, *rng.normal(170, 10, 59)]
+    write_friends(tmp_path / "friends", size=size, code=[i % 3 for i in range(60)])
+    (tmp_path / "friends/schema.yaml").write_text("nodes: {features: {code: categorical}}\n")
+    code, _, err = run("train --data friends --epochs 2 --out run")
+    assert (code, "line 2: column 'size' has a missing number, filled with 1" in err) == (0, True)
+    write_friends(tmp_path / "others", labels=False)
+    new = pl.read_csv(
+        tmp_path / "others/nodes.csv"
+    ).select(
+        pl.lit(1.0).alias("extra"),
+        pl.Series("code", [float(i % 3) for i in range(60)]),  # as pandas writes integers with gaps
+        pl.when(pl.int_range(60) == 3).then(pl.lit("Paris")).otherwise("town").alias("town"),
+        pl.Series("size", ["tall", *(str(n) for n in size[1:])]),
+        pl.when(pl.int_range(60) > 2).then("height").alias("height"),
+        "id",
+    )
+    new.write_parquet(tmp_path / "others/nodes.parquet")
+    (tmp_path / "others/nodes.csv").unlink()
+    code, _, err = run("predict run --data others --out p.csv")
+    assert code == 0, err
+    warnings = err.splitlines()
+    for text in (
+        "column 'extra' is not in the training data and ignored",
+        "row 4: column 'town' has unknown categories, not in the training data: 'Paris'; encoded as zeros",
+        "row 1: column 'size' was numeric in the training data, but contains 'tall'; read as missing numbers",
+        "row 1: column 'size' has a missing number, filled with 1",
+        "rows 1, 2, 3: column 'height' has a missing number, filled with 0",
+    ):
+        assert sum(text in line for line in warnings) == 1, err
+    assert not any("'code'" in line for line in warnings)
+    same = pl.read_csv(tmp_path / read("predict run --data friends --out q.csv")["file"])
+    table = pl.read_csv(tmp_path / "p.csv")
+    assert table.height == same.height == 60
+    assert table["id"].to_list() == same["id"].to_list()
+    assert table["prediction"].null_count() == 0
+
+
+def test_edges_without_features(read, run, tmp_path):
+    write_friends(tmp_path / "friends")
+    nodes = pl.read_csv(tmp_path / "friends/nodes.csv").select("id", "label")
+    nodes.write_csv(tmp_path / "friends/nodes.csv")
+    assert "note: the logarithm of the degree is used as a feature of the nodes" in run("data check friends")[1]
+    assert read("train --data friends --epochs 2 --out run")["model"] == "tgnn"
+    assert read("predict run --data friends --out p.csv")["rows"] == 60
+    assert read("evaluate run")["recorded"] == read("evaluate run")["test"]

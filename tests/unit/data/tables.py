@@ -23,8 +23,11 @@ def write(folder: Path, **files: str | bytes | Mapping[str, Any] | None) -> Path
     """Write files by their names, with ``_`` for the dot.
 
     Nodes and edges that are not given have defaults. ``None`` removes a file. A mapping is a schema or the columns of
-    a Parquet file.
+    a Parquet file. Numbers are neither standardized nor filled, unless the schema says so, so that tests can compare
+    them with the file.
     """
+    if isinstance(schema := files.get("schema_yaml", {}), Mapping):
+        files = files | {"schema_yaml": {"standardize": "large", "fill": None, **schema}}
     stems = {name.split("_")[0] for name in files}
     defaults = {"nodes_csv": NODES, "edges_csv": EDGES}
     for name, content in ({k: v for k, v in defaults.items() if k.split("_")[0] not in stems} | files).items():

@@ -125,7 +125,7 @@ FEW = "id,a\n1,2\n2,3\n"
         (FEW, "s,t\n1,eve\n", "", "unknown node 'eve', not in nodes.csv"),
         (FEW, "s,t\n1,\n", "", "line 2: the source or the target is missing"),
         ("id,a\n1,2\n1,3\n", "s,t\n1,1\n", "", "duplicate node id: '1'"),
-        ("id,a\n1,2\n2,\n", EDGE, "", "line 3: column 'a' has a missing number"),
+        ("id,a\n1,2\n2,\n", EDGE, "fill: null", "line 3: column 'a' has a missing number"),
         ("id,a\n1,2\n2,x\n3,4\n", EDGE, "", "line 3: column 'a' is numeric, but contains 'x'"),
         ("id,a\n1,2\n2,inf\n", EDGE, "", "line 3: a feature is infinite"),
         ("id,a\n", EDGE, "", "nodes.csv: the table has no rows"),

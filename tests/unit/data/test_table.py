@@ -49,8 +49,12 @@ def test_nodes_and_edges(tmp_path):
     counts = {"nodes": 4, "edge rows": 2, "edges": 4, "features": 3, "sparse": False}
     counts |= {"task": "classes", "classes": 2, "labeled": 3, "train": 1, "val": 1, "test": 1}
     assert report.statistics == counts
-    again, _ = read_path(write(tmp_path, schema_yaml="# nothing yet\n"))
-    assert again.encoding == data.encoding
+    again, report = read_path(write(tmp_path, schema_yaml="# nothing yet\n"))
+    (tmp_path / "schema.yaml").unlink()
+    assert again.encoding == read_path(tmp_path)[0].encoding
+    age = np.array([31, 27.5, 45, 8])
+    assert again.x[:, 0].tolist() == pytest.approx((age - age.mean()) / age.std())  # by default
+    assert "column 'age' was standardized" in finding(report, "standardized")
 
 
 def test_the_graph_works_with_pyg(tmp_path):
@@ -70,7 +74,9 @@ def test_the_graph_works_with_pyg(tmp_path):
 def test_every_form_of_file_gives_the_same(tmp_path, form):
     folder = tmp_path / "a[1]*?"  # not a glob pattern
     folder.mkdir()
-    expected, _ = read_path(write(tmp_path))
+    write(tmp_path)
+    (tmp_path / "schema.yaml").unlink()
+    expected, _ = read_path(tmp_path)
     for stem, text in (("nodes", NODES), ("edges", EDGES)):
         suffix = form if "." in form or form in ("tsv", "parquet") else "csv"
         content = text.replace(",", "\t") if "tsv" in form else text.replace(",", ";") if form == "semicolons" else text
@@ -94,7 +100,8 @@ def test_every_form_of_file_gives_the_same(tmp_path, form):
 def test_edges_alone(tmp_path):
     data, report = read_path(write(tmp_path, nodes_csv=None, edges_csv="from,to\n7,9\n9,-3\n"))
     assert data.node_id.tolist() == [-3, 7, 9]
-    assert data.x is None
+    degree = np.log1p([1, 1, 2])
+    assert data.x[:, 0].tolist() == pytest.approx((degree - degree.mean()) / degree.std())
     assert data.edge_index.t().tolist() == [[2, 0], [2, 1], [0, 2], [1, 2]]
     assert codes(report) == ["no-features"]
 

@@ -46,7 +46,7 @@ def test_many_columns_of_zeros_are_stored_sparse(tmp_path):
     lines = "".join(f"{one},{','.join(map(str, row))}\n" for one, row in zip(["a", "b", *range(118)], counts))
     data, _ = nodes_of(tmp_path, f"id,{','.join(f'c{j}' for j in range(60))}\n{lines}")
     assert data.x.layout == torch.sparse_csr
-    assert torch.allclose(data.x.to_dense(), torch.eye(60).repeat(2, 1) * 60**0.5)  # standardized, but not shifted
+    assert torch.allclose(data.x.to_dense(), torch.eye(60).repeat(2, 1))  # scaled, but not shifted
 
 
 def test_lists_of_parquet(tmp_path):
@@ -185,13 +185,13 @@ def test_columns_that_look_odd_are_reported(tmp_path, nodes, code, message):
 
 
 def test_too_many_categories_name_the_way_out(tmp_path):
-    schema = {"max_categories": 10}
+    schema = {"max_categories": 10, "nodes": {"features": {"name": "categorical"}}}
     report = errors(write(tmp_path, nodes_csv=NAMES, edges_csv="source,target\na,b\n", schema_yaml=schema))
     assert finding(report, "many-categories").endswith(
         "(nodes: features: name: tokens), else use ignore or raise max_categories"
     )
     data, _ = nodes_of(tmp_path, NAMES, max_categories=10, nodes={"features": {"name": "ignore"}})
-    assert data.x is None
+    assert data.encoding["nodes"] == []
 
 
 def test_the_kind_of_a_column(tmp_path):

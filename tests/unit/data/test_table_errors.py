@@ -144,7 +144,7 @@ SCHEMA_ERRORS = [
         *(({"edges_csv": text}, message) for text, message in EDGE_ERRORS),
         *((GRAPHS | files, message) for files, message in GRAPH_ERRORS),
         *(({"schema_yaml": text}, message) for text, message in SCHEMA_ERRORS),
-        ({"schema_yml": "fill: 1"}, "schema.yml is not read; rename it to schema.yaml"),
+        ({"schema_yml": "fill: 1", "schema_yaml": None}, "schema.yml is not read; rename it to schema.yaml"),
         ({"nodes_csv": "id,a\n007,1\n008,2\n", "edges_csv": "source,target\n7,8\n"}, "differ only in leading zeros"),
     ],
 )

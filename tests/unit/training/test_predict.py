@@ -144,15 +144,16 @@ def test_converted_data_must_have_the_encoding_of_the_run(tmp_path, suffix, trai
 @pytest.mark.parametrize(
     ("schemas", "different"),
     [
-        (("fill: 0", "fill: 1"), "'age' has missing values that were filled with 1 instead of 0"),
+        (("fill: 0", "fill: 1"), "'size' has missing values that were filled with 1 instead of 0"),
         (("fill: mean", "fill: mean"), "'size' has missing values that were filled with 1.38 instead of 1.3705"),
-        (("", "fill: 1"), "'age' has missing values that were filled with 1, and no fill value is known from training"),
-        (("fill: 1", ""), None),
+        (("", "fill: 1"), "'size' has missing values that were filled with 1 instead of 1.3705"),
+        (("fill: null", "fill: 1"), "'size' has missing values that were filled with 1, and no fill value is known"),
+        (("fill: 1", "fill: null"), None),
         (("", "undirected: false"), "it was read with undirected: false instead of true"),
     ],
 )
 def test_fill_values_and_directions_must_equal_those_of_the_run(tmp_path, schemas, different):
-    gap = "" if schemas[0] == "fill: mean" else "1"
+    gap = "" if different and "filled" in different else "1"
     one, other = tables(tmp_path / "one", schema=schemas[0]), tables(tmp_path / "other", schema=schemas[1], gap=gap)
     run, asked = learned(one, tmp_path / "run"), converted(other, ".graph")
     if different is None:

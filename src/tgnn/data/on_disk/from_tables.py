@@ -118,11 +118,12 @@ def stream_tables(
 def merge_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Merge the findings of several blocks of one table.
 
-    Notes, and findings without line numbers, are merged only if their texts are equal.
+    Notes, filled numbers, and findings without line numbers are merged only if their texts are equal.
     """
     found: dict[tuple[str, str, str, str], Finding] = {}
     for finding in findings:
-        text = "" if finding.count and finding.level != "note" else finding.message
+        is_column = finding.level == "note" or finding.code == "filled-number"
+        text = "" if finding.count and not is_column else finding.message
         key = (finding.level, finding.code, finding.file, text)
         if key in found and finding.count:
             before = found[key]

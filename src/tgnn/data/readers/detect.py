@@ -18,6 +18,7 @@ from tgnn.data.readers.tu import read_tu
 from tgnn.data.tables.read_folder import read_graph_tables, read_table
 from tgnn.data.tables.schema import ReadOptions
 from tgnn.data.tables.table_file import SUFFIXES, find
+from tgnn.data.transforms import add_degree_feature
 from tgnn.data.validation.checks import check_data
 from tgnn.data.validation.report import Finding, ValidationReport
 
@@ -99,7 +100,15 @@ def read_path(
         The data, and the report on its contents and problems. If the data cannot be read, a
         :class:`~tgnn.data.validation.report.DataError` is raised.
     """
-    path, data_format = Path(path), detect_format(path)
+    data, report = _read(Path(path), detect_format(path), encoding, options)
+    if not isinstance(data, DiskGraph) and add_degree_feature(data, encoding):
+        report.add(Finding("note", "degree-feature", "the logarithm of the degree is used as a feature of the nodes"))
+    return data, report
+
+
+def _read(
+    path: Path, data_format: str, encoding: Mapping[str, Any] | None, options: ReadOptions
+) -> tuple[Data | GraphDataset | DiskGraph, ValidationReport]:
     if data_format in ("table", "graph tables"):
         folder = path if path.is_dir() else path.parent
         read = read_table if data_format == "table" else read_graph_tables

@@ -61,9 +61,10 @@ def _encoding_differences(known: Encoding, found: Encoding, scales: bool) -> Ite
         yield "has its vocabulary in a different order"
     if scales and not _same_scale(known, found):
         yield f"is {_describe_scale(found)} instead of {_describe_scale(known)}"
-    if "fill" in found and "fill" not in known:
+    filled = "fill" in found and found.get("filled", True)
+    if filled and "fill" not in known:
         yield f"has missing values that were filled with {_fills(found)[0]:g}, and no fill value is known from training"
-    elif "fill" in found:  # else no value was missing
+    elif filled:
         for known_fill, found_fill in zip(_fills(known), _fills(found)):
             if not _is_close(known_fill, found_fill):
                 yield f"has missing values that were filled with {found_fill:g} instead of {known_fill:g}"

@@ -13,7 +13,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from tgnn.data.tables.ids import positions
+from tgnn.data.tables.ids import as_ids, positions
 from tgnn.data.tables.numeric import (
     FEW,
     Encoding,
@@ -131,7 +131,7 @@ def _infer_encoding(table: Table, column: str, kind: ColumnType | None, schema: 
 
 
 def _infer_categories(table: Table, column: str, kind: ColumnType | None, schema: Schema) -> Encoding | None:
-    values = table.series[column].cast(pl.String)
+    values = _as_words(table.series[column])
     if kind is None and values.drop_nulls().str.contains(r"^\s*[+-]?\d+,\d+\s*$").all():
         text = f"column {column!r} is read as categorical, but has decimal commas; write 1.5 instead of 1,5"
         table.warning("decimal-comma", text)
@@ -150,6 +150,11 @@ def _infer_categories(table: Table, column: str, kind: ColumnType | None, schema
     return {"column": column, "kind": "categorical", "vocabulary": words.to_list()}
 
 
+def _as_words(values: pl.Series) -> pl.Series:
+    """Convert categories to strings. A category 2 is the same if another file has 2.0."""
+    return (as_ids(values) if values.dtype.is_numeric() else values).cast(pl.String)
+
+
 def separator_of(values: pl.Series, schema: Schema) -> str:
     """Return the separator of the words of a cell: that of the schema, else ``;`` if it occurs, else a space."""
     if schema.separator is not None:
@@ -160,10 +165,10 @@ def separator_of(values: pl.Series, schema: Schema) -> str:
 # ---- application of encodings ----------------------------------------------------------------------------------
 
 
-def apply(table: Table, encodings: Sequence[Encoding], solution: str = "set a fill value in schema.yaml") -> Features:
+def apply(table: Table, encodings: Sequence[Encoding], is_new: bool = False) -> Features:
     """Encode columns with known encodings. Missing columns, missing numbers and unknown words are reported.
 
-    ``solution`` is the advice at the end of the error about missing numbers.
+    In the columns of new data (``is_new``), strings among numbers are missing numbers, not errors.
     """
     absent = [encoding["column"] for encoding in encodings if encoding["column"] not in table.series]
     if absent:
@@ -175,11 +180,12 @@ def apply(table: Table, encodings: Sequence[Encoding], solution: str = "set a fi
     missing: dict[str, np.ndarray] = {}
     for group in _groups(encodings, table.frame.height):
         if group[0]["kind"] == "numeric":
-            features.blocks.append(_encode_numbers(table, group, missing))
+            features.blocks.append(_encode_numbers(table, group, missing, is_new))
         else:
             encode = _one_hot if group[0]["kind"] == "categorical" else _bag_of_words
             features.blocks.append(encode(table, group[0]))
     if missing:
+        solution = f"{'train again with' if is_new else 'set'} a fill value in schema.yaml"
         text = f"{subject('column', missing, 'has', 'have')} a missing number; add it, or {solution} (fill: mean)"
         table.error("missing-feature", text, np.any(list(missing.values()), axis=0))
     return features
@@ -202,9 +208,11 @@ def _groups(encodings: Sequence[Encoding], rows: int) -> Iterator[list[Encoding]
         yield from (group[begin : begin + size] for begin in range(0, len(group), size))
 
 
-def _encode_numbers(table: Table, encodings: list[Encoding], missing: dict[str, np.ndarray]) -> np.ndarray:
+def _encode_numbers(
+    table: Table, encodings: list[Encoding], missing: dict[str, np.ndarray], is_new: bool
+) -> np.ndarray:
     """Encode scalar columns, or one column of lists. Add a mask of the missing numbers that have no fill value."""
-    columns = [_number_matrix(table, encoding) for encoding in encodings]
+    columns = [_number_matrix(table, encoding, is_new) for encoding in encodings]
     block = columns[0] if len(columns) == 1 else np.concatenate(columns).reshape(len(columns), -1).T
     gaps = np.isnan(block)
     if gaps.any():
@@ -218,11 +226,11 @@ def _encode_numbers(table: Table, encodings: list[Encoding], missing: dict[str, 
                 value = encoding["fill"]
                 value = "the mean of each entry" if isinstance(value, list) else f"{value:.10g}"
                 text = f"column {encoding['column']!r} has a missing number, filled with {value}"
-                table.note("filled-number", text, rows)
+                table.warning("filled-number", text, rows)
     return standardized(block, encodings)
 
 
-def _number_matrix(table: Table, encoding: Encoding) -> np.ndarray:
+def _number_matrix(table: Table, encoding: Encoding, is_new: bool) -> np.ndarray:
     """Convert a numeric column to float64 ``[N, width]``. Missing numbers are NaN."""
     column, width = encoding["column"], encoding["width"]
     values = table.series[column]
@@ -232,8 +240,12 @@ def _number_matrix(table: Table, encoding: Encoding) -> np.ndarray:
         return values.to_numpy().reshape(-1, 1)
     parsed = as_numbers(values)
     invalid = parsed.is_null() & ~is_missing(values)
-    solution = schema_hint(table, column, "categorical")
     words = examples(values, invalid)
+    if is_new:
+        text = f"column {column!r} was numeric in the training data, but contains {words}; read as missing numbers"
+        table.warning("not-a-number", text, invalid)
+        return parsed.to_numpy().reshape(-1, 1)
+    solution = schema_hint(table, column, "categorical")
     text = f"column {column!r} is numeric, but contains {words}; correct the values, or {solution}"
     if table.error("not-a-number", text, invalid):
         parsed = parsed.set(invalid, 0)  # so that the value is not reported as missing as well
@@ -260,7 +272,7 @@ def _list_matrix(table: Table, values: pl.Series, column: str, width: int) -> np
 def _one_hot(table: Table, encoding: Encoding) -> Any:
     """Encode a categorical column as a sparse matrix ``[N, vocabulary]``. Missing and unknown values are zero rows."""
     column = encoding["column"]
-    values = table.series[column].cast(pl.String)
+    values = _as_words(table.series[column])
     index = positions(values, pl.Series(encoding["vocabulary"], dtype=pl.String))
     unknown = (index < 0) & values.is_not_null().to_numpy()
     words = examples(values, unknown)

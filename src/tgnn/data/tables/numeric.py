@@ -124,13 +124,16 @@ class NumericColumn:
     def encoding(self, table: Reporter, schema: Schema) -> Encoding:
         """Return the encoding with fill value, mean and standard deviation. A column that counts the rows is reported.
 
-        A number that fills gaps counts in the mean and standard deviation. A column of mostly zeros is only divided,
-        not shifted, so that sparse rows stay sparse.
+        A number that fills gaps counts in the mean and standard deviation. A column of mostly zeros is not shifted, so
+        that sparse rows stay sparse, and divided by the root mean square of its other numbers. Indicators of 0 and 1
+        therefore stay as they are.
         """
         if self._counts_up and self.rows > FEW:
             hint = schema_hint(table, self.name, "ignore")
             table.warning("feature-like-ids", f"column {self.name!r} counts the rows; if it is not a feature, {hint}")
         encoding: Encoding = {"column": self.name, "kind": "numeric", "width": max(self.width, 1)}
+        if schema.fill is not None:
+            encoding["filled"] = bool((self._count < self.rows).any())
         if schema.fill == "mean" and self._count.all():
             encoding["fill"] = self._mean.tolist() if self.width > 1 else float(self._mean[0])
         elif isinstance(schema.fill, (int, float)):
@@ -140,8 +143,10 @@ class NumericColumn:
             self._largest = np.where(gaps > 0, np.maximum(self._largest, abs(fill)), self._largest)
         changed = (self._count > 0) & (self._largest > LARGE if schema.standardize == "large" else schema.standardize)
         if changed.any():
-            mean = np.where(changed & (2 * self._zeros <= self._count), self._mean, 0.0)
-            deviation = np.sqrt(self._squares / np.maximum(self._count, 1) + (self._mean - mean) ** 2)
+            is_sparse = 2 * self._zeros > self._count
+            mean = np.where(changed & ~is_sparse, self._mean, 0.0)
+            squares = self._squares + self._count * (self._mean - mean) ** 2
+            deviation = np.sqrt(squares / np.maximum(self._count - is_sparse * self._zeros, 1))
             deviation = np.where(changed & (deviation > 1e-12 * self._largest), deviation, 1.0)
             encoding |= {"mean": mean.tolist(), "deviation": deviation.tolist()}
         return encoding
@@ -212,7 +217,7 @@ def report_standardized(table: Reporter, encodings: Sequence[Encoding], sizes: n
             f"{subject('column', changed, 'was', 'were')} standardized to mean 0 and standard deviation 1 "
             "(set standardize: false in schema.yaml to keep the values)"
         )
-        (table.note if how is True else table.warning)("standardized", text)
+        (table.warning if how == "large" else table.note)("standardized", text)
     if far:
         text = (
             f"{subject('column', far, 'has', 'have')} a number {max(far.values()):.0f} standard deviations from the "

@@ -36,7 +36,12 @@ from tgnn.data.tables.numeric import Encoding, as_numbers, report_standardized
 from tgnn.data.tables.schema import FILE, ReadOptions, make_schema, read_schema
 from tgnn.data.tables.table_file import SUFFIXES, Table, TableFile, examples, find, open_table_file
 from tgnn.data.tensors import keep_ids
-from tgnn.data.validation.checks import check_edge_weights, check_features, check_finite_features, check_isolated_nodes
+from tgnn.data.validation.checks import (
+    check_edge_weights,
+    check_features,
+    check_finite_features,
+    check_isolated_nodes,
+)
 from tgnn.data.validation.report import Reporter, ValidationReport, quoted, subject
 
 _STEMS = ("nodes", "edges", "graphs")
@@ -196,6 +201,8 @@ class FolderReader:
         options: ReadOptions = _DEFAULTS,
     ) -> None:
         self.folder, self.known, self.options = Path(folder), encoding, options
+        self.seen: dict[str, list[str]] = {}
+        """Columns of each table that was opened."""
         self._examples: Literal["nodes", "graphs"] = "graphs" if kind == "graph tables" else "nodes"
         self.largest = 1.0 if encoding is None else float(encoding.get("largest_weight", 1))
         self.report = ValidationReport(str(folder), kind)
@@ -245,11 +252,16 @@ class FolderReader:
             roles = ("split",) if given_label else ("label", "split")  # new data may have no labels
             optional = {role: getattr(given, role, None) for role in roles}
             kinds = {one["column"]: one["kind"] for one in self.known.get(stem, []) if one["column"] in present}
+            seen = set(self.known.get("seen", {}).get(stem, present))
+            if extra := [column for column in file.columns if column not in seen]:
+                text = subject("column", extra, "is", "are")
+                file.warning("extra-column", f"{text} not in the training data and ignored")
             absent = {role: None for role, columns in optional.items() if not present.issuperset(as_list(columns))}
             given = given.model_copy(update=absent | {"features": kinds})
         guess = self.known is None
         found = find_roles(file, file.columns, part, given, labels=labels, guess=guess, is_unique=file.is_unique)
         self.report.raise_for_errors()
+        self.seen[stem] = list(file.columns)
         return replace(file, roles=found)
 
     def features(
@@ -258,7 +270,7 @@ class FolderReader:
         """Encode and check the features of a table, with the encoding of the training data for new data."""
         if self.known is not None:
             known = self.known[table.name.lower().partition(".")[0]]
-            features = apply(table, known, "train again with a fill value in schema.yaml")
+            features = apply(table, known, is_new=True)
             matrix = features.matrix(may_be_sparse and self.known["sparse"])
             if matrix is not None:
                 check_finite_features(matrix, table, what)
@@ -335,6 +347,7 @@ class FolderReader:
             "largest_weight": self.largest,
             "sparse": sparse,
             "target": target,
+            "seen": self.seen,
         }
 
 

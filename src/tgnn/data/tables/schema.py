@@ -95,9 +95,9 @@ class Schema(StoredModel):
     """What to do with an edge whose source or target is not in the node table."""
     scale_weights: bool = False
     """Whether to divide the edge weights by the largest one if it is larger than 1."""
-    fill: FiniteFloat | Literal["mean"] | None = None
-    """Value for missing numbers. Without it, a missing number is an error."""
-    standardize: Standardize = "large"
+    fill: FiniteFloat | Literal["mean"] | None = "mean"
+    """Value for missing numbers: the mean of the column, or a number. With ``null``, a missing number is an error."""
+    standardize: Standardize = True
     """Which numeric columns to standardize to mean 0 and standard deviation 1: all (true), none (false) or those with
     an absolute value above 100 (``"large"``)."""
     separator: str | None = Field(default=None, min_length=1)
