@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +17,7 @@ from tgnn import __version__
 from tgnn.cli import console, data
 from tgnn.cli.bench import bench
 from tgnn.cli.compare import compare
-from tgnn.cli.console import err, error_message, fail, set_up_logging
+from tgnn.cli.console import err, error_message, fail, print_json_error, set_up_logging
 from tgnn.cli.doctor import doctor
 from tgnn.cli.models import models
 from tgnn.cli.predict import evaluate, predict
@@ -39,6 +42,8 @@ class _CommandGroup(TyperGroup):
             option = getattr(error, "option_name", None)
             command = getattr(getattr(error, "ctx", None), "info_name", "")
             if option not in _GLOBAL_OPTIONS:
+                if hasattr(error, "format_message"):  # wrong usage, which typer prints to standard error
+                    print_json_error(error.format_message())
                 raise
             raise typer.BadParameter(f"{option} goes before the command: tgnn {option} {command} ...", ctx) from None
 
@@ -76,13 +81,48 @@ def global_options(
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
+    """Run the command line.
+
+    Exit codes: 0 success, 1 failure, 2 wrong usage, 70 unexpected error (a bug), 130 interrupted.
+    """
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:  # as in `tgnn models | head -1`
+        _discard_output()
+        sys.exit(1)
     except (ValueError, OSError, ImportError, MemoryError) as error:  # errors that a user can fix; all others are bugs
         if console.verbosity > 0:
             traceback.print_exc()
+        if isinstance(error, OSError) and error.filename is None:
+            _discard_output()
         fail(error_message(error))
         sys.exit(getattr(error, "exit_code", 2))
+    except SystemExit:
+        raise
+    except BaseException as error:  # also a panic of polars, which is not an Exception
+        if console.verbosity > 0:
+            traceback.print_exc()
+        fail(f"unexpected {type(error).__name__}: {str(error)[:200]}. {_write_traceback()}")
+        sys.exit(70)
+
+
+def _discard_output() -> None:
+    """Discard what cannot be written to standard output, so that Python does not fail again when it exits."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: it is not a file, as in tests
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write_traceback() -> str:
+    """Write the traceback of the current error to a file, and return a sentence that names it."""
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="tgnn-error-", suffix=".txt")
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(f"tgnn {__version__}, python {sys.version}\n{' '.join(sys.argv)}\n\n{traceback.format_exc()}")
+    except OSError:
+        return "Show the traceback with `tgnn -v`. Please report this bug."
+    return f"The traceback is in {path}. Please report this bug."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
@@ -100,6 +101,20 @@ class _DuplicateWarningFilter(logging.Filter):
         return is_new
 
 
+class _LogFile(logging.FileHandler):
+    """Log file that is given up after the first error, such as a full disk."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        logging.getLogger("tgnn").removeHandler(self)
+        stream, self.stream = self.stream, None
+        with contextlib.suppress(OSError):
+            if stream is not None:
+                stream.close()
+        reason = str(getattr(error, "strerror", None) or error)
+        print_text(f"warning: the log file {self.baseFilename} cannot be written: {reason}", err)
+
+
 def set_up_logging(level: int, log_file: Path | None) -> None:
     """Configure the ``tgnn`` logger for all commands. A log file receives all messages, whatever the terminal shows."""
     global verbosity
@@ -120,7 +135,7 @@ def set_up_logging(level: int, log_file: Path | None) -> None:
     if log_file is not None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
         logging.addLevelName(DETAIL, "DETAIL")
-        file_handler = logging.FileHandler(log_file, encoding="utf-8")
+        file_handler = _LogFile(log_file, encoding="utf-8")
         file_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger.addHandler(file_handler)
 
@@ -132,8 +147,9 @@ def note(message: str, *values: object) -> None:
 
 def error_message(error: Exception) -> str:
     """Return the text of an error, without the ``[Errno ...]`` prefix of system errors."""
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    if isinstance(error, OSError) and error.strerror:
+        reason = f"{error.strerror[0].lower()}{error.strerror[1:]}"
+        return f"{error.filename}: {reason}" if error.filename else f"output cannot be written: {reason}"
     return str(error) or type(error).__name__
 
 
@@ -142,3 +158,10 @@ def fail(message: str) -> None:
     note("error: %s", message)
     err.print("[bold red]error:[/] ", end="")
     print_text(message, err)
+    print_json_error(message)
+
+
+def print_json_error(message: str) -> None:
+    """Print an error to standard output, too, if the user asked for JSON."""
+    if "--json" in sys.argv:
+        print_json({"error": message})

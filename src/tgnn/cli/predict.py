@@ -23,6 +23,9 @@ def predict(
     ] = False,
     device: Device = "auto",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    spreadsheet_safe: Annotated[
+        bool, typer.Option("--spreadsheet-safe", help="Mark texts that a spreadsheet would read as formulas.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Predict with a trained model and write ids, classes or values, and probabilities to a file."""
@@ -34,7 +37,15 @@ def predict(
         raise typer.BadParameter(f"{target} exists. Use --force to overwrite it.", param_hint="--out")
     import tgnn
 
-    predictions = tgnn.predict(run, _name_or_path(data), out=target, device=device, id=id_column, strict=strict)
+    predictions = tgnn.predict(
+        run,
+        _name_or_path(data),
+        out=target,
+        device=device,
+        id=id_column,
+        strict=strict,
+        spreadsheet_safe=spreadsheet_safe,
+    )
     unreadable = predictions.unreadable
     if json:
         skipped = [{"place": row.place, "id": row.id, "value": row.text} for row in unreadable]

@@ -104,7 +104,7 @@ def train(
         list[str] | None,
         _RunOption("--set", metavar="KEY=VALUE", help="Set any hyperparameter or option, e.g. optimizer.lr=0.1."),
     ] = None,
-    runs: Annotated[int, _RunOption(min=1, help="Number of runs with different seeds and splits.")] = 1,
+    runs: Annotated[int, _RunOption(min=1, max=100_000, help="Number of runs with different seeds and splits.")] = 1,
     jobs: Annotated[
         int | None, _RunOption(min=1, help="Number of runs to train in parallel. Default: number of cores.")
     ] = None,

@@ -31,7 +31,8 @@ from tgnn.experiments.results import (
 from tgnn.training.config import Config, DataConfig, make_config
 from tgnn.training.parallel_runs import call_parallel, run_parallel
 from tgnn.training.prepare import transform_features
-from tgnn.training.run_folder import RunError, RunFolder, current_environment
+from tgnn.training.run_files import current_environment
+from tgnn.training.run_folder import RunError, RunFolder
 
 logger = logging.getLogger("tgnn")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.nn import DeepGCNLayer, GCN2Conv, GENConv
 
 from tgnn.models.node_network import NodeNetwork, encode_input
-from tgnn.models.registration import ModelSize, PositiveInt, Probability, register_model
+from tgnn.models.registration import ModelSize, NumLayers, Probability, register_model
 from tgnn.nn.feature_maps import FeatureLinear, make_encoder
 
 
@@ -58,7 +58,7 @@ class DeeperGCN(torch.nn.Module):
     uses=("edge features",),
     search_space={"model.num_layers": (3, 7, 14)},
 )
-def build_deepergcn(size: ModelSize, *, mlp_layers: PositiveInt = 2, input_dropout: Probability = 0.0) -> NodeNetwork:
+def build_deepergcn(size: ModelSize, *, mlp_layers: NumLayers = 2, input_dropout: Probability = 0.0) -> NodeNetwork:
     """Build :class:`DeeperGCN`, with edge features if the data has them."""
     encoder = encode_input(size)
     return NodeNetwork(DeeperGCN(size, mlp_layers), encoder, uses_edges=True, input_dropout=input_dropout)

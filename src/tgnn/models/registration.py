@@ -19,6 +19,9 @@ logger = logging.getLogger("tgnn")
 PositiveInt = Annotated[int, Field(ge=1, le=1_000_000)]
 """Type of hyperparameters that are counts."""
 
+NumLayers = Annotated[int, Field(ge=1, le=1000)]
+"""Type of hyperparameters that are numbers of layers."""
+
 Probability = Annotated[float, Field(ge=0, lt=1)]
 """Type of hyperparameters that are dropout probabilities."""
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tgnn.models.node_network import NodeNetwork, Norm, encode_input
-from tgnn.models.registration import ModelSize, PositiveInt, Probability, register_model
+from tgnn.models.registration import ModelSize, NumLayers, Probability, register_model
 from tgnn.models.search_ranges import CP
 from tgnn.nn import TGNN, GraphTGNN
 from tgnn.nn.init import SMALLEST_SCALE
@@ -57,7 +57,7 @@ class GraphTGNNNetwork(torch.nn.Module):
 def build_tgnn(
     size: ModelSize,
     *,
-    rank: Annotated[int, Field(ge=0)] = 32,
+    rank: Annotated[int, Field(ge=0, le=1_000_000)] = 32,
     input_dropout: Probability = 0.0,
     mix: Literal["sum", "scalar", "node"] = "sum",
     low_order: LowOrder | None = "sum",
@@ -111,12 +111,12 @@ def build_tgnn(
 def build_graph_tgnn(
     size: ModelSize,
     *,
-    rank: Annotated[int, Field(ge=0)] = 32,
+    rank: Annotated[int, Field(ge=0, le=1_000_000)] = 32,
     readout: str = "sum+cp",
     readout_norm: bool = False,
     jk: Literal["cat"] | None = None,
     smallest_start: Annotated[float, Field(gt=0, le=1)] = SMALLEST_SCALE,
-    head_layers: PositiveInt = 2,
+    head_layers: NumLayers = 2,
     mix: Literal["sum", "scalar", "node"] = "sum",
     low_order: LowOrder | None = "sum",
     factors: Factors = "plain",

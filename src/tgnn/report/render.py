@@ -32,18 +32,6 @@ def render(contents: ReportContents, live: bool = False) -> str:
     """
     style, theme, script = (_part(name) for name in ("style.css", "theme.js", "page.js"))
     plotly = _plotly()
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            # Plotly writes style attributes and adds a style element when it is loaded. Both need 'unsafe-inline'.
-            "style-src 'unsafe-inline'",
-            f"script-src {_fingerprint(theme)} {_fingerprint(plotly)} {_fingerprint(script)}",
-            "img-src data: blob:",  # plotly draws the PNG of a chart from a blob
-            "connect-src 'self'" if live else "connect-src 'none'",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
     return _template().render(
         contents=contents,
         live=live,
@@ -53,8 +41,25 @@ def render(contents: ReportContents, live: bool = False) -> str:
         theme=Markup(theme),
         plotly=Markup(plotly),
         script=Markup(script),
-        policy=policy,
+        policy=policy(live),
         state=script_json({"live": live, "stamp": contents.stamp, "template": TEMPLATE}),
+    )
+
+
+def policy(live: bool) -> str:
+    """Return the content security policy of the page."""
+    scripts = " ".join(_fingerprint(script) for script in (_part("theme.js"), _plotly(), _part("page.js")))
+    return "; ".join(
+        (
+            "default-src 'none'",
+            # Plotly writes style attributes and adds a style element when it is loaded. Both need 'unsafe-inline'.
+            "style-src 'unsafe-inline'",
+            f"script-src {scripts}",
+            "img-src data: blob:",  # plotly draws the PNG of a chart from a blob
+            "connect-src 'self'" if live else "connect-src 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
     )
 
 

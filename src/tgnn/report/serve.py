@@ -5,16 +5,23 @@ from __future__ import annotations
 import errno
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tgnn.report.collect import NoRunsFoundError, ReportReader
-from tgnn.report.render import render
+from tgnn.report.render import policy, render
 
 HOST = "127.0.0.1"
 _NAMES = {HOST, "localhost"}
+_HEADERS = {
+    "Cache-Control": "no-cache",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": f"{policy(live=True)}; frame-ancestors 'none'",
+}
 
 
 class ReportServer(ThreadingHTTPServer):
@@ -26,11 +33,13 @@ class ReportServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 256
 
     def __init__(self, paths: Sequence[Path], port: int) -> None:
         self._reader = ReportReader(paths)
         self._lock = threading.Lock()
         self._page: tuple[str, bytes] = ("", b"")
+        self._read_at = 0.0
         self.page()  # raises before the port is opened if there is nothing to show
         try:
             super().__init__((HOST, port), _Handler)
@@ -48,20 +57,27 @@ class ReportServer(ThreadingHTTPServer):
 
     def page(self) -> tuple[str, bytes]:
         """Return the version stamp and the HTML of the current page."""
+        requested = time.monotonic()
         with self._lock:
-            contents = self._reader.read()
-            if contents.stamp != self._page[0]:
-                self._page = contents.stamp, render(contents, live=True).encode()
+            if self._read_at < requested:  # else another request has read the files while this one waited
+                self._read_at = time.monotonic()
+                contents = self._reader.read()
+                if contents.stamp != self._page[0]:
+                    self._page = contents.stamp, render(contents, live=True).encode()
             return self._page
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore closed connections and print other errors."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
+        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: ReportServer
+    timeout = 10.0  # seconds until a client that sends or reads nothing is dropped
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def do_GET(self) -> None:
         if self.headers.get("Host", "").partition(":")[0] not in _NAMES:  # protects against DNS rebinding
@@ -87,9 +103,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
         self.send_header("ETag", tag)
-        self.send_header("Cache-Control", "no-cache")
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def end_headers(self) -> None:
+        """Add the headers of every response."""
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        super().end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
         """Suppress the access log."""

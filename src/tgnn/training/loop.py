@@ -33,6 +33,7 @@ from tgnn.training.metrics import is_better_epoch
 from tgnn.training.optim import LearningRateSchedule, make_optimizer
 from tgnn.training.prepare import Prepared
 from tgnn.training.run_folder import RunFolder, history_line
+from tgnn.utils.io import named_errors
 
 logger = logging.getLogger("tgnn")
 
@@ -97,6 +98,22 @@ def infer(model: torch.nn.Module, batches: Iterable[InferenceBatch], precision: 
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
+def check_outputs(outputs: Tensor) -> None:
+    """Raise a ``ValueError`` if an output of a model is NaN or infinite."""
+    finite = outputs.isfinite().all(1)
+    if not bool(finite.all()):
+        row = int((~finite).nonzero()[0])
+        raise ValueError(f"The outputs of the model for example {row} are not finite. Check the features of the data.")
+
+
+def check_score(name: str, metric: str, score: float | None) -> None:
+    """Raise :class:`DivergedError` if the metric of a set is NaN or infinite."""
+    if score is None or not math.isfinite(score):
+        raise DivergedError(
+            f"The {name} {metric} is {score}. Try a smaller optimizer.lr, or another unit of the targets."
+        )
+
+
 def infer_test_set(
     model: torch.nn.Module, prepared: Prepared, config: Config, device: torch.device
 ) -> tuple[Tensor, Tensor]:
@@ -106,6 +123,7 @@ def infer_test_set(
     """
     batches = make_inference_batches(prepared.data, prepared.split.test, config.train.batch_size, device)
     outputs = infer(model, batches, config.train.precision, device)
+    check_outputs(outputs)
     return outputs, prepared.test_labels.read().to(outputs.device)
 
 
@@ -169,7 +187,8 @@ class Trainer:
             while progress.epoch < self.config.train.epochs and not self._should_stop_early():
                 epoch = self._run_epoch()
                 if history is not None:
-                    history.write(history_line(epoch.record))
+                    with named_errors(history.name):
+                        history.write(history_line(epoch.record))
                 self._warn_about_products(epoch)
                 progress.epoch += 1
                 progress.seconds = time.monotonic() - self._started

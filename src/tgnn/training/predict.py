@@ -15,7 +15,7 @@ from tgnn.data.tables.schema import ReadOptions
 from tgnn.training.config import Config, TrainConfig
 from tgnn.training.ensemble import average_predictions
 from tgnn.training.loaders import make_inference_batches
-from tgnn.training.loop import infer
+from tgnn.training.loop import check_outputs, infer
 from tgnn.training.metrics import check_metric
 from tgnn.training.new_data import load_new_data
 from tgnn.training.predictions import Predictions, make_predictions
@@ -33,6 +33,7 @@ def predict(
     device: str = "auto",
     id: str | None = None,
     strict: bool = False,
+    spreadsheet_safe: bool = False,
 ) -> Predictions:
     """Predict with the trained model of a run, or with the mean of several runs.
 
@@ -43,6 +44,7 @@ def predict(
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
         id: Column of ids of the new data. ``None``: that of the training data, else recognized by name.
         strict: Whether a molecule that cannot be read is an error. Otherwise its row has no prediction.
+        spreadsheet_safe: As for :meth:`Predictions.write`.
 
     Returns:
         One prediction per node or graph, in the order of the data.
@@ -61,7 +63,7 @@ def predict(
             members = [predict(member, data, device=device, id=id, strict=strict) for member in group.finished_runs]
             predictions = average_predictions(members)
             if out is not None:
-                predictions.write(out)
+                predictions.write(out, spreadsheet_safe)
             return predictions
         run = RunFolder(group.path)
     if run.is_decoder:
@@ -76,7 +78,7 @@ def predict(
     names = output_names(run.data_info.get("encoding"), run.shape.outputs)
     predictions = make_predictions(task, outputs, names, new_data, split)
     if out is not None:
-        predictions.write(out)
+        predictions.write(out, spreadsheet_safe)
     return predictions
 
 
@@ -86,7 +88,9 @@ def compute_outputs(
     """Compute the outputs of a trained model on its device for all or some nodes or graphs of transformed data."""
     add_model_inputs(data, config.model.name)
     batches = make_inference_batches(data, rows, config.train.batch_size, device)
-    return infer(model, batches, config.train.precision, device).cpu()
+    outputs = infer(model, batches, config.train.precision, device).cpu()
+    check_outputs(outputs)
+    return outputs
 
 
 def evaluate(

@@ -94,22 +94,31 @@ class Predictions:
             return {name: columns[0]}
         return {f"{name} {target}": column for target, column in zip(self.names, columns)}
 
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the table to a ``.csv`` or ``.parquet`` file atomically, in chunks of rows."""
+    def write(self, path: str | os.PathLike[str], spreadsheet_safe: bool = False) -> None:
+        """Write the table to a ``.csv`` or ``.parquet`` file atomically, in chunks of rows.
+
+        Args:
+            path: The file to write.
+            spreadsheet_safe: Whether to put an apostrophe before a text of a CSV file that a spreadsheet would read as
+                a formula.
+        """
         path = Path(path)
         if path.suffix not in (".csv", ".parquet"):
             raise ValueError(f"{path} must end in .csv or .parquet.")
         try:
             with atomic_path(path) as part:
-                self._write_csv(part) if path.suffix == ".csv" else self._write_parquet(part)
+                self._write_csv(part, spreadsheet_safe) if path.suffix == ".csv" else self._write_parquet(part)
         except OSError as error:
             reason = error.strerror or str(error).replace(f".{path.name}.part", path.name)
             raise OSError(f"{path} cannot be written: {reason[0].lower()}{reason[1:]}") from error
 
-    def _write_csv(self, path: Path) -> None:
+    def _write_csv(self, path: Path, spreadsheet_safe: bool) -> None:
         with path.open("wb") as file:
             for begin, end in _chunks(len(self)):
-                self.table(begin, end).write_csv(file, include_header=begin == 0)
+                table = self.table(begin, end)
+                if spreadsheet_safe:
+                    table = table.with_columns(polars.col(polars.String).str.replace(r"^([=+\-@\t\r])", "'$1"))
+                table.write_csv(file, include_header=begin == 0)
 
     def _write_parquet(self, path: Path) -> None:
         """Write chunks to temporary files and merge them, because rows cannot be appended to a Parquet file."""

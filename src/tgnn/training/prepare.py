@@ -34,6 +34,7 @@ from tgnn.training.metrics import (
     make_task,
 )
 from tgnn.training.scores import RANKING_METRICS
+from tgnn.utils.memory import MemoryBudget
 
 
 class HeldOutLabels:
@@ -363,7 +364,8 @@ def make_model(config: Config, shape: DataShape) -> torch.nn.Module:
     """Build the model of a run. The run's seed initializes its weights."""
     torch.manual_seed(config.train.seed)
     model = config.model
-    return build_model(model.name, shape, model.hidden_channels, model.num_layers, model.dropout, model.arguments)
+    with MemoryBudget(f"The model {model.name} with {model.hidden_channels:,} hidden channels"):
+        return build_model(model.name, shape, model.hidden_channels, model.num_layers, model.dropout, model.arguments)
 
 
 _PLACEHOLDERS = {

@@ -5,10 +5,16 @@ To add a key to a file, add a field with a default value: files without it stay 
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
+import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
+from tgnn import __version__
 from tgnn.data.dataset_info import DatasetInfo
 from tgnn.models import DataShape
 from tgnn.training.config import Config
@@ -145,3 +151,22 @@ def check_task(task: Task, shape: DataShape) -> None:
             raise ValueError(f"task.{name} has {length} values, but the model has {shape.outputs} outputs")
     if len(task.scale) != len(task.center) or min(task.scale) <= 0:
         raise ValueError("task.scale must have a positive value for each value of task.center")
+
+
+def current_environment() -> dict[str, Any]:
+    """Return the versions and the machine that a result may depend on."""
+    import numpy
+    import torch_geometric
+
+    return {
+        "tgnn": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torch_geometric": torch_geometric.__version__,
+        "numpy": numpy.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "command": sys.argv[1:],
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }

@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +21,7 @@ from tgnn.training.checkpoint import load_weights, read_tensors
 from tgnn.training.config import Config, read_config
 from tgnn.training.metrics import Task, find_best_epoch
 from tgnn.training.prepare import Prepared, make_model
-from tgnn.training.run_files import DataFile, EnvironmentFile, Metrics, WeightsInfo
+from tgnn.training.run_files import DataFile, EnvironmentFile, Metrics, WeightsInfo, current_environment
 from tgnn.utils.io import without_nan, write_json, write_tensors, write_text
 from tgnn.utils.read import StoredModel, parse_json, validate
 from tgnn.utils.suggest import closest_match
@@ -397,22 +394,3 @@ def to_json(content: StoredModel) -> dict[str, Any]:
 def history_line(record: Mapping[str, Any]) -> str:
     """Return the line of an epoch in ``history.jsonl``."""
     return json.dumps(without_nan(dict(record))) + "\n"
-
-
-def current_environment() -> dict[str, Any]:
-    """Return the versions and the machine that a result may depend on."""
-    import numpy
-    import torch_geometric
-
-    return {
-        "tgnn": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "torch_geometric": torch_geometric.__version__,
-        "numpy": numpy.__version__,
-        "system": f"{platform.system()} {platform.machine()}",
-        "threads": torch.get_num_threads(),
-        "cores": os.cpu_count(),
-        "command": sys.argv[1:],
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }

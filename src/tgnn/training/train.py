@@ -23,7 +23,7 @@ from tgnn.training.decoder_runs import is_code, resolve_decoder_config, train_de
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.interrupts import Interrupted, catch_interrupts
 from tgnn.training.loggers import LOGGERS
-from tgnn.training.loop import Epoch, OnEpoch, Trainer, infer_test_set
+from tgnn.training.loop import Epoch, OnEpoch, Trainer, check_score, infer_test_set
 from tgnn.training.prepare import (
     Prepared,
     find_device,
@@ -35,6 +35,7 @@ from tgnn.training.prepare import (
 from tgnn.training.recipes import read_user_recipe, resolve
 from tgnn.training.result_details import describe_test_set
 from tgnn.training.run_folder import DECODER, ENVIRONMENT, RUNS, RunError, RunFolder
+from tgnn.utils.memory import check_memory
 
 if TYPE_CHECKING:
     from tgnn.training.repeated_runs import RunGroup
@@ -205,6 +206,8 @@ def train_run(
     device = find_device(config.train.device, world)
     model = make_model(config, prepared.shape).to(device)
     zero_unseen_embeddings(model, prepared)
+    size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    check_memory(4 * size, f"Training {config.model.name} (weights, gradients and the state of Adam)")
     hashes = {"configuration": config.hash, "data": prepared.data_hash, "split": prepared.split.hash}
     world.check_equal(hashes)
     trainer = Trainer(model, prepared, config, world)
@@ -235,12 +238,14 @@ def train_run(
             best_weights, progress = trainer.fit(run, resume, log_epoch)
             model.load_state_dict(best_weights)
             check_finite(best_weights, "The best epoch")
+            check_score("validation", prepared.task.metric, progress.best_score)
             digest = run.write_model(model, config.hash)  # before the test, so that a failure in it loses nothing
             if config.train.calibrate:
                 prepared.task = calibrate(model, prepared, config, device)
                 run.write_task(prepared.task)
             outputs, labels = infer_test_set(model, prepared, config, device)
             test = prepared.task.score(outputs, labels)
+            check_score("test", prepared.task.metric, test)
             details = describe_test_set(prepared, prepared.task, outputs, labels)
             metrics = _metrics(test, model, prepared, config, progress) | {"model_sha256": digest}
             metrics["details"] = details.model_dump(mode="json", exclude_none=True)
@@ -304,6 +309,7 @@ def check_unused(folder: Path) -> None:
 
 def _read_finished(run: RunFolder, config: Config) -> dict[str, Any]:
     run.check_files()
+    run.load_model()  # which verifies the weights
     if run.config.hash != config.hash:
         raise RunError(f"{run.path} holds a finished run with another configuration. Choose another folder.")
     return run.metrics

@@ -19,7 +19,7 @@ from tgnn.training.interrupts import Interrupted, catch_interrupts
 from tgnn.training.loaders import check_batching
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.prepare import Prepared, find_device, prepare_without_test
-from tgnn.training.run_folder import current_environment
+from tgnn.training.run_files import current_environment
 from tgnn.tuning.objective import REASON, SCORES
 from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE, StudyFileError, StudyResult, Trial
 from tgnn.tuning.search_space import SearchPlan

@@ -7,13 +7,17 @@ import hashlib
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tgnn.utils.progress import Tick, no_tick
 
+_LOCK = ".lock"
+
 if TYPE_CHECKING:
+    from filelock import FileLock
     from torch import Tensor
 
 
@@ -25,15 +29,49 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     part = path.with_name(f".{path.name}.part")
     try:
-        yield part
-        os.replace(part, path)
+        with named_errors(path):
+            yield part
+            os.replace(part, path)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
+
+
+@contextlib.contextmanager
+def named_errors(path: Path | str) -> Iterator[None]:
+    """Add the path to an ``OSError`` of the block, such as a full disk, which may not name the file."""
+    try:
+        yield
     except OSError as error:
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink()
+
+
+def claim_folder(path: Path) -> FileLock:
+    """Create a temporary folder and lock it. A folder that a killed process has left is replaced.
+
+    :func:`release_folder` removes the lock.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(str(path / _LOCK))
+    if path.is_dir():
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise FileExistsError(f"{path} exists, because another process is writing there.") from None
+        shutil.rmtree(path)
+        lock.release()
+    path.mkdir()
+    lock.acquire(timeout=0)
+    return lock
+
+
+def release_folder(path: Path, lock: FileLock) -> None:
+    """Remove the lock of :func:`claim_folder`."""
+    (path / _LOCK).unlink(missing_ok=True)
+    lock.release()
 
 
 def write_text(path: Path, text: str) -> None:

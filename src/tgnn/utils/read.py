@@ -6,7 +6,9 @@ field to a file, add it there with a default value.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import reprlib
 import stat
 from pathlib import Path
@@ -90,10 +92,14 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
 def check_regular(path: Path) -> None:
     """Raise an error unless the path, or what it links to, is a regular file."""
+    if path.is_symlink() and not os.path.exists(path):
+        raise FileFormatError(f"{path} is a link to {os.readlink(path)}, which does not exist")
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
         raise FileFormatError(f"{path} is {what}, but must be a file")
+    if not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def parse_json(text: str | bytes) -> Any:

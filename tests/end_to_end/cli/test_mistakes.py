@@ -157,7 +157,7 @@ def test_an_error_is_a_short_message_that_says_what_to_do(run, workplace, monkey
     monkeypatch.chdir(workplace)
     before = sorted(str(path) for path in workplace.rglob("*"))
     code, out, err = run(command)
-    assert (code, out) == (2, ""), err
+    assert (code, out and sorted(json.loads(out))) == (2, ["error"] if "--json" in command else ""), err
     assert MISTAKES[command] in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
     assert not re.search(r"Traceback|Errno|secret|\.part", err)
     assert len(err.splitlines()) <= 12

@@ -23,6 +23,7 @@ from tgnn.data.on_disk import DiskGraph, GraphWriter
 from tgnn.data.on_disk import generate as generating
 from tgnn.data.on_disk.edge_sort import sort_edges
 from tgnn.data.on_disk.generate import _Plan, generate
+from tgnn.utils.io import claim_folder
 from tgnn.utils.memory_map import as_tensor, create_memmap, open_memmap
 
 
@@ -196,10 +197,11 @@ def test_only_one_graph_in_memory_is_written_to_a_folder(tmp_path):
 
 
 def test_a_folder_of_another_process_is_an_error(tmp_path):
-    (tmp_path / ".graph.part").mkdir()
-    with pytest.raises(FileExistsError, match="Another process is writing the graph, or a process was killed"):
-        write_disk(random_graph(), tmp_path / "graph")
-    write_disk(random_graph(), tmp_path / "graph", overwrite=True)
+    lock = claim_folder(tmp_path / ".graph.part")
+    with pytest.raises(FileExistsError, match="another process is writing there"):
+        write_disk(random_graph(), tmp_path / "graph", overwrite=True)
+    lock.release()  # as when the process was killed
+    write_disk(random_graph(), tmp_path / "graph")
     assert [path.name for path in tmp_path.iterdir()] == ["graph"]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -66,3 +68,34 @@ def test_a_removed_folder(server, tmp_path):
     code, _, text = get(server)
     assert code == 503
     assert "does not exist" in text
+
+
+def test_headers_and_head(server):
+    connection = http.client.HTTPConnection(HOST, server.server_address[1], timeout=30)
+    for method, path in (("GET", "/"), ("HEAD", "/"), ("GET", "/other")):
+        connection.request(method, path)
+        answer = connection.getresponse()
+        body = answer.read()
+        assert (answer.status, bool(body)) == (404 if path == "/other" else 200, method == "GET")
+        assert answer.getheader("X-Content-Type-Options") == "nosniff"
+        policy = answer.getheader("Content-Security-Policy", "")
+        assert policy.startswith("default-src 'none'; ")
+        assert policy.endswith("; frame-ancestors 'none'")
+        connection.close()
+
+
+def test_half_sent_requests_are_dropped(server, monkeypatch):
+    monkeypatch.setattr(server.RequestHandlerClass, "timeout", 0.2)
+    slow = [socket.create_connection((HOST, server.server_address[1])) for _ in range(50)]
+    for connection in slow:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: ")
+    for connection in slow:
+        connection.settimeout(60)
+        assert connection.recv(1) == b""  # closed by the server
+        connection.close()
+
+
+def test_200_concurrent_requests_are_answered(server):
+    tag = get(server)[1]
+    with ThreadPoolExecutor(200) as pool:
+        assert set(pool.map(lambda _: get(server, If_None_Match=tag), range(200))) == {(304, tag, "")}

@@ -6,8 +6,9 @@ Tables are read in blocks. Only ids, labels and split of all nodes are in memory
 
 from __future__ import annotations
 
-import tempfile
+import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from tgnn.data.tables.schema import Schema
 from tgnn.data.tables.table_file import BLOCK_CELLS, Table, TableFile, find
 from tgnn.data.validation.checks import check_feature_ranges, check_finite_features
 from tgnn.data.validation.report import Finding, ValidationReport, subject
+from tgnn.utils.io import claim_folder
 from tgnn.utils.progress import bar
 
 
@@ -65,13 +67,13 @@ def stream_tables(
             f"{folder} has duplicates: keep in schema.yaml, which needs all edges in memory. "
             "Convert the tables to a .npz file instead."
         )
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
-        edges = _open_edges(reading, Path(scratch), leave_out)
+    with _scratch_folder(out.with_name(f".{out.name}.scratch")) as scratch:
+        edges = _open_edges(reading, scratch, leave_out)
         nodes = keys = y = target = split = None
         if find(reading.folder, "nodes") is None:
             ids = collect_ids(_edge_blocks(edges, "ids", block_cells))
         else:
-            nodes = reading.open("nodes", "nodes", labels=True, scratch=Path(scratch))
+            nodes = reading.open("nodes", "nodes", labels=True, scratch=scratch)
             if not nodes.count_rows():
                 nodes.fail("no-rows", "the table has no rows")
             keys = nodes.read([*nodes.roles.by_role.values(), *nodes.roles.labels])
@@ -187,6 +189,17 @@ def _add_features(
 
 
 # ---- edges -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _scratch_folder(path: Path) -> Iterator[Path]:
+    """Create a folder for temporary files, and remove it at the end. One that a killed process has left is replaced."""
+    lock = claim_folder(path)
+    try:
+        yield path
+    finally:
+        lock.release()
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _open_edges(reading: FolderReader, scratch: Path, leave_out: bool) -> TableFile:

@@ -18,6 +18,7 @@ from tgnn.data.on_disk import manifest
 from tgnn.data.on_disk.edge_sort import sort_edges
 from tgnn.data.tensors import StringIds
 from tgnn.ops.graph import CompressedEdges
+from tgnn.utils.io import claim_folder, release_folder
 from tgnn.utils.memory_map import as_tensor, check_disk_space, open_memmap
 from tgnn.utils.progress import bar
 
@@ -80,11 +81,6 @@ class GraphWriter:
         if not self.folder.parent.is_dir():
             raise FileNotFoundError(f"The folder {self.folder.parent} does not exist.")
         manifest.check_replaceable(self.folder, overwrite)
-        if self.part.exists() and not overwrite:
-            raise FileExistsError(
-                f"{self.part} exists. Another process is writing the graph, or a process was killed. In the second "
-                "case remove it, or use --force (overwrite=True)."
-            )
         self._node_type, self._merge = manifest.node_type(self.num_nodes), merge
         node_size = self._node_type.itemsize
         self._at_once = max(1, memory // (16 * node_size))
@@ -92,9 +88,7 @@ class GraphWriter:
         copies = 3 if num_edges <= self._at_once else 5
         needed = (self.num_nodes + 1) * 8 + self.num_nodes * row_bytes + num_edges * copies * node_size
         check_disk_space(self.folder.parent, needed, self.folder)
-        if overwrite:
-            shutil.rmtree(self.part, ignore_errors=True)
-        self.part.mkdir()
+        self._lock = claim_folder(self.part)
         self._pairs = (self.part / "pairs.edges").open("wb")
         self._arrays: dict[str, _ArrayFile] = {}
         self._in_edges: CompressedEdges | None = None
@@ -210,6 +204,7 @@ class GraphWriter:
             if name not in (manifest.ROWPTR, manifest.COL) and array.rows != self.num_nodes:
                 raise ValueError(f"{name} has {array.rows:,} rows, but the graph has {self.num_nodes:,} nodes.")
         content = self._manifest()
+        release_folder(self.part, self._lock)
         size = sum(path.stat().st_size for path in self.part.iterdir())
         with bar(f"{self.folder.name}: computing checksums of {size / 2**30:.2f} GiB", size, in_bytes=True) as tick:
             manifest.Manifest.write(self.part, content, tick)
@@ -226,6 +221,7 @@ class GraphWriter:
         for close in (self._pairs.close, *(array.close for array in self._arrays.values())):
             with suppress(OSError):
                 close()
+        self._lock.release()
         shutil.rmtree(self.part, ignore_errors=True)
 
     def _manifest(self) -> dict[str, Any]:

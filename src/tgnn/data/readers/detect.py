@@ -21,6 +21,7 @@ from tgnn.data.tables.table_file import SUFFIXES, find
 from tgnn.data.transforms import add_degree_feature
 from tgnn.data.validation.checks import check_data
 from tgnn.data.validation.report import Finding, ValidationReport
+from tgnn.utils.read import check_regular
 
 ACCEPTED = """\
 - a folder with edges.csv and optionally nodes.csv, and with graphs.csv if there are many graphs (also .tsv, .csv.gz, \
@@ -64,6 +65,7 @@ def detect_format(path: Path | str) -> str:
         raise FileNotFoundError(f"{path} does not exist")
     if path.is_dir():
         return _detect_folder(path)
+    check_regular(path)
     name = path.name.lower()
     if name.endswith(_PICKLES):
         raise ValueError(

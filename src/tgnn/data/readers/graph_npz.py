@@ -23,7 +23,8 @@ from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import from_masks, split_codes
 from tgnn.data.tensors import StringIds, as_int64, as_tensor, csr
 from tgnn.utils.io import atomic_path
-from tgnn.utils.read import parse_json
+from tgnn.utils.memory import check_memory
+from tgnn.utils.read import check_regular, parse_json
 
 _TENSORS = ("edge_index", "x", "y", "edge_attr", "edge_weight", "pos")
 _COUNTS = ("num_nodes", "num_edges", "directed")
@@ -46,10 +47,13 @@ def open_npz(path: Path | str, what: str) -> Iterator[Any]:
 
     A damaged file can fail in zip, in zlib, in numpy's headers or for lack of memory.
     """
+    check_regular(Path(path))
     with Path(path).open("rb") as stream:
         try:
             with np.load(stream, allow_pickle=False) as file:
-                _check_member_count(stream, len(file.zip.infolist()))
+                members = file.zip.infolist()
+                _check_member_count(stream, len(members))
+                check_memory(sum(member.file_size for member in members), "Its arrays")
                 yield file
         except Exception as error:
             raise ValueError(f"{path} is not {what}: {error}") from error
@@ -142,7 +146,7 @@ def _read(path: Path | str, what: str, make: Callable[[dict[str, np.ndarray]], T
     arrays = read_npz(path, what)
     try:
         return make(arrays)
-    except ValueError as error:
+    except (ValueError, MemoryError) as error:
         raise ValueError(f"{path} is not {what}: {error}") from error
 
 
@@ -164,6 +168,7 @@ def _make_graph(arrays: Mapping[str, np.ndarray]) -> Data:
     if count.dim() or int(count) < 0:
         raise ValueError(f"num_nodes must be a single non-negative integer, got {count.tolist()}")
     n = int(count)
+    check_memory(8 * n, f"A graph of {n:,} nodes")
     data = Data(num_nodes=n)
     for name in _TENSORS:
         if (value := _from_arrays(name, arrays)) is not None:

@@ -96,6 +96,9 @@ def find_roles(
         found = [column for name in known for column in free_columns() if column.lower() == name]
         if found and not roles.get(role):
             assign(role, found if role == "label" else found[:1])
+            if role != "label" and len(found) > 1 and found[0].lower() == found[1].lower():
+                text = f"columns {quoted(found[:2])} could each be the {role}; rename one of them"
+                file.error("columns", text)
             if role == "label" and len(found) > 1:
                 file.error(
                     "columns",

@@ -30,6 +30,7 @@ from tgnn.data.tables.schema import ColumnType, Schema
 from tgnn.data.tables.table_file import Table, examples
 from tgnn.data.tensors import torch_csr
 from tgnn.data.validation.report import subject
+from tgnn.utils.memory import check_memory
 
 SPARSE, WIDE = 0.1, 32
 """A matrix is stored sparse if at most this fraction of its entries is not 0 and it has at least this many columns."""
@@ -91,6 +92,7 @@ class Features:
             return None
         if sparse:
             return torch_csr(scipy.sparse.hstack([scipy.sparse.csr_matrix(b) for b in self.blocks], format="csr"))
+        check_memory(4 * self.rows * self.width, f"The feature matrix ({self.rows:,} rows, {self.width:,} columns)")
         dense = [b.toarray() if scipy.sparse.issparse(b) else b for b in self.blocks]
         return torch.from_numpy(np.concatenate(dense, axis=1, out=np.empty((self.rows, self.width), np.float32)))
 

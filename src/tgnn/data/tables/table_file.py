@@ -21,6 +21,7 @@ from tgnn.data.tables.columns import ColumnRoles
 from tgnn.data.tables.text_file import TextLayout, fail_with_wrong_quotes, scan
 from tgnn.data.validation.report import Reporter, ValidationReport, quoted
 from tgnn.utils.progress import Tick, no_tick
+from tgnn.utils.read import check_regular
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 BLOCK_CELLS = 1 << 21
@@ -171,9 +172,11 @@ class TableFile(Reporter):
 def find(folder: Path, stem: str) -> Path | None:
     """Return the table file of that name, such as ``"nodes"``, in any case and format. Two files are an error."""
     names = {f"{stem}{suffix}" for suffix in SUFFIXES}
-    there = sorted(path for path in folder.iterdir() if path.name.lower() in names and path.is_file())
+    there = sorted(path for path in folder.iterdir() if path.name.lower() in names)
     if len(there) > 1:
         raise ValueError(f"{folder} has both {there[0].name} and {there[1].name}. Remove one of them.")
+    for path in there:
+        check_regular(path)
     return there[0] if there else None
 
 

@@ -21,6 +21,10 @@ _LIKE_IDS = 0.5
 """If a larger fraction of the labels is distinct, they are probably ids or numbers and not classes."""
 
 
+_LARGEST_LABEL = 1e30
+"""Larger labels overflow float32 when errors are squared or summed."""
+
+
 def check_data(data: Data | GraphDataset, report: ValidationReport) -> None:
     """Check a graph, or many graphs without a loop over them. Locations are nodes and edges, or graphs.
 
@@ -136,8 +140,8 @@ def check_labels(y: Tensor, rows: Reporter, classes: Sequence[object] | None = N
     if len(y) and bool(missing.all()):
         rows.warning("no-labels", "no example has a label")
         return
-    message = "a label is infinite; replace it by a finite number or leave it empty"
-    rows.error("infinite-label", message, _as_rows(y.isinf()).any(1).numpy())
+    message = "a label is infinite or larger than 1e30; replace it, change its unit, or leave it empty"
+    rows.error("infinite-label", message, _as_rows(y.abs() > _LARGEST_LABEL).any(1).numpy())
     if is_class and len(y):
         _check_classes(y[~missing].numpy(), rows, classes)
 
