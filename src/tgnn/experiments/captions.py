@@ -25,6 +25,8 @@ _MAX_LENGTH = 120
 def changed_options(result: Result) -> dict[str, Any]:
     """Return the options that ``--set`` of the stored commands changes, if they can change a result."""
     changes: dict[str, Any] = {}
+    if result.name not in EXPERIMENTS:  # there is nothing that they change
+        return changes
     for command in result.command.split("; "):
         try:
             words = shlex.split(command)
@@ -41,7 +43,9 @@ def changed_options(result: Result) -> dict[str, Any]:
 def result_title(result: Result) -> str:
     """Return the title of the experiment with changed options, or the name of the result if it is unknown."""
     experiment = EXPERIMENTS.get(result.name)
-    title = result.name if experiment is None else experiment.title
+    if experiment is None:
+        return f"Models on {name}" if (name := result.name.removeprefix("compare-")) != result.name else result.name
+    title = experiment.title
     changed = ", ".join(f"{key}={value}" for key, value in changed_options(result).items())
     return f"{title} (changed: {changed})" if changed else title
 

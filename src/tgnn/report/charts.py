@@ -37,7 +37,12 @@ TEMPLATE: Mapping[str, Any] = {
         "autosize": True,
         "bargap": 0.4,
         "font": {"family": _FONT, "size": 12, "color": "var(--text)"},
-        "hoverlabel": {"bgcolor": "var(--raised)", "bordercolor": "var(--strong)", "font": {"color": "var(--text)"}},
+        "hoverlabel": {
+            "bgcolor": "var(--raised)",
+            "bordercolor": "var(--strong)",
+            "font": {"color": "var(--text)"},
+            "namelength": -1,
+        },
         "legend": {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"},
         "margin": {"l": 8, "r": 12, "t": 26, "b": 8},
         "modebar": {"bgcolor": "var(--ground)", "color": "var(--muted)", "activecolor": "var(--accent)"},
@@ -199,6 +204,25 @@ def _legend_height(names: Sequence[str]) -> int:
 def plain_text(text: str) -> str:
     """Escape a text, because plotly interprets tags such as ``<b>`` in labels."""
     return html.escape(text, quote=False)
+
+
+_LABELS = {"loss": "training loss", "val_loss": "validation loss", "a_high": "products", "a_low": "sum"}
+
+
+def plain_label(name: str) -> str:
+    """Return the label of a column of ``history.jsonl``.
+
+    Example:
+        >>> plain_label("val_loss"), plain_label("saturated/gnn.convs.0.cp"), plain_label("a_high/convs.1")
+        ('validation loss', 'saturated, layer 1', 'products, layer 2')
+    """
+    kind, slash, module = name.partition("/")
+    label = _LABELS.get(kind, kind.replace("val_", "validation ", 1) if kind.startswith("val_") else kind)
+    if not slash:
+        return label
+    digits = [part for part in module.split(".") if part.isdigit()]
+    place = f"layer {int(digits[0]) + 1}" if digits else "readout" if "readout" in module else module
+    return f"{label}, {place}"
 
 
 def shorten(text: str, most: int) -> str:

@@ -15,6 +15,7 @@ from tgnn.report.result_section import read_result_section
 from tgnn.report.runs import FILES, Run, read_mapping, read_run, repeated_runs_table, runs_table
 from tgnn.report.sections import ReportSection
 from tgnn.report.study_section import read_study_section
+from tgnn.report.variants import all_variants, summary_section
 from tgnn.training.run_folder import CONFIG, HISTORY, METRICS, RUNS, RunFolder
 from tgnn.tuning.results import RECIPE_FILE, STUDY_FILE
 
@@ -174,7 +175,7 @@ class ReportReader:
         repeated = [(source.name, source.path) for source in sources if source.source_type == "repeated runs"]
         own = _with_paths(sorted(sections, key=lambda section: section[1].order))
         return ReportContents(
-            [*own, *_overview(runs, repeated, damaged)],
+            _ordered([*own, *_overview(runs, repeated, damaged)]),
             runs,
             damaged,
             _machines([*(section.environment for section in own), *(run.environment for run in runs)]),
@@ -206,14 +207,24 @@ def _overview(
     runs: Sequence[Run], repeated: Sequence[tuple[str, Path]], damaged: Sequence[tuple[str, str]]
 ) -> list[ReportSection]:
     sections = []
+    summary = summary_section(runs)
+    if summary is not None:
+        sections.append(summary)
     if repeated:
         sections.append(ReportSection("repeated-runs", "Repeated runs", tables=[repeated_runs_table(repeated, runs)]))
     if runs:
         lead = "Open a run to see its learning curves, configuration and hashes."
-        sections.append(ReportSection("runs", "Runs", lead, tables=[runs_table(runs)]))
+        several = summary is not None and any(len(group.runs) > 1 for group in all_variants(runs))
+        collapsed = f"Show all {len(runs)} runs" if several else ""
+        sections.append(ReportSection("runs", "Runs", lead, tables=[runs_table(runs)], collapsed=collapsed))
     if damaged:
         sections.append(ReportSection("damaged", "Damaged files", problems=damaged))
     return sections
+
+
+def _ordered(sections: Sequence[ReportSection]) -> list[ReportSection]:
+    """Put the summary of the runs first."""
+    return sorted(sections, key=lambda section: section.key != "summary")
 
 
 def _machines(environments: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -17,7 +17,7 @@ from tgnn.experiments.statistics import (
     summarize_scores,
     training_costs,
 )
-from tgnn.report.charts import ReportFigure, Trace, curve, line_chart, shorten, value_range
+from tgnn.report.charts import ReportFigure, Trace, curve, line_chart, plain_label, shorten, value_range
 from tgnn.report.number_format import metric, number, rate
 from tgnn.report.row_charts import Bar, Dot, bar_chart, critical_difference, dot_plot
 
@@ -155,7 +155,7 @@ def mixing_curves(series: Mapping[str, Sequence[float | None]]) -> list[Trace]:
         dash = 0 if name.startswith("a_high") else 1 if name.startswith("a_low") else 2
         if any(value is not None for value in values):
             epochs = range(1, len(values) + 1)
-            curves.append(curve(name, epochs, values, layers.index(name.partition("/")[2]), dash))
+            curves.append(curve(plain_label(name), epochs, values, layers.index(name.partition("/")[2]), dash))
     return curves
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tgnn.experiments.results import reported
-from tgnn.report.charts import ReportFigure, Trace, curve, line_chart
+from tgnn.report.charts import ReportFigure, Trace, curve, line_chart, plain_label
+from tgnn.report.detail_figures import detail_figures
 from tgnn.report.number_format import count, metric, number, rate, signed
 from tgnn.report.result_figures import mixing_curves
 from tgnn.report.sections import ReportTable, TableCell, flatten, number_cell, text_cell
@@ -118,7 +119,10 @@ def read_run(folder: Path, key: str, name: str, max_points: int) -> Run:
         metrics=metrics,
         config=config,
         environment=parts[ENVIRONMENT],
-        figures=_figures(history, metric_name, number(metrics.get("best_epoch")), max_points),
+        figures=[
+            *detail_figures(metrics),
+            *_figures(history, metric_name, number(metrics.get("best_epoch")), max_points),
+        ],
         lists=[(heading, values) for heading, values in lists.items() if values],
     )
 
@@ -152,7 +156,7 @@ def _figures(history: History, metric_name: str, best_epoch: float | None, max_p
 
     def draw(name: str, style: int, dash: int) -> Trace:
         known = [(epoch, value) for epoch, value in enumerate(series[name], 1) if value is not None]
-        return curve(name, [epoch for epoch, _ in known], [value for _, value in known], style, dash)
+        return curve(plain_label(name), [epoch for epoch, _ in known], [value for _, value in known], style, dash)
 
     losses = [draw(name, style, style) for style, name in enumerate(("loss", "val_loss")) if name in series]
     scores = [draw(name, 2, 0) for name in (f"val_{metric_name}",) if name in series]
@@ -182,8 +186,14 @@ def _figures(history: History, metric_name: str, best_epoch: float | None, max_p
 
 def runs_table(runs: Sequence[Run]) -> ReportTable:
     """Build the table of all runs. The name of a run opens its details."""
-    headers = ["run", "state", "data", "model", "val", "test", "epochs", "seconds", "parameters"]
-    return ReportTable(headers, [_run_row(run) for run in runs])
+    headers = ["run", "test", "val", "model", "data", "state", "epochs", "seconds", "parameters"]
+    return ReportTable(headers, [_run_row(run) for run in sorted(runs, key=_order)])
+
+
+def _order(run: Run) -> tuple[str, bool, float]:
+    """Sort runs by data set, and there by test metric, the best first. Runs without a score are last."""
+    test, sign = run.number("test"), -1 if HIGHER_IS_BETTER.get(run.text("metric"), True) else 1
+    return run.text("data"), test is None, 0.0 if test is None else sign * test
 
 
 def _run_row(run: Run) -> list[TableCell]:
@@ -191,11 +201,11 @@ def _run_row(run: Run) -> list[TableCell]:
     of_planned = f" of {count(planned)}" if run.state in ("running", "unfinished") and planned else ""
     return [
         text_cell(run.name, run.reason, opens=run.key),
-        text_cell(run.state, tone=_TONES.get(run.state, "finished")),
-        text_cell(run.text("data"), run.text("metric")),
-        text_cell(run.text("model")),
-        number_cell(run.number("val"), metric),
         number_cell(run.number("test"), metric),
+        number_cell(run.number("val"), metric),
+        text_cell(run.text("model")),
+        text_cell(run.text("data"), run.text("metric")),
+        text_cell(run.state, tone=_TONES.get(run.state, "finished")),
         TableCell(count(epochs) + of_planned, epochs),
         number_cell(run.number("seconds"), rate),
         number_cell(run.number("parameters"), count),
@@ -204,7 +214,7 @@ def _run_row(run: Run) -> list[TableCell]:
 
 def repeated_runs_table(folders: Sequence[tuple[str, Path]], runs: Sequence[Run]) -> ReportTable:
     """Build the table of folders with repeated runs, given by name and path, with the mean of each folder."""
-    headers = ["folder", "data", "model", "metric", "mean ± std", "95% confidence interval", "paper", "runs"]
+    headers = ["folder", "mean ± std", "95% confidence interval", "model", "data", "metric", "paper", "runs"]
     rows = [_group_row(name, path, [run for run in runs if run.path.parent == path]) for name, path in folders]
     note = (
         "Confidence intervals are Student's t intervals, as in `tgnn train --runs`. Results have bootstrap intervals."
@@ -232,9 +242,10 @@ def _group_row(name: str, folder: Path, runs: Sequence[Run]) -> list[TableCell]:
     progress = str(len(done)) if planned is None else f"{len(done)} of {count(planned)}"
     tone = "damaged" if reason else "running" if len(done) != planned else ""
     return [
-        *(text_cell(text) for text in (name, data, model, metric_name)),
+        text_cell(name),
         mean,
         interval,
+        *(text_cell(text) for text in (model, data, metric_name)),
         TableCell(paper, None if figure is None else figure.value, [difference]),
         TableCell("damaged" if reason else progress, len(done), [reason], tone),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tgnn.report.charts import ReportFigure
@@ -50,6 +50,19 @@ class ReportTable:
     title: str = ""
 
     @property
+    def without_empty_columns(self) -> ReportTable:
+        """The table without columns in which no cell has a text. The first column is kept."""
+        kept = [
+            column
+            for column in range(len(self.headers))
+            if column == 0 or not self.rows or any(row[column].text or any(row[column].small) for row in self.rows)
+        ]
+        if len(kept) == len(self.headers):
+            return self
+        rows = [[row[column] for column in kept] for row in self.rows]
+        return replace(self, headers=[self.headers[column] for column in kept], rows=rows)
+
+    @property
     def number_columns(self) -> set[int]:
         """Indices of the columns with numbers, which are right-aligned. The names of the rows are text."""
         return {
@@ -61,6 +74,16 @@ class ReportTable:
 
 
 @dataclass(frozen=True)
+class Card:
+    """Best model of a data set: its name, its score, and lines below them."""
+
+    title: str
+    name: str
+    score: str
+    lines: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class ReportSection:
     """Section of the report page.
 
@@ -68,9 +91,10 @@ class ReportSection:
         key: HTML id.
         title: Heading.
         lead: Introduction below the heading.
+        cards: Best models, above everything else.
         name: Name of the experiment or study.
         command: Command line that reproduces it.
-        notes: Notes above tables and figures.
+        notes: Notes, collapsed below tables and figures.
         problems: What failed or is damaged, and the reason.
         tables: Tables. Figures come after the first one.
         figures: Figures.
@@ -97,6 +121,7 @@ class ReportSection:
     environment: Mapping[str, Any] = field(default_factory=dict)
     order: int = 0
     where: str = ""
+    cards: Sequence[Card] = ()
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

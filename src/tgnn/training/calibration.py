@@ -22,7 +22,7 @@ _LARGEST = 20.0
 def fit_temperature(task: Task, out: Tensor, y: Tensor) -> float:
     r"""Find the temperature :math:`T` that minimizes the log loss of the logits :math:`z / T` (Guo et al., 2017).
 
-    The predicted classes do not change.
+    The predicted classes do not change. If the validation set has no error, the temperature is at least 1.
 
     Args:
         task: Task of the model. Its class weights are ignored.
@@ -42,7 +42,11 @@ def fit_temperature(task: Task, out: Tensor, y: Tensor) -> float:
         return float(plain.loss(logits / np.exp(log_temperature), y.cpu()))
 
     bound = float(np.log(_LARGEST))
-    return float(np.exp(minimize_scalar(log_loss, bounds=(-bound, bound), method="bounded").x))
+    values, _ = plain.predictions(out.cpu())
+    known = ~y.isnan() if y.is_floating_point() else torch.ones_like(y, dtype=torch.bool)
+    is_faultless = bool((values == y.cpu().reshape(values.shape))[known.cpu().reshape(values.shape)].all())
+    lowest = 0.0 if is_faultless else -bound  # without an error, the loss would fall down to temperature 0
+    return float(np.exp(minimize_scalar(log_loss, bounds=(lowest, bound), method="bounded").x))
 
 
 def check_calibration(prepared: Prepared) -> None:

@@ -23,7 +23,7 @@ def test_damaged_files_are_reported(run, tmp_path):
     (write_run(tmp_path / "run") / "metrics.json").write_text("{")
     code, out, err = run("report run")
     assert (code, "1 damaged" in out) == (0, True)
-    assert "damaged: run: metrics.json cannot be read" in err
+    assert "damaged: run: metrics.json is damaged" in err
 
 
 def test_a_port_in_use(run, tmp_path):

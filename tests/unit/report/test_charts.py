@@ -57,7 +57,7 @@ def test_curves_of_mixing(tmp_path):
     assert [trace["y"] for trace in chart["data"]] == [[0.5, 0.6, None], [0.5, 0.4, 0.3]]
     assert [trace["line"]["dash"] for trace in chart["data"]] == ["solid", "dash"]
     assert chart["alternative"] == (
-        "tgnn on cora: a_high/convs.0 from 0.5 to 0.6, a_low/convs.0 from 0.5 to 0.3, against epoch"
+        "tgnn on cora: products, layer 1 from 0.5 to 0.6, sum, layer 1 from 0.5 to 0.3, against epoch"
     )
 
 
@@ -80,10 +80,16 @@ def test_learning_curves(tmp_path):
     write_run(tmp_path / "run", epochs=2000)
     charts = charts_of(page_of(tmp_path))
     curves = {trace["name"]: trace for chart in charts for trace in chart["data"]}
-    assert set(curves) == {"loss", "val_loss", "val_accuracy", "a_high/convs.0", "a_low/convs.0"}
+    assert set(curves) == {
+        "training loss",
+        "validation loss",
+        "validation accuracy",
+        "products, layer 1",
+        "sum, layer 1",
+    }
     assert all(len(curve["x"]) == len(curve["y"]) <= 400 for curve in curves.values())
     assert {(curve["x"][0], curve["x"][-1]) for curve in curves.values()} == {(1, 2000)}
-    assert curves["loss"]["y"][0] == 2
+    assert curves["training loss"]["y"][0] == 2
     best_epochs = [shape["x0"] for chart in charts for shape in chart["layout"].get("shapes", ())]
     assert best_epochs == [2000, 2000]
 

@@ -135,7 +135,7 @@ def test_long_failure_messages_are_shown_once(tmp_path, name):
 def test_a_finished_run(tmp_path):
     write_run(tmp_path / "runs/one")
     page = page_of(tmp_path / "runs")
-    assert " ".join(rows_of(page)[1]) == "runs/one finished cora accuracy tgnn 0.8600 0.8500 30 3.50 12,345"
+    assert " ".join(rows_of(page)[1]) == "runs/one 0.8500 0.8600 tgnn cora accuracy finished 30 3.50 12,345"
     for words in ("aaa111", "bbb222", "ccc333", "model.rank", "seed 0", "validation 0.8600 at epoch 30"):
         assert words in page
 
@@ -162,9 +162,11 @@ def test_repeated_runs(tmp_path):
     (tmp_path / "started/runs.json").write_text("{")
     page = page_of(tmp_path)
     _, many, started = (" ".join(row) for row in rows_of(page))
-    assert many.endswith(f"0.9971 0.8808 ± 0.0131 difference {MINUS}0.0108 2 of 3")  # the paper's value
+    assert many.endswith(
+        f"0.9971 tgnn cora accuracy 0.8808 ± 0.0131 difference {MINUS}0.0108 2 of 3"
+    )  # the paper's value
     assert "0.8700 ± 0.0141" in many
-    assert "mystery accuracy damaged runs.json is damaged: not valid JSON" in started
+    assert "mystery cora accuracy damaged runs.json is damaged: not valid JSON" in started
 
 
 # ---- safety -----------------------------------------------------------------------------------------------------

@@ -12,6 +12,11 @@ from tgnn.training.metrics import Task
 from tgnn.training.result_details import describe_calibration
 
 
+def test_a_validation_set_without_errors_does_not_sharpen_probabilities():
+    out = torch.tensor([[3.0, 0.0], [0.0, 2.0]])
+    assert fit_temperature(Task("classes", "accuracy"), out, torch.tensor([0, 1])) == pytest.approx(1, abs=1e-3)
+
+
 @pytest.mark.parametrize("target", ["classes", "labels"])
 def test_the_temperature_of_overconfident_logits_is_found(target):
     generator = torch.Generator().manual_seed(0)
