@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tgnn.experiments import decoding, own_data
+from tgnn.experiments import decoding, own_data, spreading
 from tgnn.experiments.experiment import Column, Experiment, Row
 from tgnn.experiments.graph_tables import (
     EARLIER_ZINC,
@@ -348,6 +348,16 @@ _ALL = (
         notes=own_data.NOTES,
         measure=own_data.measure_own_data,
         describe=own_data.describe_own_data,
+    ),
+    Experiment(
+        "table-spreading",
+        "Predicted infections in epidemics on real networks (beyond the paper)",
+        _models(*spreading.ROWS),
+        _data(spreading.COLUMNS),
+        runs=3,
+        notes=spreading.NOTES,
+        measure=spreading.measure_spreading,
+        describe=spreading.describe_spreading,
     ),
 )
 
