@@ -23,7 +23,12 @@ COLORS = ("#1f5fa8", "#d9822b", "#7a7a7a", "#b03060", "#2a8c5a", "#8a5fb0", "#6b
 
 def main() -> None:
     result = read_result(ROOT / "results" / "table-decoding.json")
-    panels = {name: columns for name, columns in by_protocol(result.columns).items() if name in RECIPES}
+    trained = {cell.column for cell in result.cells if cell.row in NETWORK_ROWS}
+    panels = {
+        name: columns
+        for name, columns in by_protocol(result.columns).items()
+        if name in RECIPES and trained & set(columns.values())
+    }
     figure, axes = plt.subplots(
         1, len(panels), figsize=(4.6 * len(panels) + 0.4, 5.0), layout="constrained", squeeze=False
     )

@@ -139,10 +139,11 @@ class Experiment:
             if name not in models and name not in [row for row, _, _ in self.rows]:
                 raise ValueError(f"{self.name} has no row {name!r}; it has {', '.join(models)}")
         for name in selection.datasets or ():
-            if name not in self.columns and self.measure is not None:
+            if name in self.columns or name in {data for data, _ in self.columns.values()}:
+                continue
+            if self.measure is not None:
                 raise ValueError(f"{self.name} has no column {name!r}; it has {', '.join(self.columns)}")
-            if name not in self.columns:
-                get_entry(name)
+            get_entry(name)
 
     def _cell(self, row: Row, column: str, columns: Column, selection: Selection) -> ExperimentCell:
         (name, model, row_options), (data, column_options), changes = row, columns, selection.changes

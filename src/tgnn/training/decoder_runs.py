@@ -44,6 +44,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "optimizer": {"name": "adamw", "lr": 0.005, "weight_decay": 0.01, "schedule": "cosine", "grad_clip": 1.0},
     "train": {"epochs": 10, "batch_size": 64},
 }
+_AGGREGATIONS = ("cp", "sum", "mean", "max", "min", "median", "softmax", "std")
 _OPTIONS = (
     *("data.root", "data.offline", "model.hidden_channels", "model.num_layers", "model.rank", "model.aggr"),
     *("model.ebn0_db", "optimizer.lr", "train.epochs", "train.batch_size", "train.seed", "train.threads"),
@@ -76,6 +77,9 @@ def resolve_decoder_config(data: str | os.PathLike[str], options: Mapping[str, A
     name = os.fspath(data)
     sections = {**_DEFAULTS, "data": {"name": name if name in CODES else str(Path(name).expanduser().resolve())}}
     config = make_config(with_options(sections, options or {}))
+    aggr = config.model.arguments["aggr"]
+    if aggr not in _AGGREGATIONS:
+        raise ConfigError(f"model.aggr is {aggr!r}, but must be one of {', '.join(_AGGREGATIONS)}")
     low, high = _ebn0_range(config)
     if not low < high:
         raise ConfigError(f"model.ebn0_db is {low:g} to {high:g}, but the first value must be smaller")

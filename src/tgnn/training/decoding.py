@@ -74,8 +74,8 @@ def decode(decoder: torch.nn.Module, code: ParityCheckCode, llr: Tensor, num_rou
     """Decode frames with a network or with belief propagation.
 
     Args:
-        decoder: A :class:`~tgnn.nn.FactorGraphNet` with one feature per variable, which receives a quarter of the
-            log-likelihood ratios, or :class:`~tgnn.nn.BeliefPropagation`.
+        decoder: A :class:`~tgnn.nn.FactorGraphNet` with one feature and one output per variable, which receives and
+            returns a quarter of the log-likelihood ratios, or :class:`~tgnn.nn.BeliefPropagation`.
         code: The code.
         llr: Log-likelihood ratios of the received frames, ``[B, n]``.
         num_rounds: Number of rounds; by default that of the decoder.
@@ -86,7 +86,7 @@ def decode(decoder: torch.nn.Module, code: ParityCheckCode, llr: Tensor, num_rou
     if isinstance(decoder, BeliefPropagation):
         logits: Tensor = decoder(llr.T, code.edge_index, code.num_checks, num_rounds)
     else:
-        logits = decoder(llr.T.unsqueeze(-1) / 4, code.edge_index, code.num_checks, num_rounds).squeeze(-1)
+        logits = 4 * decoder(llr.T.unsqueeze(-1) / 4, code.edge_index, code.num_checks, num_rounds).squeeze(-1)
     return logits.transpose(1, 2)
 
 
@@ -171,18 +171,20 @@ def count_errors(
         ebn0_db: Signal-to-noise ratio of all frames in decibels.
         seed: Seed of the test frames.
         num_rounds: Number of rounds; by default that of the decoder.
-        min_frames: Minimum number of frames.
+        min_frames: Minimum number of frames, unless ``10 * min_frame_errors`` frames are wrong before.
         max_frames: Stop after this number of frames even if there are fewer errors than ``min_frame_errors``.
         min_frame_errors: Stop after this number of wrong frames, once ``min_frames`` are decoded.
     """
     generator = _generator("test", seed)
     frames = frame_errors = bit_errors = 0
-    while frames < min_frames or (frame_errors < min_frame_errors and frames < max_frames):
+    while frames < max_frames:
         llr, codewords = awgn_frames(code, torch.full((_CHUNK,), ebn0_db), generator)
         wrong = (decode(decoder, code, llr, num_rounds)[-1] < 0) != codewords.bool()
         frames += _CHUNK
         bit_errors += int(wrong.sum())
         frame_errors += int(wrong.any(1).sum())
+        if frame_errors >= (min_frame_errors if frames >= min_frames else 10 * min_frame_errors):
+            break
     return ErrorCount(frames, frame_errors, bit_errors, code.n)
 
 

@@ -56,6 +56,7 @@ def test_options_of_a_decoder(hamming, run, succeed):
         (("--dropout", "0.5"), "model.dropout cannot be set for a decoder"),
         (("--set", "model.ebn0_db=[4, 1]"), "the first value must be smaller"),
         (("--set", "model.ebn0_db=high"), "must be two numbers"),
+        (("--set", "model.aggr=product"), "model.aggr is 'product', but must be one of cp, sum, mean"),
         (("--model", "gcn"), "A code trains one decoder"),
     ):
         code, _, message = run("train", "--data", str(hamming), *arguments)

@@ -69,6 +69,7 @@ def test_awgn_error_rate_without_decoding():
     ("text", "message"),
     [
         ("", "not an alist file"),
+        ("7 3\n3 4\n", "truncated: it has 2 lines"),
         ("3 x", "line 1: '3 x' is not a list of integers"),
         ("3 2\n2 2\n1 2 1\n2 2\n1 0\n", "truncated: it has 5 lines instead of 9 lines for 3 variables and 2 checks"),
         ("3 2\n2 2\n1 2 1\n2 2\n1 0\n1 5\n2 0\n1 2\n2 3\n", "variable 2 lists 5, but indices go from 1 to 2"),

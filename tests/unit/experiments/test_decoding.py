@@ -31,6 +31,11 @@ def scores(result):
     return [(cell.row, cell.column, cell.tests, cell.series) for cell in result.cells]
 
 
+def test_the_name_of_a_code_selects_all_of_its_columns():
+    columns = [cell.column for cell in TABLE.cells(Selection(models=["cp"], datasets=["ldpc-49-24"]))]
+    assert columns == ["ldpc-49-24 4 dB", "ldpc-49-24 5 dB", "ldpc-49-24 6 dB"]
+
+
 @pytest.mark.parametrize("name", ["bch-63-45", "peg-96-48"])
 def test_all_networks_have_the_same_number_of_weights(name):
     code, sizes = load_code(name), {}

@@ -27,7 +27,7 @@ def read_alist(path: Path | str) -> ParityCheckCode:
     """
     path = Path(path)
     rows = [_numbers(path, line, text) for line, text in enumerate(path.read_text().splitlines(), 1) if text.strip()]
-    if len(rows) < 4 or len(rows[0]) != 2 or min(rows[0]) < 1:
+    if not rows or len(rows[0]) != 2 or min(rows[0]) < 1:
         raise ValueError(f"{path} is not an alist file: its first line must have the numbers of variables and checks.")
     n, num_checks = rows[0]
     if len(rows) < 4 + n + num_checks:

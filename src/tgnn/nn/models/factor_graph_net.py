@@ -30,6 +30,9 @@ class FactorGraphNet(torch.nn.Module):
     :math:`2 \operatorname{artanh}` as :math:`\mathrm{MLP}_1`, it is the rule of a check node in belief propagation
     (:class:`~tgnn.nn.BeliefPropagation`).
 
+    Before training, :math:`W_{\text{out}}` and :math:`b_{\text{out}}` are 0, and :math:`W_{\text{skip}}` is the
+    identity if ``in_channels`` equals ``out_channels``. So a decoder starts with the received bits.
+
     Args:
         in_channels: Number of features of a variable. Use 1 for the log-likelihood ratio of a received bit.
         hidden_channels: Size of the edge state.
@@ -86,8 +89,12 @@ class FactorGraphNet(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for module in (self.lin_in, *self.rounds, self.lin_out, self.lin_skip):
+        for module in (self.lin_in, *self.rounds, self.lin_skip):
             module.reset_parameters()
+        torch.nn.init.zeros_(self.lin_out.weight)
+        torch.nn.init.zeros_(self.lin_out.bias)
+        if self.in_channels == self.out_channels:
+            torch.nn.init.eye_(self.lin_skip.weight)  # training starts with the input as the output
 
     def forward(
         self, x: Tensor, edge_index: Tensor, num_factors: int | None = None, num_rounds: int | None = None
