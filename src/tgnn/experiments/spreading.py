@@ -30,6 +30,7 @@ from tgnn.training.checkpoint import load_weights, read_tensors
 from tgnn.training.config import OptimizerConfig
 from tgnn.training.optim import LearningRateSchedule
 from tgnn.utils.io import write_json, write_tensors
+from tgnn.utils.read import read_content, validate
 
 METRIC = "mae"
 ROWS = ("cp", "gated", "sum", "mean", "gat", "pna")
@@ -182,13 +183,11 @@ def measure_spreading(row: str, column: str, runs: int, store: Path, options: Ma
                 train_network(net, train, STEPS, lr, seed)
                 trained = {"lr": lr, "seconds": round(time.monotonic() - start, 3), "val": mean_error(net, val)}
                 write_tensors(path, net.state_dict(), trained)
-        weights, trained = read_tensors(path)
-        load_weights(net, weights, path)
+        stored = read_tensors(path)
+        load_weights(net, stored.tensors, path)
         data, size = hashlib.sha256(test[0].y.numpy().tobytes()).hexdigest()[:16], _num_weights(net)
-        seconds = trained["seconds"]
-        results.append(
-            RunResult(seed, mean_error(net, test), trained["val"], STEPS, STEPS, seconds, size, data, data, key)
-        )
+        val, seconds = stored.metadata["val"], stored.metadata["seconds"]
+        results.append(RunResult(seed, mean_error(net, test), val, STEPS, STEPS, seconds, size, data, data, key))
     return CellResult(row, column, METRIC, config=config, runs=tuple(results))
 
 
@@ -218,7 +217,7 @@ def _select_learning_rate(
 ) -> float:
     """Return the learning rate with the lowest validation error after ``SEARCH_STEPS``."""
     path = store / f"spreading-lr-{_hash([config['train'], _FORMAT])}.json"
-    losses = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    losses = validate(dict[str, float], read_content(path), path) if path.exists() else {}
     for lr in map(str, LEARNING_RATES):
         if lr not in losses:
             net = make_network(row, degrees, seed=1000)  # a seed that no run of the table has
@@ -248,7 +247,7 @@ def _epidemics(name: str, purpose: str, store: Path, source: tuple[Any, bool]) -
                 found = simulate_sir(infected, edge_index, probability, simulations, generator)
                 drawn |= {f"x{index}": infected.float()[:, None], f"p{index}": probability[:, None], f"y{index}": found}
             write_tensors(path, drawn, {})
-    tensors, _ = read_tensors(path)
+    tensors = read_tensors(path).tensors
     return [Epidemic(tensors[f"x{i}"], edge_index, tensors[f"p{i}"], tensors[f"y{i}"]) for i in range(number)]
 
 
