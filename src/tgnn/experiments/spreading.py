@@ -186,8 +186,8 @@ def measure_spreading(row: str, column: str, runs: int, store: Path, options: Ma
         stored = read_tensors(path)
         load_weights(net, stored.tensors, path)
         data, size = hashlib.sha256(test[0].y.numpy().tobytes()).hexdigest()[:16], _num_weights(net)
-        val, seconds = stored.metadata["val"], stored.metadata["seconds"]
-        results.append(RunResult(seed, mean_error(net, test), val, STEPS, STEPS, seconds, size, data, data, key))
+        val_error, seconds = stored.metadata["val"], stored.metadata["seconds"]
+        results.append(RunResult(seed, mean_error(net, test), val_error, STEPS, STEPS, seconds, size, data, data, key))
     return CellResult(row, column, METRIC, config=config, runs=tuple(results))
 
 
