@@ -12,7 +12,7 @@ import typer
 
 from tgnn.cli import console
 from tgnn.cli.console import err, print_json, print_rows, print_text
-from tgnn.cli.options import METRIC_HELP, Json, Offline, Root
+from tgnn.cli.options import METRIC_HELP, IdColumn, Json, Offline, Root, Target, TaskOption
 from tgnn.cli.reproduce import show_progress
 from tgnn.cli.train import check_data_and_model, check_output_folder, parse_option, shareable_options
 
@@ -32,6 +32,9 @@ def compare(
             "products, tgnn."
         ),
     ] = None,
+    target: Target = None,
+    id_column: IdColumn = None,
+    task: TaskOption = None,
     metric: Annotated[str | None, typer.Option(help=METRIC_HELP)] = None,
     runs: Annotated[int, typer.Option(min=1, help="Number of seeds and splits.")] = 5,
     jobs: Annotated[
@@ -56,18 +59,19 @@ def compare(
     """
     if name is not None and data is not None:
         raise typer.BadParameter("Give NAME or --data, not both.", param_hint="NAME")
-    options: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None, "train.metric": metric}
+    named = {"train.metric": metric, "data.target": target, "data.id": id_column, "data.task": task}
+    overrides = [*(overrides or []), *(f"{key}={value}" for key, value in named.items() if value is not None)]
+    options: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     options = {key: value for key, value in options.items() if value is not None}
-    options |= dict(parse_option(text) for text in overrides or [])
+    options |= dict(parse_option(text) for text in overrides)
     check_data_and_model(name or data, None, None, options)
     source: str | Path = options.pop("data.name", None) or name or data or ""
     folder = folder or Path("runs") / "compare" / Path(str(source)).resolve().name
     check_output_folder(folder)
     arguments = ["tgnn", "compare", *([name] if name else ["--data", str(data)])]
     arguments += ["--models", models] if models else []
-    arguments += ["--metric", metric] if metric else []
     arguments += ["--runs", str(runs)]
-    arguments += [argument for text in shareable_options(overrides or []) for argument in ("--set", text)]
+    arguments += [argument for text in shareable_options(overrides) for argument in ("--set", text)]
     from tgnn.experiments.compare import compare as compare_models
     from tgnn.training.interrupts import sigterm_as_interrupt
 

@@ -62,6 +62,5 @@ def train_auto(
     if "candidates" in metrics:
         rows = [[row["name"], f"{row['val']:.4f}", f"{row['seconds']:.1f} s"] for row in metrics["candidates"]]
         print_rows(["candidate", f"validation {metrics['metric']}", "time"], rows, 1)
-        print_text(f"selected {metrics['selected']}, the best on the validation set")
         out.print()
     print_result(metrics, folder)

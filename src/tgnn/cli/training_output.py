@@ -156,6 +156,8 @@ def print_comparison(metrics: dict[str, Any]) -> None:
     rows = [(metrics["model"], scores), *((row["name"], row["scores"]) for row in metrics["baselines"])]
     out.print()
     print_rows(["test set", *names], [[name, *(_digits(row.get(key)) for key in names)] for name, row in rows], 1)
+    if len(details.get("targets") or []) > 1:
+        print_text("mae and rmse of several targets are means in units of each target's standard deviation")
     better = [row["name"] for row in metrics["baselines"] if _is_better(metric, row["test"], scores.get(metric))]
     if better:
         print_text(f"{better[-1]} scores better than {metrics['model']}: compare models with `tgnn compare`", err)

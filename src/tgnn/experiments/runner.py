@@ -300,7 +300,7 @@ def _finished_runs(plans: Mapping[RunKey, tuple[Config, Path]]) -> dict[RunKey, 
 
 def _load_data(options: DataConfig) -> tuple[LoadedData, str]:
     """Load the data of a run, and compute its hash as a run does."""
-    data = load(options.name, options.root, options.offline, split=options.split)
+    data = load(options.name, options.root, options.offline, split=options.split, options=options.read_options)
     return data, content_hash(transform_features(data, options))
 
 

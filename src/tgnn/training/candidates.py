@@ -91,6 +91,7 @@ def train_auto(
         logger.warning("The candidate %s failed: %s", name, error)
     names = [name for name in configs if name in finished]  # the simplest of equals is selected
     best = names[_best([finished[name] for name in names])]
+    logger.info("selected %s, the best of %d models on the validation set", best, len(names))
     scores = [{"name": name, "val": finished[name]["val"], "seconds": finished[name]["seconds"]} for name in names]
     if runs > 1:
         from tgnn.training.repeated_runs import RunGroup, train_repeated

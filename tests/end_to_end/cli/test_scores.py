@@ -87,7 +87,8 @@ def test_compare_uses_the_same_splits_and_ends_in_advice(succeed, run, read, tmp
 
 def test_auto_keeps_the_best_model_on_the_validation_set(succeed, run, tmp_path):
     write_friends(tmp_path / "friends")
-    out = succeed("train --data friends --model auto --epochs 4 --jobs 1 --out run")
+    code, out, err = run("train --data friends --model auto --epochs 4 --jobs 1 --out run")
+    assert code == 0, err
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert [row["name"] for row in metrics["candidates"]] == [
         "mlp",
@@ -98,7 +99,8 @@ def test_auto_keeps_the_best_model_on_the_validation_set(succeed, run, tmp_path)
     ]
     best = max(metrics["candidates"], key=lambda row: row["val"])
     assert (metrics["selected"], metrics["val"]) == (best["name"], best["val"])
-    assert f"selected {best['name']}" in out
+    assert f"selected {best['name']}, the best of 5 models on the validation set" in err
+    assert "graphsage  " in out
     assert f"test accuracy {metrics['test']:.4f} (recorded after training: {metrics['test']:.4f})" in succeed(
         "evaluate run"
     )
