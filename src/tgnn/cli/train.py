@@ -116,7 +116,8 @@ def train(
         Path | None, _RunOption("--out", help="Folder to write the run to. Default: runs/<data>-<model>-<time>.")
     ] = None,
     resume: Annotated[
-        Path | None, _RunOption(metavar="RUN", help="Continue the interrupted run in this folder.")
+        Path | None,
+        _RunOption(metavar="RUN", help="Continue the run in this folder, also a finished one for more --epochs."),
     ] = None,
     dry_run: Annotated[bool, _RunOption("--dry-run", help="Print the resolved configuration and exit.")] = False,
     json: Annotated[bool, _RunOption("--json", help="Print the result as one JSON object.")] = False,
@@ -127,12 +128,18 @@ def train(
     """
     if resume is not None:
         typed = {key for key in ctx.params if getattr(ctx.get_parameter_source(key), "name", "") == "COMMANDLINE"}
-        if typed - {"resume", "jobs", "processes", "json"}:
+        if typed - {"resume", "jobs", "processes", "json", "epochs", "patience"}:
             raise typer.BadParameter(
-                "A run continues with its own configuration. Other options are not allowed.", param_hint="--resume"
+                "A run continues with its own configuration. Only --epochs and --patience can be changed.",
+                param_hint="--resume",
             )
         with _join_torchrun() as world:
             config, runs = _read_configuration(resume, world)
+            if (epochs or patience) and runs > 1:
+                raise typer.BadParameter("Several runs cannot be extended.", param_hint="--resume")
+            config = config.replace(
+                "train", epochs=epochs or config.train.epochs, patience=patience or config.train.patience
+            )
             _train(config, runs, resume, jobs, processes, True, json, world)
         return
     if name is not None and data is not None:

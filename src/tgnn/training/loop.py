@@ -163,7 +163,11 @@ class Trainer:
         self._started = time.monotonic()
 
     def fit(
-        self, folder: RunFolder | None = None, resume: bool = False, on_epoch: OnEpoch = lambda epoch: None
+        self,
+        folder: RunFolder | None = None,
+        resume: bool = False,
+        on_epoch: OnEpoch = lambda epoch: None,
+        save_last: bool = False,
     ) -> tuple[dict[str, Tensor], Progress]:
         """Train until early stopping or the maximum number of epochs.
 
@@ -171,6 +175,7 @@ class Trainer:
             folder: Folder for history and checkpoints, written by rank 0. ``None``: nothing is written.
             resume: Whether to continue from the checkpoint in the folder.
             on_epoch: Called after every epoch, on rank 0.
+            save_last: Whether to save a checkpoint of the last epoch, from which the run can be extended.
 
         Returns:
             The weights of the best epoch, and the progress of the run.
@@ -201,6 +206,8 @@ class Trainer:
                     saved = time.monotonic()
                 if interrupted:
                     raise Interrupted
+        if folder is not None and save_last:
+            self._save_checkpoint(folder.checkpoint_path)
         return self.best_weights, progress
 
     # ---- an epoch ----------------------------------------------------------------------------------------------

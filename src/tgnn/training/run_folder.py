@@ -314,11 +314,17 @@ class RunFolder(Folder):
         info = WeightsInfo(tgnn=__version__, config_hash=config_hash)
         return write_tensors(self.path / MODEL, model.state_dict(), info.model_dump())
 
-    def write_metrics(self, metrics: dict[str, Any]) -> None:
-        """Write the results, which finishes the run. The checkpoint is deleted."""
+    def reopen(self, config: Config) -> None:
+        """Write a configuration with more epochs, and delete the results, so that the run can be continued."""
+        write_text(self.config_path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+        (self.path / METRICS).unlink(missing_ok=True)
+
+    def write_metrics(self, metrics: dict[str, Any], keep_checkpoint: bool = False) -> None:
+        """Write the results, which finishes the run. The checkpoint is deleted, unless the run may be extended."""
         path = self.path / METRICS
         write_json(path, to_json(validate(Metrics, metrics, path)))  # so that it can be read back
-        self.checkpoint_path.unlink(missing_ok=True)
+        if not keep_checkpoint:
+            self.checkpoint_path.unlink(missing_ok=True)
 
     # ---- actions -------------------------------------------------------------------------------------------------
 

@@ -107,7 +107,7 @@ def train(
         train_repeated(config, runs, folder, jobs, resume, on_run)
         return RunGroup(folder)
     run = RunFolder(folder)
-    train_run(config, run, resume, on_epoch, world)
+    train_run(config, run, resume, on_epoch, world, keep_checkpoint=True)
     return run
 
 
@@ -181,10 +181,13 @@ def train_run(
     resume: bool = False,
     on_epoch: OnEpoch = lambda epoch: None,
     world: World = SINGLE_PROCESS,
+    keep_checkpoint: bool = False,
 ) -> dict[str, Any]:
     """Train one run and return its metrics; arguments as for :func:`train`. Only rank 0 uses the folder.
 
-    Nothing is written before the model is built. A finished run that is resumed is returned as it is.
+    Nothing is written before the model is built. A finished run that is resumed is returned as it is, unless the
+    configuration has another number of epochs or patience: then it is extended from its checkpoint, which
+    ``keep_checkpoint`` keeps after training.
     """
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder)
     if config.model.name == DECODER:
@@ -192,7 +195,8 @@ def train_run(
             raise RunError(f"{run.path} holds a decoder, which cannot be resumed. Remove the folder and train again.")
         return train_decoder_run(config, run.path)
     resume = world.broadcast(lambda: resume or _was_restarted(run, config, world))
-    if resume and world.broadcast(lambda: run.is_finished):
+    is_extended = resume and world.broadcast(lambda: _is_extended(run, config))
+    if resume and not is_extended and world.broadcast(lambda: run.is_finished):
         return world.broadcast(lambda: _read_finished(run, config))
     if world.is_rank_zero and not resume:
         check_unused(run.path)
@@ -226,6 +230,9 @@ def train_run(
     run.path.mkdir(parents=True, exist_ok=True)
     with run.lock(), catch_interrupts() as stop:
         if resume and run.has_started:
+            if is_extended:
+                run.check_unchanged({name: hashes[name] for name in ("data", "split")})
+                run.reopen(config)
             run.check_unchanged(hashes)
             if run.is_finished:
                 raise RunError(f"Another process has just finished the run in {run.path}.")
@@ -235,7 +242,13 @@ def train_run(
             run.write_start(config, prepared, world.size, world.job_id)
         metrics: dict[str, Any] = {}
         try:
-            best_weights, progress = trainer.fit(run, resume, log_epoch)
+            best_weights, progress = trainer.fit(run, resume, log_epoch, save_last=keep_checkpoint)
+            if is_extended and progress.epoch < config.train.epochs:
+                logger.warning(
+                    "Training stopped at epoch %d of %d, because the last %d epochs brought no improvement. Continue "
+                    "with a larger --patience.",
+                    *(progress.epoch, config.train.epochs, config.train.patience),
+                )
             model.load_state_dict(best_weights)
             check_finite(best_weights, "The best epoch")
             check_score("validation", prepared.task.metric, progress.best_score)
@@ -256,7 +269,7 @@ def train_run(
         finally:
             for tracker in loggers:
                 tracker.finish(metrics)
-        run.write_metrics(metrics)
+        run.write_metrics(metrics, keep_checkpoint)
         world.broadcast(lambda: metrics)
         if world.any(stop.is_set()):  # interrupted during the test
             raise Interrupted
@@ -313,6 +326,23 @@ def _read_finished(run: RunFolder, config: Config) -> dict[str, Any]:
     if run.config.hash != config.hash:
         raise RunError(f"{run.path} holds a finished run with another configuration. Choose another folder.")
     return run.metrics
+
+
+def _is_extended(run: RunFolder, config: Config) -> bool:
+    """Whether a run in the folder continues with another maximum number of epochs or patience."""
+    if not run.has_started or run.config.hash == config.hash:
+        return False
+    if run.config.replace("train", epochs=config.train.epochs, patience=config.train.patience).hash != config.hash:
+        return False
+    finished = len(run.history())
+    if config.train.epochs < finished:
+        raise RunError(f"{run.path} has finished {finished} epochs. Give a larger number with --epochs.")
+    if run.is_finished and not run.checkpoint_path.exists():
+        raise RunError(
+            f"{run.path} cannot be extended, because it has no checkpoint. Train it again with `tgnn train --recipe "
+            f"{run.config_path} --epochs {config.train.epochs} --out {run.path}-again`."
+        )
+    return True
 
 
 def _was_restarted(run: RunFolder, config: Config, world: World) -> bool:

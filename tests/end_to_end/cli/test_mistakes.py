@@ -29,7 +29,7 @@ MISTAKES = {
     "train karate --rank -1": "--rank",
     "train karate --set model.rank=2.5": "model.rank is 2.5",
     "train karate --set optimizer.lr=[1": "is not a valid value",
-    "train --resume whole --epochs 9": "with its own configuration",
+    "train --resume whole --rank 9": "with its own configuration",
     "train --resume whole --dry-run": "with its own configuration",
     "train --resume whole --runs 7": "with its own configuration",
     "train karate --device cuda:7": "train.device is 'cuda:7'",

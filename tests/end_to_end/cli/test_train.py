@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.end_to_end.cli.conftest import write_friends, write_tables
+from tgnn.training.run_folder import RunFolder
 
 # ---- training, evaluation and prediction ------------------------------------------------------------------------
 
@@ -25,7 +26,15 @@ def test_train_evaluate_and_predict(tgnn, tmp_path):
     assert "saved in" in out
     assert "epoch 1/30" in err
     assert "\x1b" not in out + err
-    files = ["config.yaml", "data.json", "environment.json", "history.jsonl", "metrics.json", "model.safetensors"]
+    files = [
+        "checkpoint.safetensors",
+        "config.yaml",
+        "data.json",
+        "environment.json",
+        "history.jsonl",
+        "metrics.json",
+        "model.safetensors",
+    ]
     assert sorted({path.name for path in (tmp_path / "run").iterdir()} - {".lock"}) == files
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"] > 0.9
@@ -266,3 +275,19 @@ def test_bench(read, succeed):
     assert {"sum, PyG", "product, torch"} <= times.keys()
     assert min(times.values()) > 0
     assert succeed(small).split()[:3] == ["operator", "milliseconds", "relative"]
+
+
+def test_a_finished_run_is_extended(read, run, tmp_path):
+    read("train karate --epochs 5 --out short")
+    read("train karate --epochs 9 --out long")
+    extended = read("train --resume short --epochs 9")
+    assert extended["epochs"] == 9
+    history = [RunFolder(tmp_path / name).history() for name in ("short", "long")]
+    assert [[row["loss"] for row in rows] for rows in history] == [[row["loss"] for row in history[1]]] * 2
+    metrics = [RunFolder(tmp_path / name).metrics for name in ("short", "long")]
+    assert metrics[0]["model_sha256"] == metrics[1]["model_sha256"]
+    assert read("train --resume short")["epochs"] == 9  # as it is
+    code, _, err = run("train --resume short --epochs 4")
+    assert (code, "short has finished 9 epochs" in err) == (2, True)
+    assert run("train --resume short --epochs 12 --patience 1")[0] == 0
+    assert RunFolder(tmp_path / "short").config.train.patience == 1

@@ -210,6 +210,6 @@ def test_compiling_the_kernel_is_not_part_of_the_training_time(monkeypatch, tmp_
     order = []
     fit, load = Trainer.fit, train_module.cpp_build.load
     monkeypatch.setattr(train_module.cpp_build, "load", lambda: (order.append("load"), load())[1])
-    monkeypatch.setattr(Trainer, "fit", lambda *args: (order.append("clock"), fit(*args))[1])
+    monkeypatch.setattr(Trainer, "fit", lambda *args, **options: (order.append("clock"), fit(*args, **options))[1])
     train_run(resolve("karate", "gcn", "node", changes={"train.epochs": 1}), tmp_path / "run")
     assert order[:2] == ["load", "clock"]
