@@ -50,7 +50,14 @@ def exercise() -> None:
                 for product in (neighbor_product, exclusive_product):
                     product(z, edges, activation="tanh", **terms, **more).sum().backward()
                     product(z, edges, edge_addend=rows, edge_weight=by_column).sum().backward()
-            neighbor_product(z, edges, degree_exponent=0.5, z_dst=z_dst).sum().backward()
+            bounded = {"z_dst": z_dst, "factor_activation": "bounded", "bound": 0.9, "degree_exponent": 0.5}
+            for more in ({}, {"edge_addend": rows}, {"edge_addend": table, "edge_type": types}):
+                for product in (neighbor_product, exclusive_product):
+                    product(z, edges, **bounded, **more).sum().backward()
+            neighbor_product(z, edges, degree_exponent=0.5).sum().backward()
+            neighbor_product(z, edges, degree_exponent=0.5, edge_weight=by_edge).sum().backward()
+            neighbor_product(1e9 * z, edges, edge_addend=rows).sum().backward()  # gradients overflow float
+            exclusive_product(1e9 * z, edges).sum().backward()
             neighbor_product(z, edges, activation="tanh").sum().backward()
             neighbor_product(z, edges, activation="tanh", edge_weight=by_edge).sum().backward()
             neighbor_sum(x, edges, edge_weight=by_edge).sum().backward()

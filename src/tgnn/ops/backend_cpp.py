@@ -25,7 +25,7 @@ def unavailable() -> str | None:
 def unsupported(x: Tensor, graph: Graph) -> str | None:
     if x.device.type != "cpu":
         return f"it runs on the CPU, but z is on {x.device}"
-    if graph.by_dst().index.dtype != torch.int32:
+    if not graph.by_dst().is_int32:
         return "the node indices do not fit into 32 bits"
     return None
 

@@ -339,7 +339,8 @@ def edge_rows_backward(terms: EdgeTerms, grad: Tensor, needs_grad: Any) -> dict[
 
 def gated_sum(op: GatedSum) -> tuple[Tensor, Tensor]:
     """Return the gated sum or mean and, for the backward pass, ``sum of eta + eps`` (empty if not normalized)."""
-    edges, by_dst = _Edges(op.graph), replace(op.graph.by_dst(), perm=None)
+    edges, in_edges = _Edges(op.graph), op.graph.by_dst()
+    by_dst = CompressedEdges(in_edges.ptr, in_edges.index, None)
     out = op.x.new_empty(op.graph.num_dst, op.rank)
     total = torch.empty_like(out) if op.normalize else out.new_empty(0, op.rank)
     for columns in _column_blocks(op.graph.num_edges, op.rank):

@@ -89,7 +89,7 @@ class Library:
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a kernel. Tensors must be contiguous CPU tensors of the types that it expects."""
-        pointers = [a if a is None or type(a) in (int, float) else _pointer(a) for a in arguments]
+        pointers = [a if type(a) in _NOT_TENSORS else a.data_ptr() for a in arguments]
         if self._kernels[name](*pointers) != 0:
             raise MemoryError(f"There is not enough memory for the scratch space of {name}.")
 
@@ -107,28 +107,25 @@ class Library:
         self.call(f"tgnn_group_{suffix}", key, other, key.numel(), num_groups, ptr, index, perm)
         return ptr, index, perm
 
-    def group_both(self, edge_index: Tensor, num_src: int, num_dst: int) -> tuple[list[Tensor | None], list[int]]:
+    def group_both(self, edge_index: Tensor, num_src: int, num_dst: int) -> tuple[Tensor, list[int], list[int]]:
         """Check an ``edge_index`` (int64, contiguous) and group it by destination and by source, in one call.
 
-        Returns ``ptr``, ``index`` and ``perm`` of both forms, and the smallest and largest source and destination. If
-        these are out of range, the forms are undefined. ``perm`` is ``None`` if the edges are sorted.
+        Returns a buffer with both forms, the positions of their ``ptr``, ``index`` (as int32) and ``perm`` in it, and
+        the smallest and largest source and destination, and whether the sources and the destinations are sorted. If
+        nodes are out of range, or the edges are sorted, the forms or ``perm`` are undefined.
         """
         edges = edge_index.size(1)
-        forms: list[Tensor | None] = []
-        for groups in (num_dst, num_src):
-            forms.append(edge_index.new_empty(groups + 1))
-            forms.append(edge_index.new_empty(edges, dtype=torch.int32))
-            forms.append(edge_index.new_empty(edges))
-        found = (ctypes.c_int64 * 6)()
+        half = (edges + 1) // 2  # int32 numbers take half the space
+        of_src = num_dst + 1 + edges + half
+        places = [0, num_dst + 1, num_dst + 1 + half, of_src, of_src + num_src + 1, of_src + num_src + 1 + half]
+        buffer = edge_index.new_empty(of_src + num_src + 1 + edges + half)
+        address, found = buffer.data_ptr(), (ctypes.c_int64 * 6)()
+        forms = [address + 8 * place for place in places]
         self.call("tgnn_group_both_i64", edge_index, edges, num_src, num_dst, *forms, ctypes.addressof(found))
-        for place, is_sorted in ((2, found[5]), (5, found[4])):
-            if is_sorted:
-                forms[place] = None
-        return forms, list(found[:4])
+        return buffer, places, list(found)
 
 
-def _pointer(x: Any) -> Any:
-    return x.data_ptr() if isinstance(x, Tensor) else x  # else a structure, passed by reference
+_NOT_TENSORS = {int, bool, float, type(None), type(ctypes.byref(ctypes.c_int()))}  # the last: a structure by reference
 
 
 # ---- loading ---------------------------------------------------------------------------------------------------

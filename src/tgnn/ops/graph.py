@@ -37,10 +37,42 @@ class CompressedEdges:
         perm = None if self.perm is None else self.perm.data_ptr()
         return self.num_groups, self.ptr.data_ptr(), self.index.data_ptr(), perm
 
+    @cached_property
+    def is_int32(self) -> bool:
+        """Whether node indices fit into 32 bits."""
+        return self.index.dtype == torch.int32
+
     def owners(self) -> Tensor:
         """Return the group of each edge, ``[E]``."""
         groups = torch.arange(self.num_groups, dtype=self.index.dtype, device=self.ptr.device)
         return groups.repeat_interleave(self.ptr.diff(), output_size=self.index.numel())
+
+
+class PackedEdges(CompressedEdges):
+    """Compressed edges in one buffer. Their tensors are created when they are used: the kernels need only addresses."""
+
+    _parts: tuple[Tensor, int, list[int], bool]
+
+    def __init__(self, buffer: Tensor, num_groups: int, num_edges: int, places: list[int], is_sorted: bool) -> None:
+        ptr, index, perm = (buffer.data_ptr() + 8 * place for place in places)
+        vars(self).update(
+            num_groups=num_groups,
+            kernel_args=(num_groups, ptr, index, None if is_sorted else perm),
+            is_int32=True,
+            _parts=(buffer, num_edges, places, is_sorted),
+        )
+
+    def __getattr__(self, name: str) -> Tensor | None:
+        if name not in ("ptr", "index", "perm"):
+            raise AttributeError(name)
+        buffer, num_edges, (ptr, index, perm), is_sorted = self._parts
+        part: Tensor | None = buffer[ptr : ptr + self.num_groups + 1]
+        if name == "index":
+            part = buffer.view(torch.int32)[2 * index : 2 * index + num_edges]
+        elif name == "perm":
+            part = None if is_sorted else buffer[perm : perm + num_edges]
+        vars(self)[name] = part
+        return part
 
 
 @dataclass
@@ -162,11 +194,14 @@ def _build_small(edge_index: Tensor, num_src: int, num_dst: int) -> Graph | None
     small = edge_index.size(1) < _SMALL and max(num_src, num_dst) < _SMALL
     if not small or edge_index.device.type != "cpu" or edge_index.dtype != torch.int64 or not (lib := cpp_build.load()):
         return None
-    forms, (low_src, high_src, low_dst, high_dst) = lib.group_both(edge_index.contiguous(), num_src, num_dst)
+    buffer, places, found = lib.group_both(edge_index.contiguous(), num_src, num_dst)
+    low_src, high_src, low_dst, high_dst, src_sorted, dst_sorted = found
     if min(low_src, low_dst) < 0 or high_src >= num_src or high_dst >= num_dst:
         _check_edges(edge_index, num_src, num_dst)  # raises an error that names the wrong index
-    by_dst, by_src = (CompressedEdges(*forms[i : i + 3]) for i in (0, 3))  # type: ignore[arg-type]
-    return Graph(num_src, num_dst, edge_index.size(1), _by_dst=by_dst, _by_src=by_src)
+    num_edges = edge_index.size(1)
+    by_dst = PackedEdges(buffer, num_dst, num_edges, places[:3], bool(dst_sorted))
+    by_src = PackedEdges(buffer, num_src, num_edges, places[3:], bool(src_sorted))
+    return Graph(num_src, num_dst, num_edges, _by_dst=by_dst, _by_src=by_src)
 
 
 def _add_self_loops(edge_index: Tensor, num_nodes: int) -> Tensor:
