@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from tgnn.data.splits import labeled_mask
+from tgnn.training.metrics import Task
 from tgnn.training.predictions import Predictions
 
 
@@ -38,3 +41,25 @@ def average_predictions(members: Sequence[Predictions]) -> Predictions:
         deviations = deviations.gather(1, values.unsqueeze(1)).squeeze(1)
     values[first.values < 0] = -1  # rows that could not be read
     return replace(first, values=values, probabilities=probabilities, split=split, std=deviations)
+
+
+def ensemble_outputs(task: Task, predictions: Predictions) -> tuple[Tensor, Tensor]:
+    """Return averaged predictions as a model outputs them, and the targets, of all labeled rows.
+
+    Args:
+        task: Task without prior correction and temperature.
+        predictions: Result of :func:`average_predictions`.
+    """
+    labels = predictions.labels
+    if labels is None:
+        return torch.empty(0, len(predictions.names)), torch.empty(0)
+    readable = torch.ones(len(predictions), dtype=torch.bool)
+    readable[[row.row for row in predictions.unreadable]] = False
+    rows = labeled_mask(labels) & readable
+    if predictions.probabilities is None:
+        values = predictions.values.reshape(len(predictions), -1)[rows]
+        return (values - torch.tensor(task.center)) / torch.tensor(task.scale), labels[rows]
+    probabilities = predictions.probabilities[rows].double()
+    if task.target == "labels":
+        return probabilities.logit(1e-9).float(), labels[rows]
+    return probabilities.clamp_min(1e-30).log().float(), labels[rows]

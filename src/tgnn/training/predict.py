@@ -13,7 +13,7 @@ from tgnn.data.dataset_info import LoadedData, TaskType, content_hash
 from tgnn.data.splits import labeled_mask
 from tgnn.data.tables.schema import ReadOptions
 from tgnn.training.config import Config, TrainConfig
-from tgnn.training.ensemble import average_predictions
+from tgnn.training.ensemble import average_predictions, ensemble_outputs
 from tgnn.training.loaders import make_inference_batches
 from tgnn.training.loop import check_outputs, infer
 from tgnn.training.metrics import check_metric
@@ -60,8 +60,7 @@ def predict(
     if not isinstance(run, RunFolder):
         group = run if isinstance(run, RunGroup) else RunGroup(run)
         if group.has_started:
-            members = [predict(member, data, device=device, id=id, strict=strict) for member in group.finished_runs]
-            predictions = average_predictions(members)
+            predictions = average_predictions(_predict_members(group, data, device, id, strict))
             if out is not None:
                 predictions.write(out, spreadsheet_safe)
             return predictions
@@ -80,6 +79,43 @@ def predict(
     if out is not None:
         predictions.write(out, spreadsheet_safe)
     return predictions
+
+
+def _predict_members(
+    group: RunGroup, data: str | os.PathLike[str] | None, device: str, id: str | None = None, strict: bool = False
+) -> list[Predictions]:
+    return [predict(run, data, device=device, id=id, strict=strict) for run in group.finished_runs]
+
+
+def evaluate_together(
+    group: RunGroup, data: str | os.PathLike[str] | None, metric: str | None, device: str, id: str | None = None
+) -> dict[str, Any]:
+    """Compute the metric of the mean prediction of several runs on labeled new data, as :func:`evaluate` does."""
+    runs = group.finished_runs
+    task = replace(runs[0].task, log_prior_ratio=(), temperature=1.0)
+    metric = TrainConfig(metric=metric).metric or task.metric
+    check_metric(metric, task.target)
+    if data is None:
+        raise RunError(
+            f"{group.path} holds {len(runs)} runs with test sets of their own. Evaluate one of them, such as "
+            f"{runs[0].path}, or all together on labeled new data with --data."
+        )
+    members = _predict_members(group, data, device, id)
+    if any(member.split is not None for member in members):
+        raise RunError(f"{data} is the training data of the runs. Give other labeled data.")
+    outputs, labels = ensemble_outputs(task, average_predictions(members))
+    if not len(labels):
+        raise ValueError(f"{data} has no labels to compare with.")
+    details = describe_result(task, outputs, labels, labels[:0], members[0].names, None, runs[0].shape.level)
+    return {
+        "metric": metric,
+        "test": task.score(outputs, labels, metric),
+        "examples": len(labels),
+        "recorded": None,
+        "split": "new data",
+        "split_hash": None,
+        "details": details.model_dump(mode="json", exclude_none=True),
+    }
 
 
 def compute_outputs(

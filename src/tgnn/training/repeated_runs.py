@@ -21,6 +21,7 @@ from tgnn.training.train import check_unused
 from tgnn.utils.io import write_json
 
 if TYPE_CHECKING:
+    from tgnn.data.tables.schema import ReadOptions
     from tgnn.training.predictions import Predictions
 
 SUMMARY = "summary.json"
@@ -77,6 +78,18 @@ class RunGroup(Folder):
         from tgnn.training.predict import predict
 
         return predict(self, data, device=device, **options)
+
+    def evaluate(
+        self,
+        data: str | os.PathLike[str] | None = None,
+        metric: str | None = None,
+        device: str = "auto",
+        options: ReadOptions | None = None,
+    ) -> dict[str, Any]:
+        """Compute the metric of the mean prediction of all runs on labeled new data."""
+        from tgnn.training.predict import evaluate_together
+
+        return evaluate_together(self, data, metric, device, None if options is None else options.id)
 
     def resume(self, **options: Any) -> RunGroup:
         """Continue the runs that are not finished.

@@ -143,6 +143,18 @@ def test_several_runs_predict_as_one(succeed, run, tmp_path):
     assert ensemble["std"].to_numpy() == pytest.approx(tea.std(0, ddof=1), abs=1e-5)
     expected = np.where(tea.mean(0) > 0.5, "tea", "coffee").tolist()
     assert ensemble["prediction"].to_list() == expected
+    write_friends(tmp_path / "others", people=40, seed=1)
+    succeed("predict runs --data others --out o.csv")
+    others = pl.read_csv(tmp_path / "o.csv")
+    accuracy = (others["prediction"] == others["label"]).mean()
+    assert f"accuracy {accuracy:.4f} on 40 labeled examples of others" in succeed("evaluate runs --data others")
+    for command, message in (
+        ("evaluate runs", "runs with test sets of their own"),
+        ("evaluate runs --data friends", "training data"),
+    ):
+        code, _, err = run(command)
+        assert code == 2
+        assert message in err
     (tmp_path / "runs/seed-1/metrics.json").unlink()
     code, _, err = run("predict runs --out q.csv")
     assert code == 2
