@@ -201,6 +201,8 @@ def load_decoder(run: RunFolder | str | os.PathLike[str]) -> FactorGraphNet:
 
 def evaluate_decoder(run: RunFolder, data: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Compute the bit error rate of a run again, as :func:`tgnn.training.predict.evaluate`."""
+    if not run.is_finished:
+        raise RunError(f"{run.path} holds a decoder whose training was interrupted. Remove the folder and train again.")
     config, recorded = run.config, run.metrics
     code = load_code(config.data.name if data is None else data, config.data.root, config.data.offline)
     if _hash(code) != recorded["data_hash"]:

@@ -49,6 +49,18 @@ def test_train_and_evaluate_a_decoder(hamming, run, succeed, tmp_path):
     assert "already holds a run" in message
 
 
+def test_evaluate_an_interrupted_decoder(hamming, run, tmp_path, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(decoder_runs, "train_decoder", interrupt)
+    code, _, message = run("train", "--data", str(hamming), "--out", str(tmp_path / "run"))
+    assert (code, "cannot be resumed" in message) == (130, True)
+    code, _, message = run("evaluate", str(tmp_path / "run"))
+    assert code != 0
+    assert "whose training was interrupted. Remove the folder" in message
+
+
 def test_options_of_a_decoder(hamming, run, succeed):
     config = json.loads(succeed("train", "--data", str(hamming), "--dry-run", "--json", "--lr", "0.01"))
     assert (config["model"]["aggr"], config["optimizer"]["lr"], config["train"]["epochs"]) == ("cp", 0.01, 10)
