@@ -51,7 +51,7 @@ def test_train_evaluate_and_predict(tgnn, tmp_path):
     for name in ("p.csv", "p.parquet"):
         code, out, err = tgnn(f"predict run --out {name}")
         assert code == 0, err
-        assert "probability 3, …" in out
+        assert "probability 1, …" in out
     table = pl.read_csv(tmp_path / "p.csv")
     assert table.height == 1797
     assert table.columns[:5] == ["id", "split", "label", "prediction", "probability 0"]
@@ -120,7 +120,7 @@ def test_several_runs(read, succeed, run, tmp_path):
     assert "karate (stratified split, one per seed)" in out
     code, _, err = run("evaluate runs")
     assert code == 2
-    assert "holds 3 runs. Use one of them, such as runs/seed-0" in err
+    assert "holds 3 runs with test sets of their own. Evaluate one of them, such as runs/seed-0" in err
     assert run("train karate --batch-size 9 --runs 2 --jobs 1 --out a/b")[0] == 2
     assert not (tmp_path / "a").exists()
 
