@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch_geometric.data import Data
 
 from tgnn.data.catalog import CATALOG
 from tgnn.data.dataset_info import DatasetInfo, LoadedData, content_hash
@@ -18,9 +21,10 @@ from tgnn.data.on_disk import DiskGraph
 from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.splits import Split, choose_split, labeled_mask
 from tgnn.data.tables.compare_encodings import first_difference
-from tgnn.data.tables.numeric import rescaling
+from tgnn.data.tables.frames import write_frames
+from tgnn.data.tables.numeric import rescaling, standardized
 from tgnn.data.tables.schema import ReadOptions
-from tgnn.data.transforms import scale_columns
+from tgnn.data.transforms import add_degree_feature, scale_columns
 from tgnn.models import DataShape, get_model
 from tgnn.training.config import Config, ModelConfig
 from tgnn.training.prepare import infer_shape, transform_features
@@ -36,21 +40,31 @@ class IncompatibleDataError(ValueError):
 
 
 def load_new_data(
-    run: RunFolder, data: str | os.PathLike[str] | None = None, options: ReadOptions | None = None
+    run: RunFolder, data: Any = None, options: ReadOptions | None = None
 ) -> tuple[LoadedData, Split | None]:
     """Load and transform data for the model of a run, with the categories, classes and scales of its training data.
 
     Args:
         run: The run.
-        data: Name or path of the data. ``None``: the run's own data.
+        data: Name or path of the data, data frames (:func:`~tgnn.data.tables.frames.write_frames`), a graph or a data
+            set of graphs. ``None``: the run's own data.
         options: Column of ids and labels, if they are not those of the training data.
 
     Returns:
         The data, and its split if it has the content of the run's own data.
     """
-    config, info = run.config_with_data(data), run.data_info
-    name, encoding = config.data.name, info.get("encoding")
-    loaded = _load(config, info, options or ReadOptions(own=data is None))
+    info = run.data_info
+    encoding = info.get("encoding")
+    if isinstance(data, Data | GraphDataset):
+        config, name = run.config, "the graph"
+        loaded = _from_graph(data, DatasetInfo(**info["info"]), encoding)
+    elif data is not None and not isinstance(data, str | os.PathLike):
+        with tempfile.TemporaryDirectory(prefix="tgnn-") as folder:
+            return load_new_data(run, write_frames(data, Path(folder)), options)
+    else:
+        config = run.config_with_data(data)
+        name = config.data.name
+        loaded = _load(config, info, options or ReadOptions(own=data is None))
     _match_encoding(encoding, loaded, name)
     loaded = transform_features(loaded, config.data)
     check_compatible(config.model, run.shape, infer_shape(loaded), name)
@@ -58,6 +72,26 @@ def load_new_data(
         return loaded, None
     split = choose_split(loaded, config.data.split or default_protocol(loaded), config.train.seed)
     return loaded, split if split.hash == info["split"]["hash"] else None
+
+
+def _from_graph(
+    graph: Data | GraphDataset, info: DatasetInfo, encoding: Mapping[str, Any] | None
+) -> Data | GraphDataset:
+    """Return a copy of a graph in memory, with features in the units of the tables that the model was trained on."""
+    if (info.level == "graph") != isinstance(graph, GraphDataset):
+        raise IncompatibleDataError(f"The model predicts {info.level}s, but the data is a {type(graph).__name__}.")
+    data = copy.copy(graph)
+    data.info = info
+    add_degree_feature(data, encoding or {})
+    columns = (encoding or {}).get("nodes") or []
+    if not columns or getattr(graph, "encoding", None) is not None:
+        return data
+    if any(column["kind"] != "numeric" for column in columns) or data.x is None:
+        names = ", ".join(column["column"] for column in columns)
+        raise IncompatibleDataError(f"The model was trained on the columns {names}. Give data frames (nodes, edges).")
+    if data.x.size(1) == sum(column["width"] for column in columns):  # other widths are reported by check_compatible
+        data.x = torch.from_numpy(standardized(data.x.double().numpy(), columns))
+    return data
 
 
 def _load(config: Config, run_info: dict[str, Any], options: ReadOptions) -> LoadedData:

@@ -27,7 +27,7 @@ from tgnn.training.run_folder import RunError, RunFolder
 
 def predict(
     run: RunFolder | RunGroup | str | os.PathLike[str],
-    data: str | os.PathLike[str] | None = None,
+    data: Any = None,
     *,
     out: str | os.PathLike[str] | None = None,
     device: str = "auto",
@@ -39,7 +39,9 @@ def predict(
 
     Args:
         run: The run, several runs (``tgnn train --runs``), or the path of their folder.
-        data: Name or path of new data in the format of the training data. ``None``: the run's own data.
+        data: New data in the format of the training data: its name or path, a pandas or polars data frame of molecules,
+            data frames ``(nodes, edges)`` or ``{"graphs": ..., "nodes": ..., "edges": ...}``, a PyG ``Data`` or a
+            ``GraphDataset``. ``None``: the run's own data.
         out: A ``.csv`` or ``.parquet`` file to write. ``None``: nothing is written.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
         id: Column of ids of the new data. ``None``: that of the training data, else recognized by name.

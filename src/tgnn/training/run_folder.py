@@ -328,8 +328,8 @@ class RunFolder(Folder):
 
     # ---- actions -------------------------------------------------------------------------------------------------
 
-    def predict(self, data: str | os.PathLike[str] | None = None, device: str = "auto", **options: Any) -> Predictions:
-        """Predict with the trained model; see :func:`tgnn.predict`."""
+    def predict(self, data: Any = None, device: str = "auto", **options: Any) -> Predictions:
+        """Predict with the trained model: a path, data frames or a graph; see :func:`tgnn.predict`."""
         from tgnn.training.predict import predict
 
         return predict(self, data, device=device, **options)

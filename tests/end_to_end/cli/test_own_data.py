@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -153,3 +155,29 @@ def test_edges_without_features(read, run, tmp_path):
     assert read("train --data friends --epochs 2 --out run")["model"] == "tgnn"
     assert read("predict run --data friends --out p.csv")["rows"] == 60
     assert read("evaluate run")["recorded"] == read("evaluate run")["test"]
+
+
+ZINC = Path(__file__).parents[4] / "shared" / "data" / "zinc"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ZINC.exists(), reason="needs real data in ../shared/data/zinc, not part of the project")
+def test_ten_thousand_molecules_of_zinc(read, run, tmp_path):
+    """A model of 500 molecules predicts 10,000 others. 20 broken rows among 1,000 are named and left empty."""
+    smiles = [gzip.decompress((ZINC / f"{part}.smi.gz").read_bytes()).decode().split() for part in ("train", "val")]
+    trained, others = smiles[0][:500], (smiles[0][500:] + smiles[1])[:10_000]
+    assert len(others) == 10_000
+    pl.DataFrame({"smiles": trained, "y": [len(text) / 10 for text in trained]}).write_csv(tmp_path / "trained.csv")
+    pl.DataFrame({"smiles": others}).write_csv(tmp_path / "others.csv")
+    broken = [text if i % 50 else f"{text}((" for i, text in enumerate(others[:1000])]
+    pl.DataFrame({"smiles": broken, "name": [f"z{i}" for i in range(1000)]}).write_csv(tmp_path / "broken.csv")
+    read("train --data trained.csv --epochs 3 --out run")
+    assert read("predict run --data others.csv --out p.csv") == {"rows": 10_000, "file": "p.csv", "unreadable": []}
+    assert pl.read_csv(tmp_path / "p.csv")["prediction"].is_finite().all()
+    code, out, err = run("predict run --data broken.csv --out q.csv")
+    assert (code, "q.csv: 1,000 rows" in out) == (0, True)
+    assert "20 of 1,000 rows have no prediction: " in err
+    assert all(f"line {i + 2} ({broken[i]!r})" in err for i in range(0, 1000, 50))
+    table = pl.read_csv(tmp_path / "q.csv")
+    assert table["prediction"].count() == 980
+    assert table.filter(pl.col("prediction").is_null())["id"].to_list() == [f"z{i}" for i in range(0, 1000, 50)]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+import tgnn
 from tgnn.data.convert import convert, write
 from tgnn.data.graph_dataset import pack
 from tgnn.data.load import load
@@ -185,3 +186,24 @@ def test_data_without_encoding_is_accepted(tmp_path):
     del plain.encoding
     write(plain, tmp_path / "plain.npz")
     assert len(predict(learned(one, tmp_path / "run"), str(tmp_path / "plain.npz"), device="cpu")) == 40
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas"])
+def test_frames_and_graphs_in_memory_are_predicted_as_files_are(tmp_path, kind):
+    one = tables(tmp_path / "one")
+    run = tgnn.load_run(learned(one, tmp_path / "run"))
+    wanted = run.predict(device="cpu")
+    library = pytest.importorskip(kind)
+    frames = tuple(library.read_csv(f"{one}/{stem}.csv") for stem in ("nodes", "edges"))
+    found = run.predict(frames, device="cpu")
+    torch.testing.assert_close(found.probabilities, wanted.probabilities)
+    assert found.ids == wanted.ids
+    data = load(one)
+    torch.testing.assert_close(run.predict(data, device="cpu").probabilities, wanted.probabilities)
+    raw = torch.tensor(polars.read_csv(f"{one}/nodes.csv").select("age", "size").to_numpy(), dtype=torch.float32)
+    graph = Data(raw, data.edge_index)
+    torch.testing.assert_close(run.predict(graph, device="cpu").probabilities, wanted.probabilities)
+    with pytest.raises(IncompatibleDataError, match="has 1 features, but the model is expecting 2"):
+        run.predict(Data(raw[:, :1], data.edge_index), device="cpu")
+    with pytest.raises(TypeError, match="new data must be a path, a data frame of molecules"):
+        run.predict([1, 2])
