@@ -85,7 +85,10 @@ def test_several_runs(tmp_path):
     group.resume(jobs=1, on_run=lambda metrics: seeds.append(metrics["seed"]))
     assert [one["test"] for one in group.metrics["each"]] == tests
     assert seeds == [0, 1, 0, 1]
-    assert len(tgnn.predict(group)) == 34  # the mean of both runs
+    assert tgnn.predict(group).std is not None
+    assert "std" in group.predict().table().columns
+    with pytest.raises(RunError, match=r"holds 2 runs. Use one of them"):
+        RunFolder(group.path).load_model()
     with pytest.raises(RunError, match="holds runs with another configuration"):
         tgnn.train("karate", "gcn", out=group.path, options={"train.epochs": 1}, runs=2, jobs=1, resume=True)
     with pytest.raises(RunError, match="holds several runs"):
