@@ -6,14 +6,14 @@ import platform
 
 import pytest
 
-from tests.fuzz import COLUMNS, failures, run
+from tests.fuzz import failures, run
 from tgnn.ops import use_backend
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the oracle needs the 80-bit numbers of x86")
 def test_products_and_gradients_against_wide_exponents(backend):
     count = 4_000 if backend in ("reference", "triton") else 60_000
-    assert count > 3 * COLUMNS
     with use_backend(backend):
-        worst = run(count, seed=7)
+        worst, compared = run(count, seed=7)
+    assert compared > 0.9 * count
     assert failures(worst) == {}
