@@ -52,14 +52,18 @@ def unsupported(x: Tensor, graph: Graph) -> str | None:
 
 
 def forward(operands: Operands, save: bool) -> tuple[Tensor, Saved | None]:
-    out = edge_product(as_edge_product(operands))
+    multiply = backend_torch.edge_product if operands.exponent else _multiply
+    out = multiply(as_edge_product(operands))
     return out, nothing_saved(out) if save else None
 
 
 def backward(
     operands: Operands, grad: Tensor, saved: Saved, needs_grad: Sequence[bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    gradients = edge_product_backward(as_edge_product(operands), grad, None)
+    if operands.exponent:
+        gradients = backend_torch.edge_product_backward(as_edge_product(operands), grad, None)
+    else:
+        gradients = _distribute(as_edge_product(operands), grad)
     return gradients["src"], gradients.get("gate")
 
 
