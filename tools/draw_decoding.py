@@ -23,12 +23,12 @@ COLORS = ("#1f5fa8", "#d9822b", "#7a7a7a", "#b03060", "#2a8c5a", "#8a5fb0", "#6b
 
 def main() -> None:
     result = read_result(ROOT / "results" / "table-decoding.json")
-    trained = {cell.column for cell in result.cells if cell.row in NETWORK_ROWS}
-    panels = {
-        name: columns
-        for name, columns in by_protocol(result.columns).items()
-        if name in RECIPES and trained & set(columns.values())
+    groups = {name: columns for name, columns in by_protocol(result.columns).items() if name in RECIPES}
+    networks = {
+        name: sum(cell.row in NETWORK_ROWS and cell.column in columns.values() for cell in result.cells)
+        for name, columns in groups.items()
     }
+    panels = {name: groups[name] for name in sorted(groups, key=lambda name: -networks[name]) if networks[name]}
     figure, axes = plt.subplots(
         1, len(panels), figsize=(4.6 * len(panels) + 0.4, 5.0), layout="constrained", squeeze=False
     )
@@ -48,7 +48,8 @@ def main() -> None:
             dash = ":" if row == "sum-product 20" else "--" if longer or row in belief_propagation else "-"
             width = 2.4 if name == "cp" else 1.3
             axis.semilogy(list(rates), list(rates.values()), dash, color=color, marker="o", ms=4, lw=width, label=label)
-        for name, (_, published) in PUBLISHED.get(code, {}).items():
+        for name, (_, rates) in PUBLISHED.get(code, {}).items():
+            published = {ebn0: rate for ebn0, rate in rates.items() if ebn0 in columns}
             axis.semilogy(list(published), list(published.values()), "x", ms=6, label=f"{name} iterations")
         axis.set(title=f"{code}, {rounds} rounds", xlabel="Eb/N0 in dB", ylabel="bit error rate")
         axis.set_xticks(list(columns))

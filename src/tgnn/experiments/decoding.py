@@ -97,7 +97,7 @@ class CodeRecipe:
     learning_rates: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1)
 
 
-_BCH_LEARNING_RATES = (0.0005, 0.001, 0.002)  # with 0.005, the products of long checks vanished during training
+_BCH_LEARNING_RATES = (0.0005, 0.001, 0.002)  # with 0.005, a run fell back to the received bits
 RECIPES: Mapping[str, CodeRecipe] = {
     "bch-63-45": CodeRecipe(
         *(20, 8, 635, 60, (3.0, 6.0), (4, 5, 6, 7)),
