@@ -194,7 +194,7 @@ def corrected_paired_test(differences: Sequence[float], test_ratio: float) -> fl
 
     Example:
         >>> round(corrected_paired_test([0.03, 0.05, 0.04, 0.06, 0.02], 1 / 3), 4)
-        0.0225
+        0.0257
     """
     values = np.asarray(differences, dtype=float)
     if len(values) < 2:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tgnn.data.load import task_level
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.parallel_runs import run_parallel
-from tgnn.training.run_folder import CONFIG, DATA, ENVIRONMENT, HISTORY, MODEL, RunFolder
+from tgnn.training.run_folder import CANDIDATES, CONFIG, DATA, ENVIRONMENT, HISTORY, MODEL, RunFolder
 from tgnn.training.train import check_unused, resolve_config
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def train_auto(
         name: resolve_config(data, model, recipe, {**options, **changes})
         for name, (model, changes) in list_candidates(level).items()
     }
-    paths = {name: folder / "candidates" / name.replace(" ", "-") for name in configs}
+    paths = {name: folder / CANDIDATES / name.replace(" ", "-") for name in configs}
     finished: dict[str, dict[str, Any]] = {}
     failed: dict[str, Exception] = {}
 

@@ -40,6 +40,8 @@ RUNS = "runs.json"
 """File of a folder that holds several runs (:class:`tgnn.training.repeated_runs.RunGroup`)."""
 DECODER = "factor-graph-net"
 """Model of a run on an error-correcting code (:mod:`tgnn.training.decoder_runs`)."""
+CANDIDATES = "candidates"
+"""Folder of the runs among which ``--model auto`` selects one (:mod:`tgnn.training.candidates`)."""
 _LOCK = ".lock"
 
 
@@ -385,6 +387,10 @@ def load_run(path: str | os.PathLike[str]) -> RunFolder | RunGroup:
 
 def _no_run(path: Path) -> RunError:
     """Return the error of a folder that does not exist, with a similar run beside it, or that holds no run."""
+    if (path / CANDIDATES).exists():
+        return RunError(
+            f"No model is selected in {path} yet. Run the same `tgnn train --model auto` again to continue."
+        )
     if path.exists():
         return RunError(f"{path} is not a run folder: it has no {CONFIG}.")
     runs = [file.parent.name for name in (CONFIG, RUNS) for file in path.parent.glob(f"*/{name}")]
