@@ -13,7 +13,7 @@
 //    all gradients of the row are 0. See WideRows in backward.h.
 
 #include "backward.h"
-#include "bounded.h"
+#include "bounded_exclusive.h"
 #include "forward.h"
 #include "gated_sum.h"
 #include "group.h"
