@@ -273,3 +273,14 @@ def test_a_comma_separates_thousands(tmp_path):
     data, report = nodes_of(tmp_path, "id;pay\na;1,000\nb;1,5\n")
     assert data.encoding["nodes"][0]["kind"] == "categorical"
     assert "decimal-comma" in codes(report)
+
+
+def test_wide_tables_are_checked_in_linear_time(tmp_path):
+    columns = 100_000  # a check that is quadratic in the columns would not end
+    header = ",".join(["id", *(f"w{number}" for number in range(columns))])
+    rows = "".join(
+        f"{name}," + ",".join("01"[number % 7 == row] for number in range(columns)) + "\n"
+        for row, name in enumerate("abc")
+    )
+    data, report = nodes_of(tmp_path, f"{header}\n{rows}")
+    assert (data.x.size(1), report.ok) == (columns, True)

@@ -1,0 +1,14 @@
+"""Short runs of the measurements of docs/reliability.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.robustness import measure
+
+
+@pytest.mark.parametrize(("name", "count"), [("kills", 2), ("malformed", 25), ("poisoned", 12)])
+def test_no_case_fails(name, count):
+    tried, failures = measure(name, count)
+    assert tried.total() == count
+    assert not failures
