@@ -110,7 +110,7 @@ def test_an_error_of_the_machine_ends_the_search(monkeypatch, tmp_path):
         ('{"kind": "study", "trials": [{"number": 1}]}', "is damaged"),
         ('{"kind": "study", "trials": [3]}', "is damaged"),
         ('{"kind": "study", "trials": []}', "is damaged"),
-        (b"\xff\xfe\x00", "is damaged"),
+        (b"\xff\xfe\x00", "is not a UTF-8 text file"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, text, message):
