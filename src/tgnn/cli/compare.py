@@ -88,6 +88,10 @@ def compare(
         print_json(asdict(comparison))
     else:
         _print(comparison)
+        best = comparison.recommended
+        model = ["--model", "tgnn", "--rank", "0"] if best == "tgnn without products" else ["--model", best]
+        train = [*(["tgnn", "train", name] if name else ["tgnn", "train", "--data", str(data)]), *model]
+        print_text(f"train it with: {shlex.join(train)}", err)
         print_text(f"saved in {folder}; show it as a page: tgnn report {folder}", err)
     if any(model.failed for model in comparison.models):
         raise typer.Exit(1)

@@ -70,6 +70,7 @@ def test_compare_uses_the_same_splits_and_ends_in_advice(succeed, run, read, tmp
     code, out, err = run(command)
     assert code == 0, err
     assert "4 of 4 runs done" in err
+    assert "train it with: tgnn train --data friends --model " in err
     assert "use " in out.splitlines()[-1]
     assert "the graph" in out.splitlines()[-1]
     comparison = read(command)  # finished runs are reused
