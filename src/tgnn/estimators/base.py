@@ -23,6 +23,7 @@ from tgnn.data.splits import Split
 from tgnn.estimators.ensemble import Ensemble, train_members
 from tgnn.estimators.inputs import NetworkXAttributes, drop_unit_weights
 from tgnn.estimators.parameters import config_from_parameters
+from tgnn.estimators.preprocessing import Preprocessor
 from tgnn.estimators.saving import read_estimator, write_estimator
 from tgnn.estimators.targets import (
     check_labels,
@@ -86,11 +87,13 @@ class Estimator(BaseEstimator, ABC):
     x_attribute: Any = "x"
     y_attribute: str = "y"
     weight_attribute: str | None = None
+    standardize: bool = True
+    undirected: bool = True
 
     # ---- implemented by subclasses ---------------------------------------------------------------------------
 
     @abstractmethod
-    def _examples(self, X: Any) -> tuple[Data | GraphDataset, np.ndarray, Any]:
+    def _examples(self, X: Any, preprocessor: Preprocessor) -> tuple[Data | GraphDataset, np.ndarray, Any]:
         """Return the graph or graphs, the indices of the examples, and the targets stored in the graphs.
 
         The graphs are a copy that may be changed. The targets are as given by the user, ``None`` if there are none.
@@ -117,7 +120,8 @@ class Estimator(BaseEstimator, ABC):
             sample_weight: Weight of each example in the training loss. ``None``: equal weights.
         """
         config = config_from_parameters(self.get_params(deep=False), self._level)
-        data, indices, stored_targets = self._examples(X)
+        preprocessor = Preprocessor(None, self.standardize, self._needs_features())
+        data, indices, stored_targets = self._examples(X, preprocessor)
         if len(np.unique(indices)) < len(indices):
             raise ValueError("X contains a node twice: each node index must be unique")
         y, used = self._targets(y, stored_targets, indices)
@@ -147,6 +151,7 @@ class Estimator(BaseEstimator, ABC):
         self.model_, self.history_ = model.eval(), history
         self.n_iter_, self.best_epoch_ = progress.epoch, progress.best_epoch
         self.config_, self.shape_, self.task_ = config, prepared.shape, prepared.task
+        self.encoding_ = preprocessor.encoding
         self.n_features_in_ = num_features(prepared.shape.features)
         if classes is not None:
             self.classes_ = classes
@@ -224,7 +229,7 @@ class Estimator(BaseEstimator, ABC):
     def _outputs(self, X: Any, model: torch.nn.Module | None = None) -> tuple[Tensor, np.ndarray, Any]:
         """Compute the outputs of the model for each example of ``X``; also return its indices and stored targets."""
         check_is_fitted(self, "model_")
-        data, indices, stored_targets = self._examples(X)
+        data, indices, stored_targets = self._examples(X, Preprocessor(self.encoding_))
         data = data if self.shape_.edge_weights else drop_unit_weights(data)
         config, device = self.config_, find_device(self.device or self.config_.train.device)
         data = self._transform(data, self.shape_.outputs, config)
@@ -285,8 +290,11 @@ class Estimator(BaseEstimator, ABC):
             )
 
     def _attribute_names(self) -> NetworkXAttributes:
-        needs_x = self._level == "graph" or "node features" in get_model(self.model).needs
-        return NetworkXAttributes(self.x_attribute, self.y_attribute, self.weight_attribute, self._level, needs_x)
+        names = self.x_attribute, self.y_attribute, self.weight_attribute
+        return NetworkXAttributes(*names, self._level, self.undirected, self._needs_features())
+
+    def _needs_features(self) -> bool:
+        return self._level == "graph" or "node features" in get_model(self.model).needs
 
     # ---- saving and loading ----------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import numpy as np
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.estimators.base import Classifier, Estimator, Regressor
 from tgnn.estimators.inputs import to_graph_dataset
+from tgnn.estimators.preprocessing import Preprocessor
 
 
 class GraphEstimator(Estimator):
@@ -17,8 +18,8 @@ class GraphEstimator(Estimator):
 
     _level: ClassVar[str] = "graph"
 
-    def _examples(self, X: Any) -> tuple[GraphDataset, np.ndarray, Any]:
-        graphs, graph_targets = to_graph_dataset(X, self._attribute_names())
+    def _examples(self, X: Any, preprocessor: Preprocessor) -> tuple[GraphDataset, np.ndarray, Any]:
+        graphs, graph_targets = to_graph_dataset(X, self._attribute_names(), preprocessor)
         return graphs, np.arange(len(graphs)), graph_targets
 
 
@@ -55,6 +56,8 @@ class GraphClassifier(Classifier, GraphEstimator):
         x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
         y_attribute: Attribute of a NetworkX graph with its target.
         weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
+        standardize: Whether to standardize numeric features of nodes and edges.
+        undirected: Whether to add the reverse of every edge that does not have one.
 
     Attributes:
         classes_: Class labels, sorted.
@@ -64,6 +67,7 @@ class GraphClassifier(Classifier, GraphEstimator):
         n_iter_: Number of epochs that were run, of the first network.
         best_epoch_: Epoch with the best validation score, from 0, of the first network.
         config_: Resolved training configuration.
+        encoding_: Scales, categories and fill values of the features.
         shape_: Number and type of the features and outputs.
         task_: Target type, metric and prior correction.
 
@@ -106,6 +110,8 @@ class GraphRegressor(Regressor, GraphEstimator):
         x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
         y_attribute: Attribute of a NetworkX graph with its target.
         weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
+        standardize: Whether to standardize numeric features of nodes and edges.
+        undirected: Whether to add the reverse of every edge that does not have one.
 
     Attributes:
         n_features_in_: Number of node features seen in :meth:`fit`.
@@ -114,6 +120,7 @@ class GraphRegressor(Regressor, GraphEstimator):
         n_iter_: Number of epochs that were run, of the first network.
         best_epoch_: Epoch with the best validation score, from 0, of the first network.
         config_: Resolved training configuration.
+        encoding_: Scales, categories and fill values of the features.
         shape_: Number and type of the features and outputs.
         task_: Target type, metric and prior correction.
 

@@ -16,9 +16,12 @@ from torch_geometric.data import Data
 from torch_geometric.utils import from_scipy_sparse_matrix
 
 from tgnn.data.graph_dataset import GraphDataset, pack
+from tgnn.data.tables.edges import add_reverse_edges
+from tgnn.data.tables.frames import is_frame
 from tgnn.data.tensors import csr, torch_csr
 from tgnn.data.validation.checks import check_edge_weights
 from tgnn.data.validation.report import Reporter, ValidationReport
+from tgnn.estimators.preprocessing import Preprocessor
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class NetworkXAttributes:
         y: Attribute with the target.
         weight: Edge attribute with the edge weight. ``None`` ignores weights.
         level: ``"node"`` if the nodes have the target, ``"graph"`` if the graph has it.
+        undirected: Whether to add the reverse of every edge that does not have one.
         needs_x: Whether the model needs node features.
     """
 
@@ -37,6 +41,7 @@ class NetworkXAttributes:
     y: str = "y"
     weight: str | None = None
     level: str = "node"
+    undirected: bool = True
     needs_x: bool = True
 
 
@@ -54,25 +59,47 @@ def _is_networkx(value: Any) -> bool:
     return networkx is not None and isinstance(value, networkx.Graph)
 
 
-def to_data(graph: Any, names: NetworkXAttributes) -> tuple[Data, Any]:
+def to_data(graph: Any, names: NetworkXAttributes, preprocessor: Preprocessor | None = None) -> tuple[Data, Any]:
     """Return a graph as ``Data``, and its targets as given by the user (``None`` if it has none).
 
     The graph is a ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` with a SciPy sparse matrix, or a NetworkX graph.
+    ``X`` is an array or a data frame. Without a preprocessor, features are not encoded.
     """
     if isinstance(graph, Data):
-        return _from_data(graph, names), graph.get("y")
+        return _finish(_from_data(graph, names), names, preprocessor), graph.get("y")
     if _is_networkx(graph):
-        return _from_networkx(graph, names), _networkx_target(graph, names)
+        return _finish(_from_networkx(graph, names), names, preprocessor), _networkx_target(graph, names)
     if not is_graph(graph):
         raise TypeError(
             f"a graph must be a torch_geometric Data, a tuple (X, edge_index) or (X, adjacency), or a NetworkX graph, "
             f"got {type(graph).__name__}"
         )
-    x, edges = to_features(graph[0]), graph[1]
+    is_encoded = is_frame(graph[0]) and preprocessor is not None
+    x = preprocessor.encode_frame(graph[0]) if is_encoded and preprocessor else to_features(graph[0])
+    edges = graph[1]
     if scipy.sparse.issparse(edges):
         edge_index, weight = from_adjacency(edges, x.size(0))
-        return Data(x=x, edge_index=edge_index, edge_weight=weight), None
-    return Data(x=x, edge_index=to_edge_index(edges, x.size(0))), None
+        data = Data(x=x, edge_index=edge_index, edge_weight=weight)
+    else:
+        data = Data(x=x, edge_index=to_edge_index(edges, x.size(0)))
+    return _finish(data, names, preprocessor, is_encoded), None
+
+
+def _finish(data: Data, names: NetworkXAttributes, preprocessor: Preprocessor | None, is_encoded: bool = False) -> Data:
+    """Add missing reverse edges, and scale the features of one graph."""
+    if names.undirected:
+        edge_index, rows = add_reverse_edges(data.edge_index.numpy(), int(data.num_nodes or 0))
+        if rows is not None:
+            data.edge_index = torch.from_numpy(edge_index)
+            for name in ("edge_weight", "edge_attr"):
+                if data.get(name) is not None:
+                    data[name] = data[name][torch.from_numpy(rows)]
+    if preprocessor is not None:
+        if data.x is not None and not is_encoded:
+            data.x = preprocessor.scale(data.x)
+            check_finite(data.x, "X")
+        preprocessor.finish(data)
+    return data
 
 
 def drop_unit_weights(data: Data | GraphDataset) -> Data | GraphDataset:
@@ -83,11 +110,6 @@ def drop_unit_weights(data: Data | GraphDataset) -> Data | GraphDataset:
 
 
 def _from_data(data: Data, names: NetworkXAttributes) -> Data:
-    if data.x is None and names.needs_x:
-        raise ValueError(
-            "the graph has no node features x: use node degrees or ones as features, or, for nodes of one graph, "
-            'model="node2vec", which needs none'
-        )
     if data.edge_index is None:
         raise ValueError("the graph has no edge_index: use an empty one of shape [2, 0] for a graph without edges")
     x = None if data.x is None else to_features(data.x)
@@ -106,8 +128,19 @@ def _from_data(data: Data, names: NetworkXAttributes) -> Data:
 # ---- a list of graphs ------------------------------------------------------------------------------------------
 
 
-def to_graph_dataset(graphs: Any, names: NetworkXAttributes) -> tuple[GraphDataset, list[Any] | Tensor | None]:
+def to_graph_dataset(
+    graphs: Any, names: NetworkXAttributes, preprocessor: Preprocessor
+) -> tuple[GraphDataset, list[Any] | Tensor | None]:
     """Return a ``GraphDataset`` or a sequence of graphs as a new ``GraphDataset``, and their targets, if any."""
+    dataset, targets = _pack(graphs, names)
+    if dataset.x is not None and not dataset.num_categorical:
+        dataset.x = preprocessor.scale(dataset.x)
+        check_finite(dataset.x, "X")
+    preprocessor.finish(dataset)
+    return dataset, targets
+
+
+def _pack(graphs: Any, names: NetworkXAttributes) -> tuple[GraphDataset, list[Any] | Tensor | None]:
     if not isinstance(graphs, GraphDataset):
         if is_graph(graphs) and not (isinstance(graphs, tuple) and is_graph(graphs[0])):
             raise TypeError("X is one graph, but must be a list of graphs: use [graph]")
@@ -133,11 +166,10 @@ def to_graph_dataset(graphs: Any, names: NetworkXAttributes) -> tuple[GraphDatas
 
 def _shallow_copy(graphs: GraphDataset) -> GraphDataset:
     """Return a copy that shares its tensors, but can be given other targets."""
-    if graphs.x is None:
-        raise ValueError("the graphs have no node features x: add degrees with tgnn.data.transforms.with_degrees")
     if graphs.edge_index is None:
         raise ValueError("the graphs have no edges")
-    check_finite(graphs.x, "X")
+    if graphs.x is not None:
+        check_finite(graphs.x, "X", allow_nan=True)
     if graphs.edge_attr is not None:
         check_finite(graphs.edge_attr, "edge_attr")
     return copy.copy(graphs)
@@ -150,7 +182,10 @@ def _to_tensors(data: Data, first: dict[str, Tensor] | None) -> dict[str, Tensor
             "it has edge weights, which graph-level estimators do not support: use edge_attr of shape [E, 1] instead"
         )
     graph = {"edge_index": data.edge_index, "y": torch.zeros(1)}
-    graph["x"] = data.x.to_dense() if data.x.layout == torch.sparse_csr else data.x
+    if data.x is not None:
+        graph["x"] = data.x.to_dense() if data.x.layout == torch.sparse_csr else data.x
+    else:
+        graph["num_nodes"] = data.num_nodes
     graph |= {name: data[name] for name in ("edge_attr", "pos") if data.get(name) is not None}
     first = graph if first is None else first
     for name, noun in (("x", "features"), ("edge_attr", "edge features"), ("pos", "position coordinates")):
@@ -187,7 +222,8 @@ def _from_networkx(graph: Any, names: NetworkXAttributes) -> Data:
     not name the node, and it is 8 times as slow (1.0 s instead of 0.12 s for 5,000 nodes and 50,000 edges).
     """
     columns = [names.x] if isinstance(names.x, str) else list(names.x)
-    has_x = names.needs_x or any(name in attributes for _, attributes in graph.nodes(data=True) for name in columns)
+    used = {name for _, attributes in graph.nodes(data=True) for name in attributes} - {names.y}
+    has_x = bool(used.intersection(columns)) or (names.needs_x and bool(used))  # an error names the missing attribute
     edges = graph.edges(data=names.weight, default=1.0) if names.weight else ((*edge, 1.0) for edge in graph.edges())
     index = {node: position for position, node in enumerate(graph)}
     triples = [(index[u], index[v], weight) for u, v, weight in edges]
@@ -239,19 +275,19 @@ def to_features(x: Any, name: str = "X") -> Tensor:
         raise ValueError(f"Expected 2D array with one row per node, got {name} of shape {list(features.shape)}")
     if features.size(1) == 0:
         raise ValueError(f"{name} has 0 feature(s), while a minimum of 1 is required")
-    check_finite(features, name)
+    check_finite(features, name, allow_nan=True)
     return features
 
 
-def check_finite(x: Tensor, name: str) -> None:
+def check_finite(x: Tensor, name: str, allow_nan: bool = False) -> None:
     """Raise a ``ValueError`` for NaN, infinity or a negative category."""
     values = x.values() if x.layout == torch.sparse_csr else x
     if not values.is_floating_point():
         if values.numel() and int(values.min()) < 0:
             raise ValueError(f"{name} contains category {int(values.min())}, but categories must be 0 or larger")
-    elif bool(values.isnan().any()):
+    elif not allow_nan and bool(values.isnan().any()):
         raise ValueError(f"Input {name} contains NaN.")
-    elif not bool(values.isfinite().all()):
+    elif bool(values.isinf().any()):
         raise ValueError(f"Input {name} contains infinity or a value too large for float32.")
 
 

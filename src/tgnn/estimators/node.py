@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 
 from tgnn.estimators.base import Classifier, Estimator, Regressor
 from tgnn.estimators.inputs import is_graph, to_data
+from tgnn.estimators.preprocessing import Preprocessor
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
@@ -28,14 +29,14 @@ class NodeEstimator(Estimator):
 
     graph: Any = field(default=None, kw_only=False)
 
-    def _examples(self, X: Any) -> tuple[Data, np.ndarray, Any]:
+    def _examples(self, X: Any, preprocessor: Preprocessor) -> tuple[Data, np.ndarray, Any]:
         is_whole_graph = is_graph(X)
         if not is_whole_graph and self.graph is None:
             raise ValueError(
                 f"X must be a torch_geometric Data, (X, edge_index), (X, adjacency) or a NetworkX graph, got "
                 f"{type(X).__name__}: for node indices, pass their graph as {type(self).__name__}(graph=...)"
             )
-        data, graph_targets = to_data(X if is_whole_graph else self.graph, self._attribute_names())
+        data, graph_targets = to_data(X if is_whole_graph else self.graph, self._attribute_names(), preprocessor)
         if data.num_nodes == 0:
             raise ValueError("Found a graph with 0 node(s) while a minimum of 1 is required.")
         nodes = np.arange(data.num_nodes) if is_whole_graph else check_nodes(X, int(data.num_nodes))
@@ -107,6 +108,8 @@ class NodeClassifier(Classifier, NodeEstimator):
         x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
         y_attribute: Attribute of each node of NetworkX graphs with the target.
         weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
+        standardize: Whether to standardize numeric features of nodes and edges.
+        undirected: Whether to add the reverse of every edge that does not have one.
 
     Attributes:
         classes_: Class labels, sorted.
@@ -116,6 +119,7 @@ class NodeClassifier(Classifier, NodeEstimator):
         n_iter_: Number of epochs that were run, of the first network.
         best_epoch_: Epoch with the best validation score, from 0, of the first network.
         config_: Resolved training configuration.
+        encoding_: Scales, categories and fill values of the features.
         shape_: Number and type of the features and outputs.
         task_: Target type, metric and prior correction.
 
@@ -163,6 +167,8 @@ class NodeRegressor(Regressor, NodeEstimator):
         x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
         y_attribute: Attribute of each node of NetworkX graphs with the target.
         weight_attribute: Edge attribute of NetworkX graphs with the edge weight. ``None`` ignores weights.
+        standardize: Whether to standardize numeric features of nodes and edges.
+        undirected: Whether to add the reverse of every edge that does not have one.
 
     Attributes:
         n_features_in_: Number of node features seen in :meth:`fit`.
@@ -171,6 +177,7 @@ class NodeRegressor(Regressor, NodeEstimator):
         n_iter_: Number of epochs that were run, of the first network.
         best_epoch_: Epoch with the best validation score, from 0, of the first network.
         config_: Resolved training configuration.
+        encoding_: Scales, categories and fill values of the features.
         shape_: Number and type of the features and outputs.
         task_: Target type, metric and prior correction.
 

@@ -46,6 +46,7 @@ class EstimatorFile(StoredModel):
     history: list[dict[str, Any]]
     n_iter: NonNegativeInt
     best_epoch: NonNegativeInt
+    encoding: dict[str, Any] = Field(default_factory=dict)
 
     def check(self, estimator: Any) -> None:
         """Raise a ``ValueError`` if the content contradicts the class of the estimator or itself."""
@@ -78,6 +79,7 @@ def write_estimator(estimator: Any, path: Path) -> None:
         "history": estimator.history_,
         "n_iter": estimator.n_iter_,
         "best_epoch": estimator.best_epoch_,
+        "encoding": estimator.encoding_,
     }
     if hasattr(estimator, "classes_"):
         classes = estimator.classes_
@@ -108,7 +110,7 @@ def read_estimator(cls: type[T], path: Path) -> T:
         raise CheckpointError(f"{path} is damaged or was written by another version of tgnn: {error}") from error
     load_weights(model, stored.tensors, path)
     estimator.model_, estimator.config_ = model.eval(), content.config
-    estimator.task_, estimator.shape_ = content.task, content.shape
+    estimator.task_, estimator.shape_, estimator.encoding_ = content.task, content.shape, content.encoding
     estimator.n_features_in_ = num_features(content.shape.features)
     estimator.history_, estimator.n_iter_, estimator.best_epoch_ = content.history, content.n_iter, content.best_epoch
     loaded: T = estimator

@@ -125,7 +125,7 @@ def test_the_schema_decides_which_columns_are_standardized(tmp_path):
     assert data.x.tolist() == [[20, 1000, 7], [40, 3000, 7]]
     assert "values up to 3000" in finding(report, "large-feature")
     data, report = nodes_of(tmp_path, nodes, standardize=True)
-    assert data.x.tolist() == [[-1, -1, 0], [1, 1, 0]]
+    assert data.x.tolist() == [[-1, -1, 7], [1, 1, 7]]  # a constant column stays as it is
     assert [one.level for one in report.findings if one.code == "standardized"] == ["note"]
     assert "large-feature" not in codes(report)
 

@@ -188,6 +188,23 @@ def make_edges(ends: np.ndarray, num_nodes: int, schema: Schema, table: Table) -
     return np.stack([source, target]), rows
 
 
+def add_reverse_edges(edge_index: np.ndarray, num_nodes: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Add the reverse of every edge that does not have one. Also return the edge that each new column comes from.
+
+    If no edge is added, the edges are returned as they are, with ``None``.
+
+    Example:
+        >>> edges, rows = add_reverse_edges(np.array([[0, 1, 2], [1, 0, 1]]), 3)
+        >>> edges.tolist(), rows.tolist()
+        ([[1, 0, 2, 1], [0, 1, 1, 2]], [1, 0, 2, 2])
+    """
+    keys, order = _add_reverse_edges(edge_index[1] * num_nodes + edge_index[0], num_nodes, unique=False, rows=True)
+    if len(keys) == edge_index.shape[1]:
+        return edge_index, None
+    target, source = np.divmod(keys, max(num_nodes, 1))
+    return np.stack([source, target]), order
+
+
 def self_loops_to_drop(ends: np.ndarray, schema: Schema, table: Table) -> np.ndarray:
     """Report self-loops and return a mask of the rows to drop."""
     loops: np.ndarray = (ends[0] == ends[1]) & (ends[0] >= 0)

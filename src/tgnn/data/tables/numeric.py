@@ -147,7 +147,10 @@ class NumericColumn:
             mean = np.where(changed & ~is_sparse, self._mean, 0.0)
             squares = self._squares + self._count * (self._mean - mean) ** 2
             deviation = np.sqrt(squares / np.maximum(self._count - is_sparse * self._zeros, 1))
-            deviation = np.where(changed & (deviation > 1e-12 * self._largest), deviation, 1.0)
+            constant = deviation <= 1e-12 * self._largest  # such as 1, which a model can sum over neighbors
+            mean = np.where(constant, 0.0, mean)
+            deviation = np.where(constant, np.where(self._largest > LARGE, self._largest, 1.0), deviation)
+            deviation = np.where(changed, deviation, 1.0)
             encoding |= {"mean": mean.tolist(), "deviation": deviation.tolist()}
         return encoding
 
@@ -165,7 +168,7 @@ def width_of(encoding: Encoding) -> int:
     return int(encoding["width"]) if encoding["kind"] == "numeric" else len(encoding["vocabulary"])
 
 
-def _scale_of(encodings: Sequence[Encoding]) -> tuple[np.ndarray, np.ndarray]:
+def scale_of(encodings: Sequence[Encoding]) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of each feature: 0 and 1 if it is not standardized."""
     means: list[float] = []
     deviations: list[float] = []
@@ -178,7 +181,7 @@ def _scale_of(encodings: Sequence[Encoding]) -> tuple[np.ndarray, np.ndarray]:
 def standardized(block: np.ndarray, encodings: Sequence[Encoding]) -> np.ndarray:
     """Standardize numbers with the mean and standard deviation of their encodings, as float32."""
     if any("deviation" in encoding for encoding in encodings):
-        mean, deviation = _scale_of(encodings)
+        mean, deviation = scale_of(encodings)
         block = (np.where(np.abs(block) > _MOST, np.inf, block) - mean) / deviation
     with np.errstate(over="ignore"):  # infinite features are reported by check_features
         return block.astype(np.float32)
@@ -192,7 +195,7 @@ def rescaling(known: Sequence[Encoding], found: Sequence[Encoding]) -> tuple[np.
         >>> rescaling([age | {"mean": [40.0], "deviation": [10.0]}], [age | {"mean": [50.0], "deviation": [20.0]}])
         (array([2.]), array([1.]))
     """
-    (mean, deviation), (other, others) = _scale_of(known), _scale_of(found)
+    (mean, deviation), (other, others) = scale_of(known), scale_of(found)
     return others / deviation, (other - mean) / deviation
 
 
