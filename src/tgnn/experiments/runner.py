@@ -309,9 +309,8 @@ def _reuse_run(config: Config, folder: Path, data: LoadedData, data_hash: str) -
         metrics = RunFolder(folder).metrics
     except RunError as error:
         raise RunError(f"{error}; remove the folder") from error
-    protocol = config.data.split  # the split of the data may be one fold of it
-    if protocol is None:
-        protocol = CATALOG[config.data.name].default_split if config.data.name in CATALOG else data.split.name
+    default = CATALOG[config.data.name].default_split if config.data.name in CATALOG else data.split.name
+    protocol = config.data.split or default  # the split of the data may be one fold of it
     split_hash = choose_split(data, protocol, config.train.seed).hash
     if (metrics["data_hash"], metrics["split_hash"]) != (data_hash, split_hash):
         raise RunError(

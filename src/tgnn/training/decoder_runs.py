@@ -19,14 +19,13 @@ from tgnn.data.codes import CODES, ParityCheckCode, load_code
 from tgnn.nn import BeliefPropagation, FactorGraphNet
 from tgnn.training.config import Config, ConfigError, make_config, with_options
 from tgnn.training.decoding import DecoderTraining, count_errors, train_decoder, validation_loss
-from tgnn.training.run_files import current_environment
+from tgnn.training.run_files import current_environment, history_line
 from tgnn.training.run_folder import (
     DATA,
     DECODER,
     ENVIRONMENT,
     RunError,
     RunFolder,
-    history_line,
 )
 from tgnn.utils.io import write_json, write_text
 

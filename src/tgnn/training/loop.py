@@ -32,7 +32,8 @@ from tgnn.training.loaders import (
 from tgnn.training.metrics import is_better_epoch
 from tgnn.training.optim import LearningRateSchedule, make_optimizer
 from tgnn.training.prepare import Prepared
-from tgnn.training.run_folder import RunFolder, history_line
+from tgnn.training.run_files import history_line
+from tgnn.training.run_folder import RunFolder
 from tgnn.utils.io import named_errors
 
 logger = logging.getLogger("tgnn")

@@ -15,8 +15,8 @@ import scipy.stats
 from tgnn.training.config import Config
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.parallel_runs import WorkerKilledError, run_parallel
-from tgnn.training.run_files import RunsFile, SummaryFile
-from tgnn.training.run_folder import RUNS, Folder, RunError, RunFolder, to_json
+from tgnn.training.run_files import RunsFile, SummaryFile, to_json
+from tgnn.training.run_folder import RUNS, Folder, RunError, RunFolder
 from tgnn.training.train import check_unused
 from tgnn.utils.io import write_json
 

@@ -5,10 +5,12 @@ To add a key to a file, add a field with a default value: files without it stay 
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +22,7 @@ from tgnn.models import DataShape
 from tgnn.training.config import Config
 from tgnn.training.metrics import Task
 from tgnn.training.result_details import ResultDetails
+from tgnn.utils.io import without_nan
 from tgnn.utils.read import StoredModel
 
 if TYPE_CHECKING:
@@ -170,3 +173,13 @@ def current_environment() -> dict[str, Any]:
         "command": sys.argv[1:],
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
+
+
+def to_json(content: StoredModel) -> dict[str, Any]:
+    """Return the keys that a file states, as built-in types for JSON."""
+    return content.model_dump(mode="json", exclude_unset=True)
+
+
+def history_line(record: Mapping[str, Any]) -> str:
+    """Return the line of an epoch in ``history.jsonl``."""
+    return json.dumps(without_nan(dict(record))) + "\n"

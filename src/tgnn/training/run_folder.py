@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -21,8 +20,16 @@ from tgnn.training.checkpoint import load_weights, read_tensors
 from tgnn.training.config import Config, read_config
 from tgnn.training.metrics import Task, find_best_epoch
 from tgnn.training.prepare import Prepared, make_model
-from tgnn.training.run_files import DataFile, EnvironmentFile, Metrics, WeightsInfo, current_environment
-from tgnn.utils.io import without_nan, write_json, write_tensors, write_text
+from tgnn.training.run_files import (
+    DataFile,
+    EnvironmentFile,
+    Metrics,
+    WeightsInfo,
+    current_environment,
+    history_line,
+    to_json,
+)
+from tgnn.utils.io import write_json, write_tensors, write_text
 from tgnn.utils.read import StoredModel, parse_json, validate
 from tgnn.utils.suggest import closest_match
 
@@ -396,13 +403,3 @@ def _no_run(path: Path) -> RunError:
     runs = [file.parent.name for name in (CONFIG, RUNS) for file in path.parent.glob(f"*/{name}")]
     similar = closest_match(path.name, runs)
     return RunError(f"The run {path} does not exist." + (f" Did you mean {path.parent / similar}?" if similar else ""))
-
-
-def to_json(content: StoredModel) -> dict[str, Any]:
-    """Return the keys that a file states, as built-in types for JSON."""
-    return content.model_dump(mode="json", exclude_unset=True)
-
-
-def history_line(record: Mapping[str, Any]) -> str:
-    """Return the line of an epoch in ``history.jsonl``."""
-    return json.dumps(without_nan(dict(record))) + "\n"
