@@ -15,7 +15,7 @@ import scipy.stats
 from tgnn.training.config import Config
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.parallel_runs import WorkerKilledError, run_parallel
-from tgnn.training.run_files import RunsFile, SummaryFile, to_json
+from tgnn.training.run_files import RunsFile, SummaryFile
 from tgnn.training.run_folder import RUNS, Folder, RunError, RunFolder
 from tgnn.training.train import check_unused
 from tgnn.utils.io import write_json
@@ -71,7 +71,7 @@ class RunGroup(Folder):
         """Mean, standard deviation and 95 % confidence interval of the test metric, and the metrics of each run."""
         if not (self.path / SUMMARY).exists():
             raise RunError(f"{self.path} is not finished. Continue with `tgnn train --resume {self.path}`.")
-        return to_json(self._read(SUMMARY, SummaryFile))
+        return self._read(SUMMARY, SummaryFile).to_json()
 
     def predict(self, data: str | os.PathLike[str] | None = None, device: str = "auto", **options: Any) -> Predictions:
         """Predict with the mean of all runs, with the standard deviation over them; see :func:`tgnn.predict`."""

@@ -144,6 +144,8 @@ class WeightsInfo(StoredModel):
 
     tgnn: str
     config_hash: str
+    data_sha256: str | None = None
+    """SHA-256 of ``data.json``, whose encoding of the training data decides about predictions."""
 
 
 def check_task(task: Task, shape: DataShape) -> None:

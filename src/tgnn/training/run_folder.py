@@ -27,9 +27,8 @@ from tgnn.training.run_files import (
     WeightsInfo,
     current_environment,
     history_line,
-    to_json,
 )
-from tgnn.utils.io import write_json, write_tensors, write_text
+from tgnn.utils.io import sha256_of, write_json, write_tensors, write_text
 from tgnn.utils.read import StoredModel, parse_json, validate
 from tgnn.utils.suggest import closest_match
 
@@ -162,7 +161,7 @@ class RunFolder(Folder):
     @property
     def environment(self) -> dict[str, Any]:
         """Versions, machine and command of the run."""
-        return to_json(self._read(ENVIRONMENT, EnvironmentFile))
+        return self._read(ENVIRONMENT, EnvironmentFile).to_json()
 
     @property
     def _data_file(self) -> DataFile:
@@ -172,7 +171,7 @@ class RunFolder(Folder):
     @property
     def data_info(self) -> dict[str, Any]:
         """Description of the training data: task, shape, hashes, split and encoding."""
-        return to_json(self._data_file)
+        return self._data_file.to_json()
 
     @property
     def shape(self) -> DataShape:
@@ -191,7 +190,7 @@ class RunFolder(Folder):
             raise RunError(
                 f"{self.path} is not finished: it has no {METRICS}. Continue with `tgnn train --resume {self.path}`."
             )
-        return to_json(self._read(METRICS, Metrics))
+        return self._read(METRICS, Metrics).to_json()
 
     def history(self) -> list[dict[str, Any]]:
         """Return the records of all finished epochs."""
@@ -260,6 +259,8 @@ class RunFolder(Folder):
             raise RunError(f"{path} does not hold the weights of this run: {METRICS} has another model_sha256.")
         if info.config_hash != self.config.hash:
             raise RunError(f"{path} belongs to another configuration than {self.config_path}.")
+        if info.data_sha256 is not None and sha256_of(self.path / DATA) != info.data_sha256:
+            raise RunError(f"{self.path / DATA} has changed since training. Restore it, or train again.")
         load_weights(model, stored.tensors, path)
         return model.eval()
 
@@ -320,7 +321,8 @@ class RunFolder(Folder):
 
     def write_model(self, model: torch.nn.Module, config_hash: str) -> str:
         """Write the weights of a model, and return their digest, ``model_sha256`` of ``metrics.json``."""
-        info = WeightsInfo(tgnn=__version__, config_hash=config_hash)
+        data_sha256 = sha256_of(self.path / DATA) if (self.path / DATA).exists() else None
+        info = WeightsInfo(tgnn=__version__, config_hash=config_hash, data_sha256=data_sha256)
         return write_tensors(self.path / MODEL, model.state_dict(), info.model_dump())
 
     def reopen(self, config: Config) -> None:
@@ -331,7 +333,7 @@ class RunFolder(Folder):
     def write_metrics(self, metrics: dict[str, Any], keep_checkpoint: bool = False) -> None:
         """Write the results, which finishes the run. The checkpoint is deleted, unless the run may be extended."""
         path = self.path / METRICS
-        write_json(path, to_json(validate(Metrics, metrics, path)))  # so that it can be read back
+        write_json(path, validate(Metrics, metrics, path).to_json())  # so that it can be read back
         if not keep_checkpoint:
             self.checkpoint_path.unlink(missing_ok=True)
 

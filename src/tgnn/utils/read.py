@@ -49,6 +49,10 @@ class StoredModel(BaseModel):
         """Read and validate a JSON or YAML file."""
         return validate(cls, read_content(path), path)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the keys that the file states, as built-in types."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
 
 def validate(schema: type[T], content: Any, path: Path | str) -> T:
     """Build a model or a data class from JSON values. The error names the file and its first wrong field."""

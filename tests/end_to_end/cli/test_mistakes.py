@@ -137,12 +137,12 @@ def workplace(tmp_path_factory) -> Path:
     (place / "molecules.csv").write_text("smiles\nCO\n")
     (place / "unreadable.csv").write_text("smiles,label\nCO,1\nC((,0\n")
     for name, kind in (("of_molecules", "smiles"), ("of_tables", "table")):
+        run = RunFolder(place / name)
+        model, metrics = run.load_model(), run.metrics
         facts = json.loads((place / name / "data.json").read_text())
         (place / name / "data.json").write_text(json.dumps(facts | {"encoding": {"kind": kind}}))
         settings = yaml.safe_load((place / name / "config.yaml").read_text())
         settings["data"]["name"] = "elsewhere.csv"
-        run = RunFolder(place / name)
-        model, metrics = run.load_model(), run.metrics
         run.config_path.write_text(yaml.safe_dump(settings))
         run.write_metrics(metrics | {"model_sha256": run.write_model(model, run.config.hash)})
     config = yaml.safe_load((place / "other/config.yaml").read_text())
