@@ -158,6 +158,11 @@ def check_task(task: Task, shape: DataShape) -> None:
         raise ValueError("task.scale must have a positive value for each value of task.center")
 
 
+def history_line(record: Mapping[str, Any]) -> str:
+    """Return the line of an epoch in ``history.jsonl``."""
+    return json.dumps(without_nan(dict(record))) + "\n"
+
+
 def current_environment() -> dict[str, Any]:
     """Return the versions and the machine that a result may depend on."""
     import numpy
