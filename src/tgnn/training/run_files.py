@@ -180,13 +180,3 @@ def current_environment() -> dict[str, Any]:
         "command": sys.argv[1:],
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
-
-
-def to_json(content: StoredModel) -> dict[str, Any]:
-    """Return the keys that a file states, as built-in types for JSON."""
-    return content.model_dump(mode="json", exclude_unset=True)
-
-
-def history_line(record: Mapping[str, Any]) -> str:
-    """Return the line of an epoch in ``history.jsonl``."""
-    return json.dumps(without_nan(dict(record))) + "\n"
