@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from tgnn.estimators import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
     from tgnn.nn import TGNN, CPAggregation, GraphTGNN, TGNNConv, with_cp
     from tgnn.training.predict import predict
-    from tgnn.training.run_folder import load_run
+    from tgnn.training.repeated_runs import load_run
     from tgnn.training.train import train
 
 __version__ = "0.1.0"
@@ -30,7 +30,7 @@ __all__ = [
 _DEFINED_IN = {
     **dict.fromkeys(("TGNN", "CPAggregation", "GraphTGNN", "TGNNConv", "with_cp"), "tgnn.nn"),
     **dict.fromkeys(("GraphClassifier", "GraphRegressor", "NodeClassifier", "NodeRegressor"), "tgnn.estimators"),
-    "load_run": "tgnn.training.run_folder",
+    "load_run": "tgnn.training.repeated_runs",
     "predict": "tgnn.training.predict",
     "train": "tgnn.training.train",
 }

@@ -76,7 +76,7 @@ def evaluate(
 ) -> None:
     """Evaluate a trained model on its test set, or on labeled new data."""
     from tgnn.data.tables.schema import ReadOptions
-    from tgnn.training.run_folder import load_run
+    from tgnn.training.repeated_runs import load_run
 
     columns = tuple(target.split(",")) if target else ()
     result = load_run(run).evaluate(_name_or_path(data), metric, device, ReadOptions(columns, id_column, task))

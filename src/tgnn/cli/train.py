@@ -276,8 +276,7 @@ def _read_configuration(folder: Path, world: World | None) -> tuple[Config, int]
     """Return the configuration and the number of runs of a folder, which rank 0 reads for all ranks."""
     from tgnn.training.config import make_config
     from tgnn.training.distributed.world import SINGLE_PROCESS
-    from tgnn.training.repeated_runs import RunGroup
-    from tgnn.training.run_folder import load_run
+    from tgnn.training.repeated_runs import RunGroup, load_run
 
     def read() -> tuple[dict[str, Any], int]:
         run = load_run(folder)

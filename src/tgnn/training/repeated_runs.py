@@ -16,7 +16,7 @@ from tgnn.training.config import Config
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.parallel_runs import WorkerKilledError, run_parallel
 from tgnn.training.run_files import RunsFile, SummaryFile
-from tgnn.training.run_folder import RUNS, Folder, RunError, RunFolder
+from tgnn.training.run_folder import RUNS, Folder, RunError, RunFolder, no_run_error
 from tgnn.training.train import check_unused
 from tgnn.utils.io import write_json
 
@@ -99,6 +99,29 @@ class RunGroup(Folder):
         """
         train_repeated(self.config, self.size, self.path, resume=True, **options)
         return self
+
+
+def load_run(path: str | os.PathLike[str]) -> RunFolder | RunGroup:
+    """Open the folder of a run, or of several runs.
+
+    Args:
+        path: Folder that :func:`tgnn.train` or ``tgnn train`` has written.
+
+    Returns:
+        The :class:`~tgnn.training.run_folder.RunFolder`, or the :class:`RunGroup` of a folder with several runs.
+
+    Example:
+        >>> import tempfile, tgnn
+        >>> folder = tgnn.train("karate", out=f"{tempfile.mkdtemp()}/run", options={"train.epochs": 2}).path
+        >>> tgnn.load_run(folder).metrics["model"]
+        'tgnn'
+    """
+    group, run = RunGroup(path), RunFolder(path)
+    if group.has_started:
+        return group
+    if not run.has_started:
+        raise no_run_error(run.path)
+    return run
 
 
 def train_repeated(

@@ -35,7 +35,6 @@ from tgnn.utils.suggest import closest_match
 if TYPE_CHECKING:
     from tgnn.data.tables.schema import ReadOptions
     from tgnn.training.predictions import Predictions
-    from tgnn.training.repeated_runs import RunGroup
 
 Stored = TypeVar("Stored", bound=StoredModel)
 Model = TypeVar("Model", bound=torch.nn.Module)
@@ -152,7 +151,7 @@ class RunFolder(Folder):
                 runs = [run for run in RunGroup(self.path).runs if run.has_started]
                 example = f"{len(runs)} runs. Use one of them, such as {runs[0].path}" if runs else "no started run"
                 raise RunError(f"{self.path} holds {example}.")
-            raise _no_run(self.path)
+            raise no_run_error(self.path)
         try:
             return read_config(self.config_path)
         except ValueError as error:
@@ -369,32 +368,7 @@ class RunFolder(Folder):
         return self
 
 
-def load_run(path: str | os.PathLike[str]) -> RunFolder | RunGroup:
-    """Open the folder of a run, or of several runs.
-
-    Args:
-        path: Folder that :func:`tgnn.train` or ``tgnn train`` has written.
-
-    Returns:
-        The :class:`RunFolder`, or the :class:`~tgnn.training.repeated_runs.RunGroup` of a folder with several runs.
-
-    Example:
-        >>> import tempfile, tgnn
-        >>> folder = tgnn.train("karate", out=f"{tempfile.mkdtemp()}/run", options={"train.epochs": 2}).path
-        >>> tgnn.load_run(folder).metrics["model"]
-        'tgnn'
-    """
-    from tgnn.training.repeated_runs import RunGroup
-
-    group, run = RunGroup(path), RunFolder(path)
-    if group.has_started:
-        return group
-    if not run.has_started:
-        raise _no_run(run.path)
-    return run
-
-
-def _no_run(path: Path) -> RunError:
+def no_run_error(path: Path) -> RunError:
     """Return the error of a folder that does not exist, with a similar run beside it, or that holds no run."""
     if (path / CANDIDATES).exists():
         return RunError(

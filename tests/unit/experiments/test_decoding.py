@@ -7,7 +7,8 @@ import torch
 
 from tgnn.data.codes import load_code
 from tgnn.experiments import decoding
-from tgnn.experiments.decoding import AGGREGATIONS, RECIPES, describe_decoding, make_network
+from tgnn.experiments.decoder_networks import make_network
+from tgnn.experiments.decoding import AGGREGATIONS, RECIPES, describe_decoding
 from tgnn.experiments.definitions import EXPERIMENTS
 from tgnn.experiments.experiment import Selection
 from tgnn.experiments.formats import to_latex, to_markdown
