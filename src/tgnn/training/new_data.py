@@ -171,7 +171,7 @@ def check_compatible(
     Example:
         >>> check_compatible(ModelConfig(), DataShape("node", 4, None, 2), DataShape("node", 3, None, 2), "X")
         Traceback (most recent call last):
-        tgnn.training.predict.IncompatibleDataError: X has 3 features, but the model is expecting 4 features ...
+        tgnn.training.new_data.IncompatibleDataError: X has 3 features, but the model is expecting 4 features ...
     """
     for name in ("features", "edge_features"):
         _check_features(name.replace("_", " "), getattr(trained, name), getattr(new, name), data_name, model_name)

@@ -79,7 +79,7 @@ def read_table(
         >>> folder = getfixture("tmp_path")
         >>> _ = (folder / "nodes.csv").write_text("id,age,label\nann,31,red\nbob,27,blue\ncarol,45,red\n")
         >>> _ = (folder / "edges.csv").write_text("source,target\nann,bob\nbob,carol\n")
-        >>> data, report = read_table(folder)
+        >>> data, report = read_table(folder, schema={"standardize": False})
         >>> data.x.tolist(), data.edge_index.tolist(), data.y.tolist()
         ([[31.0], [27.0], [45.0]], [[1, 0, 2, 1], [0, 1, 1, 2]], [1, 0, 1])
         >>> data.node_id.tolist(), data.encoding["target"]["classes"]
@@ -133,7 +133,7 @@ def read_graph_tables(
         >>> _ = (folder / "graphs.csv").write_text("id,label\nfirst,0.5\nsecond,1.5\n")
         >>> _ = (folder / "nodes.csv").write_text("graph,id,size\nfirst,a,1\nfirst,b,2\nsecond,a,3\n")
         >>> _ = (folder / "edges.csv").write_text("graph,source,target\nfirst,a,b\n")
-        >>> graphs, report = read_graph_tables(folder)
+        >>> graphs, report = read_graph_tables(folder, schema={"standardize": False})
         >>> graphs[0].x.tolist(), graphs[0].edge_index.tolist(), graphs[0].y.tolist()
         ([[1.0], [2.0]], [[1, 0], [0, 1]], [0.5])
     """
