@@ -252,10 +252,10 @@ def train_run(
             model.load_state_dict(best_weights)
             check_finite(best_weights, "The best epoch")
             check_score("validation", prepared.task.metric, progress.best_score)
-            digest = run.write_model(model, config.hash)  # before the test, so that a failure in it loses nothing
             if config.train.calibrate:
                 prepared.task = calibrate(model, prepared, config, device)
-                run.write_task(prepared.task)
+                run.write_task(prepared.task)  # before the model, which stores the SHA-256 of this file
+            digest = run.write_model(model, config.hash)  # before the test, so that a failure in it loses nothing
             outputs, labels = infer_test_set(model, prepared, config, device)
             test = prepared.task.score(outputs, labels)
             check_score("test", prepared.task.metric, test)
