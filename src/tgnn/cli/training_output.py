@@ -33,19 +33,18 @@ _LINE_SECONDS = 10.0
 def show_epochs(config: Config, quiet: bool = False) -> Iterator[Callable[[Epoch], None]]:
     """Show the progress of one run: a bar on a terminal, else a line every ten seconds. ``quiet`` only logs it."""
     interval = _BAR_SECONDS if err.is_terminal else _LINE_SECONDS
-    started, updated, first_epoch = time.monotonic(), -math.inf, -1
+    updated = -math.inf
     with show_progress(_title(config), config.train.epochs, quiet) as show:
 
         def on_epoch(epoch: Epoch) -> None:
-            nonlocal updated, first_epoch
+            nonlocal updated
             best = f"best {epoch.best_score:.4f} at {epoch.best_epoch + 1}"
             text = f"loss {epoch.loss:.4f}, validation {epoch.score:.4f} ({best})"
             note("epoch %d: %s", epoch.number + 1, text)
-            first_epoch = epoch.number if first_epoch < 0 else first_epoch
             now = time.monotonic()
             if now - updated > interval:
                 updated = now
-                speed = format_speed(epoch.number - first_epoch + 1, now - started)
+                speed = format_speed(epoch.number + 1, epoch.record["seconds"])
                 position = f"epoch {epoch.number + 1}/{config.train.epochs}"
                 show(epoch.number + 1, f"{text}, {speed}", f"{position}, {text}, {speed}")
 
