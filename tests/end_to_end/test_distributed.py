@@ -156,10 +156,10 @@ with join_world() as world:
     for step, rows in enumerate((5, 2, 5)):  # of two rows, the third process has none
         numbers = torch.arange(rows)
         mine = world.shard(numbers)
-        share, is_placeholder = len(mine) / rows, not len(mine)
-        mine = numbers[:1] if is_placeholder else mine
+        share, is_idle = len(mine) / rows, not len(mine)
+        mine = numbers[:1] if is_idle else mine
         model.zero_grad()
-        out = outputs(TrainingBatch(Data(x=x[step, mine]), None, y[step, mine], rows, share, is_placeholder))
+        out = outputs(TrainingBatch(Data(x=x[step, mine]), None, y[step, mine], rows, share, is_idle))
         ((F.cross_entropy(out, y[step, mine]) + model.extra_loss) * share * world.size).backward()
         plain.zero_grad()
         F.cross_entropy(plain(Data(x=x[step, :rows])), y[step, :rows]).add(plain.extra_loss).backward()

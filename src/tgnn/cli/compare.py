@@ -52,7 +52,7 @@ def compare(
 ) -> None:
     """Compare models on a data set: same splits and seeds, confidence intervals, paired tests, and a conclusion.
 
-    The model is recommended by its validation metric. Finished runs are reused.
+    The model is selected by its validation metric. Finished runs are reused.
     You can interrupt the command at any time and run it again to continue.
 
     Examples: `tgnn compare --data my_folder`, `tgnn compare cora --models gcn,gat,tgnn --runs 10`.
@@ -88,7 +88,7 @@ def compare(
         print_json(asdict(comparison))
     else:
         _print(comparison)
-        best = comparison.recommended
+        best = comparison.selected
         model = ["--model", "tgnn", "--rank", "0"] if best == "tgnn without products" else ["--model", best]
         train = [*(["tgnn", "train", name] if name else ["tgnn", "train", "--data", str(data)]), *model]
         print_text(f"train it with: {shlex.join(train)}", err)
@@ -102,7 +102,7 @@ def _print(comparison: Comparison) -> None:
     print_rows(headers, [_row(model, comparison) for model in comparison.models], 1)
     tested = "the same split" if comparison.test_ratio == 0 else f"{comparison.runs} splits"
     print_text(
-        f"{comparison.runs} seeds on {tested}; differences to {comparison.recommended}, which has the best validation "
+        f"{comparison.runs} seeds on {tested}; differences to {comparison.selected}, which has the best validation "
         f"{comparison.metric}; p of the paired t-test"
         + ("" if comparison.test_ratio == 0 else ", corrected for overlapping splits")
     )

@@ -39,8 +39,8 @@ class ComparedModel:
         mean: Mean test metric.
         std: Standard deviation of the test metric.
         interval: 95 % confidence interval of the mean (Student's t). ``None`` for one run.
-        difference: Mean difference of the test metric to the recommended model.
-        p_value: p-value of the paired test against the recommended model. ``None`` for one run.
+        difference: Mean difference of the test metric to the selected model.
+        p_value: p-value of the paired test against the selected model. ``None`` for one run.
         seconds: Mean training time.
         failed: Why runs are missing.
     """
@@ -66,7 +66,7 @@ class Comparison:
         metric: Metric of validation and test.
         runs: Number of seeds.
         models: Models, the simplest first, then baselines.
-        recommended: Model with the best mean validation metric.
+        selected: Model with the best mean validation metric.
         conclusion: What the comparison says, in one sentence.
         test_ratio: Number of test examples per training example, which the paired test uses.
     """
@@ -75,7 +75,7 @@ class Comparison:
     metric: str
     runs: int
     models: Sequence[ComparedModel]
-    recommended: str
+    selected: str
     conclusion: str
     test_ratio: float
 
@@ -92,7 +92,7 @@ def compare(
 ) -> Comparison:
     """Train several models with the same splits and seeds, and compare their test metrics.
 
-    Finished runs in the folder are reused, so that an interrupted comparison continues. The recommended model has the
+    Finished runs in the folder are reused, so that an interrupted comparison continues. The selected model has the
     best mean validation metric. Its test metric is compared with every other model by a paired test
     (:func:`corrected_paired_test`).
 
@@ -138,7 +138,7 @@ def summarize_comparison(result: Result, column: str, folder: Path) -> Compariso
     scores = {row: {run.seed: run.test for run in cell.runs} for row, cell in cells.items()}
     vals = {row: float(np.mean([run.val for run in cell.runs])) for row, cell in cells.items() if cell.runs}
     sign = 1.0 if HIGHER_IS_BETTER[first.metric] else -1.0
-    recommended = max(vals, key=lambda row: -math.inf if math.isnan(vals[row]) else sign * vals[row])
+    selected = max(vals, key=lambda row: -math.inf if math.isnan(vals[row]) else sign * vals[row])
     baselines, ratio = _read_baselines(folder)
     scores |= baselines
     if len({run.split_hash for run in first.runs}) == 1:
@@ -146,8 +146,8 @@ def summarize_comparison(result: Result, column: str, folder: Path) -> Compariso
     compared = []
     for row, tests in scores.items():
         values = list(tests.values())
-        pairs = [tests[seed] - scores[recommended][seed] for seed in sorted(tests.keys() & scores[recommended].keys())]
-        is_other, cell = row != recommended and bool(pairs), cells.get(row)
+        pairs = [tests[seed] - scores[selected][seed] for seed in sorted(tests.keys() & scores[selected].keys())]
+        is_other, cell = row != selected and bool(pairs), cells.get(row)
         compared.append(
             ComparedModel(
                 row,
@@ -163,8 +163,8 @@ def summarize_comparison(result: Result, column: str, folder: Path) -> Compariso
             )
         )
     runs = max(len(tests) for tests in scores.values())
-    conclusion = conclude(first.metric, scores, vals, recommended, ratio)
-    return Comparison(column, first.metric, runs, compared, recommended, conclusion, ratio)
+    conclusion = conclude(first.metric, scores, vals, selected, ratio)
+    return Comparison(column, first.metric, runs, compared, selected, conclusion, ratio)
 
 
 def _read_baselines(folder: Path) -> tuple[dict[str, dict[int, float]], float]:
@@ -212,7 +212,7 @@ def conclude(
     metric: str,
     scores: Mapping[str, Mapping[int, float]],
     vals: Mapping[str, float],
-    recommended: str,
+    selected: str,
     test_ratio: float,
 ) -> str:
     """State whether the graph and the products help, and which model to use.
@@ -221,7 +221,7 @@ def conclude(
         metric: Metric of the scores.
         scores: Test metric of each model and baseline by seed.
         vals: Mean validation metric of each model.
-        recommended: Model with the best mean validation metric.
+        selected: Model with the best mean validation metric.
         test_ratio: See :func:`corrected_paired_test`.
     """
     sign = 1.0 if HIGHER_IS_BETTER[metric] else -1.0
@@ -236,11 +236,11 @@ def conclude(
         gain, p = _paired_gain(scores["tgnn"], scores[WITHOUT_PRODUCTS], test_ratio)
         verb = _verb(sign * gain, p, "help", "hurt", "do not help significantly")
         parts.append(f"products {verb} ({format_difference(gain, metric)}{_format_p(p)})")
-    advice = f"use {recommended}"
+    advice = f"use {selected}"
     for row in scores.keys() - vals.keys():
-        gain, p = _paired_gain(scores[row], scores[recommended], test_ratio)
+        gain, p = _paired_gain(scores[row], scores[selected], test_ratio)
         if p is not None and p < SIGNIFICANCE_LEVEL and sign * gain > 0:
-            advice = f"use {row}, which is better than {recommended} ({format_difference(gain, metric)}{_format_p(p)})"
+            advice = f"use {row}, which is better than {selected} ({format_difference(gain, metric)}{_format_p(p)})"
     return f"{'; '.join(parts)}: {advice}" if parts else advice
 
 

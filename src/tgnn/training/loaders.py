@@ -47,7 +47,7 @@ class TrainingBatch:
         y: Targets of these rows.
         size: Number of examples in the step, over all ranks.
         weight: Fraction of the step's known targets that are in ``y``.
-        is_placeholder: Whether this rank has no examples in the step. It takes part with one example of weight 0, so
+        is_idle: Whether this rank has no examples in the step. It takes part with one example of weight 0, so
             that collectives match.
         sample_weight: Weights of these rows in the loss. ``None``: equal weights.
     """
@@ -57,7 +57,7 @@ class TrainingBatch:
     y: Tensor
     size: int
     weight: float = 1.0
-    is_placeholder: bool = False
+    is_idle: bool = False
     sample_weight: Tensor | None = None
 
 
@@ -137,12 +137,12 @@ def _graph_batches(
         for indices in torch.split(_shuffle(examples, config.seed, epoch), size):
             if len(indices) == 1 and size > 1:
                 continue  # batch normalization needs at least two graphs
-            own, weight, is_placeholder = _shard(indices, graphs.y, world)
+            own, weight, is_idle = _shard(indices, graphs.y, world)
             batch, y = graphs.batch(own), graphs.y[own].to(device)
             if signs is not None:
                 batch.x = batch.x * signs[own].repeat_interleave(graphs.num_nodes[own], dim=0)
             own_weight = _select(sample_weight, own, device)
-            yield TrainingBatch(batch.to(device), None, y, len(indices), weight, is_placeholder, own_weight)
+            yield TrainingBatch(batch.to(device), None, y, len(indices), weight, is_idle, own_weight)
 
     return batches
 
@@ -178,7 +178,7 @@ def _sampled_batches(
 
         def make(number: int) -> TrainingBatch:
             seeds = seeds_of[number]
-            own, weight, is_placeholder = _shard(seeds, y, world)
+            own, weight, is_idle = _shard(seeds, y, world)
             sample = sample_neighbors(in_edges, own, num_neighbors, by_node=True, seed=config.seed, epoch=epoch)
             assert sample.edge is not None
             data = Data(
@@ -190,7 +190,7 @@ def _sampled_batches(
             )
             own_weight = _select(sample_weight, own, device)
             rows = torch.arange(len(own))
-            return TrainingBatch(data, rows, y[own], len(seeds), weight, is_placeholder, own_weight)
+            return TrainingBatch(data, rows, y[own], len(seeds), weight, is_idle, own_weight)
 
         for batch in prefetched(make, len(seeds_of), workers, ahead=2 * workers):
             assert batch.rows is not None
@@ -259,7 +259,7 @@ def prefetched(make: Callable[[int], T], count: int, workers: int, ahead: int) -
 
 
 def _shard(examples: Tensor, y: Tensor, world: World) -> tuple[Tensor, float, bool]:
-    """Return this rank's examples of a step, their fraction of the known targets, and whether it is a placeholder."""
+    """Return this rank's examples of a step, their fraction of the known targets, and whether it has none."""
     if world.size == 1:
         return examples, 1.0, False
     own = world.shard(examples)

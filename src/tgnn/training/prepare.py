@@ -376,5 +376,5 @@ _PLACEHOLDERS = {
 
 
 def check_model(config: Config, level: str) -> None:
-    """Build a model for placeholder data, so that invalid hyperparameters raise before data is loaded."""
+    """Build a model for made-up data sizes, so that invalid hyperparameters raise before data is loaded."""
     make_model(config, _PLACEHOLDERS[level])

@@ -22,7 +22,7 @@ _THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*$"
 FEW = 10
 """Columns of at most this many rows are not checked for unique or consecutive values, which may be coincidence."""
 _FAR = 10.0
-"""A number this many standard deviations from the mean may be a placeholder for a missing number."""
+"""A number this many standard deviations from the mean may mean that the value is missing, such as -999."""
 _MOST = float(np.finfo(np.float32).max)
 """The largest float32. Larger numbers are infinite."""
 

@@ -149,7 +149,7 @@ class DataParallelModel:
 
     def __call__(self, batch: TrainingBatch) -> Tensor:
         for norm in self._norms:
-            norm.is_counted = not batch.is_placeholder
+            norm.is_counted = not batch.is_idle
         out: Tensor = self._parallel(batch.data)[0]
         return out
 
@@ -194,7 +194,7 @@ class SyncBatchNorm(torch.nn.BatchNorm1d):
     group: Any = None
     """Process group of the ranks."""
     is_counted = True
-    """Whether the rows of this rank are part of the batch. A placeholder batch is not."""
+    """Whether the rows of this rank are part of the batch. Those of an idle rank are not."""
 
     def forward(self, input: Tensor) -> Tensor:
         if not self.training:
