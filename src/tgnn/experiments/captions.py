@@ -14,6 +14,7 @@ from typing import Any
 from tgnn.data.catalog import CATALOG
 from tgnn.experiments.definitions import EXPERIMENTS
 from tgnn.experiments.experiment import Experiment, Selection
+from tgnn.experiments.notes import Note
 from tgnn.experiments.results import CellResult, Result
 from tgnn.training.config import NOT_HASHED, Config, make_config
 from tgnn.utils.yaml import parse_yaml
@@ -59,14 +60,15 @@ def result_layout(result: Result) -> str:
 def result_notes(result: Result) -> list[str]:
     """Return the notes of the experiment, the splits, outdated hyperparameters and notes on the data of each column.
 
-    The notes of the experiment describe its own recipes, so that a result with changed options does not have them.
+    A note of the experiment on options that the result changes is left out.
     """
     experiment = EXPERIMENTS.get(result.name)
     changes = changed_options(result)
-    notes = [] if experiment is None or changes else list(experiment.notes)
+    notes = [] if experiment is None else list(experiment.notes)
     if changes:
         changed = ", ".join(f"{key}={value}" for key, value in changes.items())
-        notes.append(f"Changed by --set in every cell: {changed}. The notes on the recipes of this table do not apply.")
+        notes = [note for note in notes if not isinstance(note, Note) or note.holds(changes)]
+        notes.insert(0, f"Changed by --set in every cell: {changed}.")
     if experiment is not None and experiment.measure is not None:
         return notes
     splits = _split_note(result.cells)

@@ -19,40 +19,14 @@ from tgnn.experiments.graph_tables import (
     TABLE_2_POSITIONS,
     TABLE_2_ROWS,
 )
-from tgnn.experiments.interactions import NOTES, ORDERS, POOLINGS, WIDTHS, measure_interaction
+from tgnn.experiments.interactions import NOTES as INTERACTION_NOTES
+from tgnn.experiments.interactions import ORDERS, POOLINGS, WIDTHS, measure_interaction
+from tgnn.experiments.notes import NOTES
 from tgnn.experiments.own_tasks import TASKS
 from tgnn.experiments.theorems import CHECKS, measure_theorem
 
 CITATION = ("cora", "citeseer", "pubmed")
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-_SELECTED_ON_VALIDATION = (
-    "The research code of the paper kept the hyperparameters with the highest mean test accuracy, which biases its "
-    "scores upward. Here the hyperparameters and the best epoch are selected on the validation set, and each "
-    "run reads the test labels once, at its end. docs/research_log.md lists the recipes that were "
-    "changed after a test score was known."
-)
-_TUNED_BY_HAND = (
-    "tGNN has the normalization, readout and jumping knowledge of an earlier recipe for ZINC, which was tuned by hand "
-    "on its validation set. On IMDB-B and COLLAB, a few configurations were also compared on their own validation "
-    "sets. The other models use the default recipes, which follow published configurations and were not tuned for "
-    "these splits."
-)
-_SEARCH_BUDGET = (
-    "Each model was tuned on splits other than those of the table: with 80 trials on Cora, 60 on Citeseer, and on one "
-    "split of Pubmed with 20 trials for tGNN and GAT and 40 for the other models. The trials on Cora used 3 splits. "
-    "The best of them were evaluated on 7 others. The last 20 trials of tGNN and GCN used 6 and 13 splits instead. The "
-    "search for tGNN on Pubmed started from hyperparameters found by hand. The search space of tGNN is larger. On "
-    "Cora, the recipe of tGNN was put together by hand on the validation set: the hidden channels, dropout and weight "
-    "decay of GCN's search, rank 8, a small cp_lr and learned branch weights."
-)
-_OUR_CITATION_RECIPES = "On Cora the branch weights are learned. On Pubmed it has three layers with jumping knowledge."
-_PAPER_TGNN = "The tGNN of the paper has two layers with the plain product of 5 sampled neighbors and rank"
-_PRIOR_CORRECTION = (
-    "The training set of a per-class-quota split has the same number of nodes of each class, so that small classes are "
-    "rare or absent in the validation and test sets. The predictions of all models are corrected for the class priors "
-    "of the validation set (train.prior_correction). The paper does not mention class priors. The experiment "
-    "table-prior-correction measures the effect."
-)
 _EFFICIENCY_OPTIONS = {
     "model.dropout": 0.0,
     "model.input_dropout": 0.0,
@@ -66,9 +40,6 @@ _EFFICIENCY_OPTIONS = {
 }
 
 _NO_PRIOR_CORRECTION = {"train.prior_correction": "none"}
-_NOT_COMPARABLE = (
-    "No prior correction is applied (train.prior_correction), so the scores are not comparable with Table 1."
-)
 
 
 def _models(*names: str) -> list[Row]:
@@ -125,14 +96,7 @@ _ALL = (
         "Node classification on citation networks (Table 1, left)",
         _CITATION_MODELS,
         _data(CITATION),
-        notes=(
-            _SELECTED_ON_VALIDATION,
-            _SEARCH_BUDGET,
-            _PRIOR_CORRECTION,
-            "Our tGNN aggregates all neighbors, and its sum branch uses GCN normalization (`low_order=gcn`). "
-            f"{_OUR_CITATION_RECIPES} {_PAPER_TGNN} 512.",
-            "The paper uses 60/20/20 splits with the `per-class-quota` protocol. Each seed draws a new split.",
-        ),
+        notes=NOTES["table-1-citation"],
     ),
     Experiment(
         "table-1-ogb",
@@ -140,11 +104,7 @@ _ALL = (
         _models("mlp", "node2vec", "gcn", "graphsage", "deepergcn", "tgnn"),
         _data(("ogbn-products", "ogbn-arxiv", "ogbn-proteins")),
         runs=5,
-        notes=(
-            "The paper copies the scores of the other models from the OGB leaderboard. Here all models are trained.",
-            "tGNN uses the hyperparameters of the paper. The other models use those of their own papers or of the OGB "
-            "examples. None were tuned.",
-        ),
+        notes=NOTES["table-1-ogb"],
     ),
     Experiment(
         "table-2-graph",
@@ -164,16 +124,7 @@ _ALL = (
             ("cp+sum", "tgnn", {}),
         ],
         {**_data(("cora", "pubmed")), "zinc": ("zinc", {**EARLIER_ZINC, **EARLIER_ZINC_TGNN})},
-        notes=(
-            _SELECTED_ON_VALIDATION,
-            _PRIOR_CORRECTION,
-            "Our tGNN aggregates all neighbors. On Cora and Pubmed, its sum branch uses GCN normalization "
-            f"(`low_order=gcn`). {_OUR_CITATION_RECIPES} On ZINC it has six layers with jumping knowledge and a plain "
-            f"sum (`low_order=sum`). {_PAPER_TGNN} 64.",
-            "All rows use the same recipe with one branch removed. Neither branch alone was tuned. The separate weight "
-            "of the root node is kept where the recipe has one (Pubmed, ZINC). Learned branch weights (Cora) are "
-            "removed with the branch.",
-        ),
+        notes=NOTES["table-3-ablation"],
     ),
     Experiment(
         "figure-rank",
@@ -181,24 +132,14 @@ _ALL = (
         _RANK_ROWS,
         _data(CITATION, _NO_PRIOR_CORRECTION),
         layout="rank",
-        notes=(
-            "Rows are a model and its rank (tgnn) or number of hidden channels (other models).",
-            "All sizes use the hyperparameters of the recipe, which were selected for one size. The paper does not "
-            "say whether each size was tuned.",
-            _NOT_COMPARABLE,
-        ),
+        notes=NOTES["figure-rank"],
     ),
     Experiment(
         "table-tu",
         "Graph classification under the protocol of Errica et al. (appendix)",
         _models("gin", "gmt", "soppool", "tgnn"),
         _data(("mutag", "proteins", "imdb-binary", "imdb-multi", "collab")),
-        notes=(
-            _TUNED_BY_HAND,
-            "Ten-fold cross-validation (on COLLAB, only three folds were run). In each fold, the epoch is selected on "
-            "one tenth of the remaining graphs. The "
-            "hyperparameters are fixed and not tuned per fold.",
-        ),
+        notes=NOTES["table-tu"],
     ),
     Experiment(
         "table-efficiency",
@@ -210,15 +151,7 @@ _ALL = (
             "full": ("cora", {}),
         },
         layout="efficiency",
-        notes=(
-            "The column 'neighbors' is the number of neighbors sampled per layer, and 'full' means all neighbors. We "
-            "sample without replacement. The paper samples with replacement, so that a node with few neighbors counts "
-            "some of them several times.",
-            "Training stops after 100 epochs without a better validation accuracy, or after 500 epochs. The runs of "
-            "the paper have 900 to 2,400 epochs.",
-            "Two tables of the paper disagree on the training time of ranks 32 and 64. The values shown are those of "
-            "the second table.",
-        ),
+        notes=NOTES["table-efficiency"],
     ),
     Experiment(
         "table-pooling",
@@ -226,9 +159,7 @@ _ALL = (
         _POOLING_ROWS,
         _data(("cora",)),
         layout="efficiency",
-        notes=(
-            "In the paper, tGNN samples 3 neighbors here. Our tGNN aggregates all neighbors, as the other rows do.",
-        ),
+        notes=NOTES["table-pooling"],
     ),
     Experiment(
         "figure-mixing",
@@ -238,10 +169,7 @@ _ALL = (
         runs=3,
         layout="mixing",
         series=("a_high/", "a_low/"),
-        notes=(
-            "In every layer a_high + a_low = 1. `tgnn report` shows the curves of the first run.",
-            _NOT_COMPARABLE,
-        ),
+        notes=NOTES["figure-mixing"],
     ),
     Experiment(
         "table-prior-correction",
@@ -255,22 +183,14 @@ _ALL = (
             )
         ],
         _data(CITATION),
-        notes=(
-            "The training set of a per-class-quota split has the same number of nodes of each class, so that small "
-            "classes are rare or absent in the validation and test sets. Prior correction adjusts the predictions to "
-            "the class priors of the validation set (train.prior_correction). The paper does not mention class priors.",
-            "Both rows of a model have the same hyperparameters.",
-        ),
+        notes=NOTES["table-prior-correction"],
     ),
     Experiment(
         "table-stratified",
         "Node classification on citation networks with stratified splits (beyond the paper)",
         _CITATION_MODELS,
         _data(CITATION, {"data.split": "stratified", **_NO_PRIOR_CORRECTION}),
-        notes=(
-            "The hyperparameters are those tuned for the per-class-quota splits of the paper. The training, validation "
-            "and test sets of a stratified split have the same class priors, so no prior correction is applied.",
-        ),
+        notes=NOTES["table-stratified"],
     ),
     Experiment(
         "table-dense",
@@ -278,13 +198,7 @@ _ALL = (
         _models("gcn", "graphsage", "tgnn"),
         _data(("amazon-computers", "blogcatalog"), {"data.split": "stratified"}),
         runs=5,
-        notes=(
-            "The maximum degrees are 2,992 and 3,992. All neighbors are aggregated.",
-            "No search was run. On BlogCatalog, learning rate and normalization were selected by hand on the "
-            "validation set, mostly with GCN. All models have the same number of hidden channels, number of layers, "
-            "dropout, weight decay and learning rate, except for a smaller `cp_lr` of tGNN. The nodes of BlogCatalog "
-            "have no features except their index.",
-        ),
+        notes=NOTES["table-dense"],
     ),
     Experiment(
         "table-zinc",
@@ -299,14 +213,7 @@ _ALL = (
             "atoms and bonds": ("zinc", {**EARLIER_ZINC, "data.edge_features": True}),
         },
         runs=4,
-        notes=(
-            "All models have a sum and CP readout with batch normalization, and the same data, epochs, optimizer, "
-            "weight decay, learning rate, schedule and batch size. On the validation set we tried about thirty "
-            "configurations for tGNN (docs/research_log.md), five for GIN and two learning rates for PNA. PNA has no "
-            "jumping knowledge. GIN and tGNN use `jk=cat`.",
-            "If the 10,000 training molecules are not the published ones (see `tgnn data info zinc`), scores of other "
-            "papers are only roughly comparable.",
-        ),
+        notes=NOTES["table-zinc"],
     ),
     Experiment(
         "theorems",
@@ -325,7 +232,7 @@ _ALL = (
         _data(map(str, ORDERS)),
         layout="interactions",
         runs=3,
-        notes=NOTES,
+        notes=INTERACTION_NOTES,
         measure=measure_interaction,
     ),
     Experiment(

@@ -80,7 +80,8 @@ class Experiment:
         runs: Number of runs per cell.
         layout: How the result is displayed: ``"table"``, ``"efficiency"`` or ``"theorems"`` for tables, ``"rank"``,
             ``"mixing"``, ``"interactions"`` or ``"decoding"`` for figures.
-        notes: Notes shown with the result, such as differences from the protocol of the paper.
+        notes: Notes shown with the result, such as differences from the protocol of the paper. A ``Note`` is left
+            out if ``--set`` changes what it describes.
         positions: Rows and columns that have a cell. ``None`` means all of them.
         series: Keep the curves of the first run whose names start with one of these prefixes.
         measure: Measures a cell instead of training a recipe.

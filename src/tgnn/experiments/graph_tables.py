@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tgnn.experiments.experiment import Column, Row
+from tgnn.experiments.notes import Note
 
 EARLIER_ZINC = {
     "data.positional_encoding": "none",
@@ -72,21 +73,38 @@ TABLE_2_POSITIONS = {
     if column != "zinc+bonds" or row not in _WITHOUT_EDGE_FEATURES
 }
 TABLE_2_NOTES = (
-    "All cells with the current recipes are from tier 1, the smaller of two budgets: 60 epochs and up to two runs on "
-    "ZINC, 30 epochs and up to two runs on MolHIV, and 30 epochs, 20,000 training graphs and one run on MNIST and "
-    "CIFAR10 superpixels. Tier 2 (all training graphs, more epochs and more runs for tGNN, GatedGCN and PNA) has not "
-    "been run. An empty cell has not been run.",
-    "All models are trained on the same data with the same number of epochs, schedule, weight decay, positional "
-    "encodings and edge features (`zinc` has no bonds, as in the paper). All have about 100,000 parameters and, "
-    "except for DiffPool and `tgnn plain`, the same network: four layers with batch normalization, residual "
-    "connections and feed-forward sublayers, and the same readout. The paper copies the scores of the other models "
-    "from the benchmark papers, where the networks have no feed-forward sublayers and no positional encodings.",
-    "The learning rate of each model is the best of three on the validation set, with a tenth of the epochs "
-    "(tools/select_learning_rate.py). The other hyperparameters of the shared network were chosen by hand for tGNN, on "
-    "ZINC partly by test scores (docs/research_log.md, 2026-11-18).",
-    "`tgnn without products` has no product branch, and 52 instead of 48 channels for the same number of parameters. "
-    "`tgnn plain` is the network of the paper with batch normalization: plain products, a plain sum, no residual "
-    "connections and no feed-forward sublayers, and CP pooling in the readout (108,000 parameters). Both have the "
-    "learning rate of `tgnn`.",
+    Note(
+        "All cells with the current recipes are from tier 1, the smaller of two budgets: 60 epochs and up to two "
+        "runs on ZINC, 30 epochs and up to two runs on MolHIV, and 30 epochs, 20,000 training graphs and one run on "
+        "MNIST and CIFAR10 superpixels. Tier 2 (all training graphs, more epochs and more runs for tGNN, GatedGCN "
+        "and PNA) has not been run. An empty cell has not been run.",
+        "train",
+    ),
+    Note(
+        "All models are trained on the same data with the same number of epochs, schedule, weight decay, positional "
+        "encodings and edge features (`zinc` has no bonds, as in the paper). All have about 100,000 parameters and, "
+        "except for DiffPool and `tgnn plain`, the same network: four layers with batch normalization, residual "
+        "connections and feed-forward sublayers, and the same readout. The paper copies the scores of the other "
+        "models from the benchmark papers, where the networks have no feed-forward sublayers and no positional "
+        "encodings.",
+        "data",
+        "model",
+        "optimizer",
+        "train",
+    ),
+    Note(
+        "The learning rate of each model is the best of three on the validation set, with a tenth of the epochs "
+        "(tools/select_learning_rate.py). The other hyperparameters of the shared network were chosen by hand for "
+        "tGNN, on ZINC partly by test scores (docs/research_log.md, 2026-11-18).",
+        "optimizer",
+        "model",
+    ),
+    Note(
+        "`tgnn without products` has no product branch, and 52 instead of 48 channels for the same number of "
+        "parameters. `tgnn plain` is the network of the paper with batch normalization: plain products, a plain sum,"
+        " no residual connections and no feed-forward sublayers, and CP pooling in the readout (108,000 parameters)."
+        " Both have the learning rate of `tgnn`.",
+        "model",
+    ),
     "MLP, GCN, DiffPool and MoNet use no edge features and have no cell for ZINC with bonds.",
 )

@@ -146,6 +146,7 @@ def test_times_in_seconds_stay_distinct(tmp_path):
 FAR = "id,share\n" + "".join(f"{one},{i / 300}\n" for i, one in enumerate(["a", "b", *range(298)])) + "x,9999\n"
 NAMES = "id,name\n" + "".join(f"{one},{one}{one}\n" for one in "abcdefghijklmno")
 COUNTED = "id,Unnamed: 0,c\n" + "".join(f"{one},{i},{i * i}\n" for i, one in enumerate("abcdefghijkl"))
+MANY_NUMBERS = "id,label\na,10\nb,12\n" + "".join(f"a{i},{i % 15}\n" for i in range(60))
 MANY_CLASSES = "id,label\na,0\nb,1\n" + "".join(f"a{i},{i % 11}\n" for i in range(60))
 
 
@@ -173,6 +174,7 @@ MANY_CLASSES = "id,label\na,0\nb,1\n" + "".join(f"a{i},{i % 11}\n" for i in rang
             "classes-as-floats",
             "column 'label' has integers written as 1.0; read",
         ),
+        (MANY_NUMBERS, "integers-as-numbers", "column 'label' has 15 different integers; read as numbers (for classes"),
         (MANY_CLASSES, "classes-as-numbers", "column 'label' has 11 different integers; read as classes (for numbers"),
         ("id,label,split\na,1,train\nb,,test\nc,0,test\n", "split-without-label", "nodes.csv, line 3: column 'split'"),
         ("id,c,split\na,1,train\nb,2,test\n", "split-without-labels", "ignored because there are no labels"),
@@ -214,6 +216,7 @@ NAN = float("nan")
         ("label\n1.0\n0.0\nnan\n1.0", {}, [1, 0, -1, 1], {"task": "classes", "classes": [0, 1]}),
         ("label\n1.5\n0\n\nNA", {}, [1.5, 0, NAN, NAN], {"task": "regression"}),
         ("label\n1.0\n1e20\n2.0", {}, [1, 1e20, 2], {"task": "regression"}),
+        ("label\n" + "\n".join(f"{i}.0" for i in range(12)), {}, list(range(12)), {"task": "regression"}),
         ("label\nTrue\nFalse\n\nTrue", {}, [1, 0, -1, 1], {"task": "classes", "classes": ["False", "True"]}),
         ("label\na;b\na\n\na", {}, [1, 0, -1, 0], {"task": "classes", "classes": ["a", "a;b"]}),
         ("label\nx\nNA\nNA", {}, [1, 0, 0], {"task": "classes", "classes": ["NA", "x"]}),
@@ -232,7 +235,7 @@ NAN = float("nan")
 def test_labels(tmp_path, nodes, schema, y, target):
     header, *rows = nodes.split("\n")
     columns = header.split(",")
-    lines = [f"id,{header}", *(f"{one},{row}" for one, row in zip("abcd", rows))]
+    lines = [f"id,{header}", *(f"{one},{row}" for one, row in zip("abcdefghijkl", rows))]
     data, _ = nodes_of(tmp_path, "\n".join(lines) + "\n", nodes={"label": columns}, **schema)
     np.testing.assert_array_equal(data.y.numpy(), np.array(y, dtype=data.y.numpy().dtype))
     assert data.encoding["target"] == target | {"columns": columns}

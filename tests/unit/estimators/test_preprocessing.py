@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import networkx
 import numpy as np
+import pandas
 import polars as pl
 import pytest
 import torch
@@ -42,6 +43,24 @@ def test_a_frame_of_mixed_types_is_encoded_as_a_table_is(tmp_path, caplog):
     assert "unknown categories, not in the training data: 'Paris'" in caplog.text
     with pytest.raises(ValueError, match="column 'pay' of the training data is missing"):
         model.predict((FRAME.drop("pay"), EDGES))
+
+
+def test_pandas_frames_are_encoded_as_polars_frames_are(caplog):
+    wanted = NodeClassifier(**QUICK).fit((FRAME, EDGES), LABELS)
+    nodes = pandas.DataFrame(FRAME.to_dict(as_series=False), index=range(40, 0, -1))  # the index is not used
+    edges = pandas.DataFrame(EDGES.T, columns=["source", "target"])
+    kinds = {"height": "Float64", "town": "category", "pay": "string"}
+    for frame in (nodes, nodes.astype(kinds), nodes.astype({"height": object})):
+        model = NodeClassifier(**QUICK).fit((frame, edges), pandas.Series(LABELS, index=frame.index))
+        assert model.encoding_ == wanted.encoding_
+        np.testing.assert_array_equal(model.predict_proba((frame, edges)), wanted.predict_proba((FRAME, EDGES)))
+    assert "unknown categories" not in caplog.text
+    other = nodes.assign(town=pandas.NA, height=180)
+    assert np.isfinite(model.predict_proba((other, edges))).all()
+    with pytest.raises(ValueError, match="the data frame has two columns 'town'; rename one of them"):
+        model.predict((pandas.concat([nodes, nodes["town"]], axis=1), edges))
+    with pytest.raises(ValueError, match=r"data frame of two columns, got \[3, 40\]"):
+        model.predict((nodes, edges.assign(weight=1)))
 
 
 def test_scales_do_not_matter_and_gaps_are_filled():

@@ -14,6 +14,7 @@ from tgnn.experiments.results import Result, find_paper_figure, load_paper_figur
 from tgnn.models import MODELS, DataShape, build_model
 from tgnn.training.prepare import make_model
 from tgnn.training.recipes import recipe_for
+from tgnn.utils.yaml import parse_yaml
 
 
 def cells_of(name: str, **selection) -> list[ExperimentCell]:
@@ -137,13 +138,19 @@ def test_notes_on_splits_and_outdated_hyperparameters():
         assert "All cells were run with earlier recipes" in last_note({**config, "optimizer": optimizer})
 
 
-def test_changed_options_are_marked_and_replace_the_notes():
-    (current,) = cells_of("table-1-citation", models=["gcn"], datasets=["cora"], changes={"optimizer.lr": 0.5})
-    command = "tgnn reproduce table-1-citation --models gcn --set optimizer.lr=0.5"
+@pytest.mark.parametrize(
+    ("option", "kept"),
+    [("optimizer.lr=0.5", 2), ("data.split=stratified", 2), ("train.prior_correction=none", 3), ("data.root=/data", 5)],
+)
+def test_changed_options_are_marked_and_drop_the_notes_on_them(option, kept):
+    key, _, value = option.partition("=")
+    definition = EXPERIMENTS["table-1-citation"]
+    (current,) = cells_of("table-1-citation", models=["gcn"], datasets=["cora"], changes={key: parse_yaml(value)})
     changed = cell("gcn", "cora", [0.5], config=current.config.model_dump(mode="json"))
-    result = Result("table-1-citation", [changed], command)
-    assert result_title(result) == f"{EXPERIMENTS['table-1-citation'].title} (changed: optimizer.lr=0.5)"
+    result = Result("table-1-citation", [changed], f"tgnn reproduce table-1-citation --models gcn --set {option}")
     notes = result_notes(result)
-    assert notes[0].startswith("Changed by --set in every cell: optimizer.lr=0.5.")
-    assert not set(notes) & set(EXPERIMENTS["table-1-citation"].notes)
+    assert len(set(notes) & set(definition.notes)) == kept
     assert not any("earlier recipes" in note for note in notes)
+    if kept < len(definition.notes):
+        assert result_title(result) == f"{definition.title} (changed: {option})"
+        assert notes[0] == f"Changed by --set in every cell: {option}."

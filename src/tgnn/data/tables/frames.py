@@ -17,15 +17,19 @@ def is_frame(value: Any) -> bool:
 
 
 def to_polars(frame: Any) -> pl.DataFrame:
-    """Convert a data frame to polars. NaN and ``None`` in columns of strings become null.
+    """Convert a data frame to polars. NaN, ``None`` and ``pandas.NA`` become null.
 
     ``polars.from_pandas`` is not used, because it needs pyarrow for strings.
     """
     if isinstance(frame, pl.DataFrame):
         return frame
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"the data frame has two columns {twice!r}; rename one of them")
     columns = {}
     for name in frame.columns:
-        values = [None if value is None or value != value else value for value in frame[name].tolist()]
+        gaps = frame[name].isna()
+        values = [None if gap else value for value, gap in zip(frame[name].tolist(), gaps.tolist())]
         columns[str(name)] = pl.Series(values, strict=False)
     return pl.DataFrame(columns)
 

@@ -20,6 +20,8 @@ from tgnn.data.validation.checks import check_labels
 from tgnn.data.validation.report import quoted
 
 _FEW_CLASSES = 10  # more distinct integers than this may be a regression target
+_ROWS_PER_CLASS = 5  # many integers with fewer rows each, on average, are a regression target
+_MANY_FLOATS = 100  # more distinct integers written as 1.0 than this are a regression target
 
 Target = dict[str, Any]
 """JSON values: ``task``, ``columns`` and, for classification, ``classes`` with the names of the classes."""
@@ -113,7 +115,7 @@ def _check_label_types(table: Table, columns: list[str], task: str | None) -> No
 
 
 def _infer_task(table: Table, columns: Mapping[str, pl.Series]) -> str:
-    """Infer the task type: integers and strings are classes, several columns of 0 and 1 are multiple labels."""
+    """Infer the task type: strings and few integers are classes, several columns of 0 and 1 are multiple labels."""
     if len(columns) > 1:
         binary = all(bool(_is_binary(values).all()) for values in columns.values())
         return "multi-label" if binary else "regression"
@@ -124,12 +126,21 @@ def _infer_task(table: Table, columns: Mapping[str, pl.Series]) -> str:
         text = f"column {column!r} contains ';'; if cells are lists of labels, set task: multi-label in schema.yaml"
         table.warning("labels-like-lists", text)
     form = _number_format(values)
-    hint = "read as classes (for numbers set task: regression in schema.yaml)"
+    if form not in ("whole", "floats"):
+        return "regression" if form == "fractions" else "classes"
+    integers = as_numbers(values).drop_nulls()
+    count = integers.n_unique()
+    is_rare = len(integers) < _ROWS_PER_CLASS * count or (form == "floats" and count > _MANY_FLOATS)
+    if count > _FEW_CLASSES and is_rare:
+        hint = "read as numbers (for classes: --task classification)"
+        table.warning("integers-as-numbers", f"column {column!r} has {count:,} different integers; {hint}")
+        return "regression"
+    hint = "read as classes (for numbers: --task regression)"
     if form == "floats":
         table.warning("classes-as-floats", f"column {column!r} has integers written as 1.0; {hint}")
-    elif form == "whole" and (count := values.n_unique()) > _FEW_CLASSES:
+    elif count > _FEW_CLASSES:
         table.warning("classes-as-numbers", f"column {column!r} has {count:,} different integers; {hint}")
-    return "regression" if form == "fractions" else "classes"
+    return "classes"
 
 
 def _number_format(values: pl.Series) -> str:
