@@ -86,8 +86,6 @@ class GraphDataset(InMemoryDataset):
     """Number of last columns of ``x`` that are positional encodings."""
     random_signs: bool
     """Whether the positional encodings are eigenvectors, whose signs are arbitrary and drawn anew in training."""
-    num_positions: int
-    """Number of last columns of ``x`` that are node positions, if these are stored there and not in ``pos``."""
     graph_id: Tensor | StringIds | None
     """The user's id of each graph."""
     encoding: dict[str, Any] | None
@@ -119,7 +117,7 @@ class GraphDataset(InMemoryDataset):
         self.smiles = None if smiles is None else list(smiles)
         self.test_folds, self.split_codes, self.split_name, self.origin = None, None, "", ""
         self.unreadable = ()
-        self.num_categorical = self.num_encodings = self.num_positions = 0
+        self.num_categorical = self.num_encodings = 0
         self.random_signs = False
         given = {name: np.asarray(array) for name, array in arrays.items()}
         has_edges = "edge_index" in given

@@ -141,16 +141,12 @@ def undirected_adjacency(edge_index: Tensor, count: int, size: int) -> Tensor:
 def with_relative_positions(graphs: GraphDataset) -> GraphDataset:
     """Return a copy whose edge features also have the position of the source relative to the target, and its length.
 
-    Positions are ``pos``, or the last columns of ``x`` (``num_positions``), as for superpixels.
-
     Example:
         >>> arrays = {"num_nodes": [2], "num_edges": [1], "edge_index": [[0], [1]], "pos": [[3.0, 4.0], [0.0, 0.0]]}
         >>> with_relative_positions(GraphDataset(arrays | {"y": [0]})).edge_attr.tolist()
         [[3.0, 4.0, 5.0]]
     """
     position = graphs.pos
-    if position is None and graphs.x is not None and graphs.num_positions:
-        position = graphs.x[:, -graphs.num_positions :]
     if position is None or graphs.edge_index is None or not graphs.directed:
         raise ValueError(
             "data.relative_positions needs graphs with node positions and with stored edges of both directions"

@@ -72,9 +72,6 @@ def test_relative_positions_equal_pyg(stored):
     if stored:
         graphs.edge_attr = torch.rand(graphs.edge_index.size(1), 1)
     edges = with_relative_positions(graphs)
-    in_x = GraphDataset({**graphs.tensors(), "x": graphs.pos})
-    in_x.pos, in_x.num_positions = None, 2
-    assert torch.equal(with_relative_positions(in_x).edge_attr, edges.edge_attr)
     for index in range(len(graphs)):
         expected = Distance(norm=False)(Cartesian(norm=False)(graphs[index])).edge_attr
         torch.testing.assert_close(edges[index].edge_attr, expected)

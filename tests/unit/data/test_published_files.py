@@ -351,6 +351,7 @@ def test_superpixels_as_pyg_reads_them(tmp_path):
     assert len(ours) == len(theirs) == 4
     for one, other in zip(ours, theirs):
         assert torch.equal(one.x, torch.cat([other.x, other.pos], dim=1))
+        assert torch.equal(one.pos, other.pos)
         assert torch.equal(one.edge_index, other.edge_index)
         assert torch.equal(one.edge_attr, other.edge_attr.reshape(-1, 1))
         assert torch.equal(one.y, other.y)

@@ -40,7 +40,7 @@ _NUM_VAL = 5000  # the last training images are the validation set
 def read_benchmarking_gnns(path: Path | str) -> GraphDataset:
     """Read the published graphs and split of "Benchmarking GNNs" (PyG's ``GNNBenchmarkDataset``), e.g. ``MNIST_v2.pt``.
 
-    Only tensors are unpickled. ``x`` is ``[nodes, colors + 2]``: color, then position.
+    Only tensors are unpickled. ``x`` is ``[nodes, colors + 2]``: color, then position. The position is also ``pos``.
     """
     try:
         parts = torch.load(path, map_location="cpu", weights_only=True)
@@ -50,10 +50,9 @@ def read_benchmarking_gnns(path: Path | str) -> GraphDataset:
         raise ValueError(f"{path} is not a file of PyG's GNNBenchmarkDataset: it must contain three lists of graphs")
     graphs = [dict(graph) for part in parts for graph in part]
     for graph in graphs:
-        graph["x"] = torch.cat([graph["x"], graph.pop("pos")], dim=1)
+        graph["x"] = torch.cat([graph["x"], graph["pos"]], dim=1)
         graph["edge_attr"] = graph["edge_attr"].reshape(-1, 1)
     dataset = pack(graphs, split=torch.arange(3).repeat_interleave(torch.tensor([len(part) for part in parts])))
-    dataset.num_positions = 2
     return dataset
 
 
@@ -228,7 +227,7 @@ def superpixel_edges(arrays: Mapping[str, np.ndarray], k: int = 8) -> dict[str, 
 
     The arrays are packed graphs with ``x`` and ``pos``, and with ``x_scale`` and ``pos_scale`` unless these are 1. Ties
     go to the node with the lower index. A graph with at most ``k`` nodes is complete. Graphs of the same size are
-    processed together, so that there is no loop over graphs. The result has the position in the last columns of ``x``.
+    processed together, so that there is no loop over graphs. In the result, the last columns of ``x`` are ``pos``.
 
     Example:
         >>> arrays = {"num_nodes": np.array([3]), "x": np.zeros((3, 1)), "pos": np.array([[0, 0], [0, 1], [0, 3]])}
@@ -254,14 +253,16 @@ def superpixel_edges(arrays: Mapping[str, np.ndarray], k: int = 8) -> dict[str, 
                 tick(len(graphs))
     node = torch.arange(len(position[0])) - first_node.repeat_interleave(count)
     ends = torch.stack([node.int().repeat_interleave(degree.repeat_interleave(count)), target])
-    others = {name: array for name, array in arrays.items() if name not in ("x", "pos", "x_scale", "pos_scale")}
+    others = {name: array for name, array in arrays.items() if name not in ("x_scale", "pos_scale")}
+    pos = position[0] * position[1]
     return {
         **others,
         "num_edges": (count * degree).numpy(),
         "edge_index": ends.numpy(),
         "edge_attr": weight.numpy(),
         "directed": np.array(True),
-        "x": torch.cat([values * scale for values, scale in (color, position)], dim=1).numpy(),
+        "x": torch.cat([color[0] * color[1], pos], dim=1).numpy(),
+        "pos": pos.numpy(),
     }
 
 

@@ -32,7 +32,6 @@ def _read(folder: Path) -> GraphDataset:
     graphs = read_graphs(path)
     if graphs.edge_index is None:
         graphs = make_dataset(superpixel_edges(read_npz(path, "a file of superpixels")))
-    graphs.num_positions = 2
     return graphs
 
 
