@@ -60,7 +60,7 @@ NOTES = (
     "Rows such as 'published GNN 8' are the values of Cammerer et al. 2022 (arXiv:2207.14742) for 8 iterations. Their "
     "GNN was trained on 635,000 batches of 256 frames. 'cp' on BCH(63,45) has 0.1% of these steps, and 'cp 10x' 1%.",
 )
-_FORMAT = 2
+_FORMAT = 3
 """Part of the hash of stored runs. Increase it if the training or the network changes."""
 
 

@@ -7,30 +7,18 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from tgnn.data.catalog import CATALOG
-from tgnn.data.dataset_info import LoadedData, content_hash
-from tgnn.data.load import load
-from tgnn.data.splits import choose_split
 from tgnn.experiments.captions import shorten_reason
 from tgnn.experiments.experiment import Experiment, ExperimentCell, Measure, Selection
-from tgnn.experiments.results import (
-    CellResult,
-    Result,
-    ResultFileError,
-    RunResult,
-    find_paper_figure,
-    merge,
-    read_result,
-)
-from tgnn.training.config import Config, DataConfig, make_config
+from tgnn.experiments.results import CellResult, Result, RunResult, find_paper_figure, merge
+from tgnn.experiments.reuse import RunKey, finished_runs, has_current_config, read_earlier
+from tgnn.training.config import Config
 from tgnn.training.parallel_runs import call_parallel, run_parallel
-from tgnn.training.prepare import transform_features
 from tgnn.training.run_files import current_environment
 from tgnn.training.run_folder import RunError, RunFolder
 
@@ -38,9 +26,6 @@ logger = logging.getLogger("tgnn")
 
 CELLS_FOLDER = "cells"
 """Folder of the runs and measurements, next to the result file."""
-
-RunKey = tuple[str, str, int]
-"""Row, column and seed of a run."""
 
 
 @dataclass
@@ -130,7 +115,7 @@ def _measure_cells(
     folder of cells.
     """
     path, positions = folder / f"{experiment.name}.json", [(cell.row, cell.column) for cell in cells]
-    earlier = _read_earlier(path, lambda cell: _is_current(cell, experiment, positions), "cells that are not selected")
+    earlier = read_earlier(path, lambda cell: _is_current(cell, experiment, positions), "cells that are not selected")
     kept = [] if earlier is None else [cell for cell in earlier.cells if (cell.row, cell.column) not in positions]
     jobs = 1 if experiment.describe is None else selection.jobs
     progress = ExperimentProgress(len(cells), jobs=jobs)
@@ -223,8 +208,8 @@ def _train_cells(
     for key, (_, run_folder) in plans.items():
         keys_by_folder.setdefault(run_folder, []).append(key)
     unique = {keys[0]: plans[keys[0]] for keys in keys_by_folder.values()}
-    earlier = _read_earlier(
-        path, lambda cell: _has_current_config(cell, experiment, selection), "cells with other configurations"
+    earlier = read_earlier(
+        path, lambda cell: has_current_config(cell, experiment, selection), "cells with other configurations"
     )
     finished: dict[RunKey, dict[str, Any]] = {}
     failures: dict[RunKey, str] = {}
@@ -265,7 +250,7 @@ def _train_cells(
         progress.running.add(key)
         on_progress(progress)
 
-    for key, metrics in _finished_runs(unique).items():
+    for key, metrics in finished_runs(unique, earlier).items():
         if isinstance(metrics, Exception):
             on_failure(key, metrics)
         else:
@@ -283,41 +268,6 @@ def _plan(cell: ExperimentCell, seed: int, store: Path) -> tuple[Config, Path]:
     assert cell.config is not None
     config = cell.config.replace("train", seed=seed)
     return config, store / f"{Path(config.data.name).name}-{config.model.name}-{config.hash}"
-
-
-def _finished_runs(plans: Mapping[RunKey, tuple[Config, Path]]) -> dict[RunKey, dict[str, Any] | Exception]:
-    """Read the metrics of finished runs, or the reason why a run folder cannot be reused."""
-    runs: dict[RunKey, dict[str, Any] | Exception] = {}
-    load_once = lru_cache(maxsize=1)(_load_data)  # keeps one data set in memory, because it may be large
-    for key, (config, folder) in sorted(plans.items(), key=lambda plan: plan[1][0].data.model_dump_json()):
-        if RunFolder(folder).is_finished:
-            try:
-                runs[key] = _reuse_run(config, folder, *load_once(config.data))
-            except (ValueError, OSError) as error:
-                runs[key] = error
-    return runs
-
-
-def _load_data(options: DataConfig) -> tuple[LoadedData, str]:
-    """Load the data of a run, and compute its hash as a run does."""
-    data = load(options.name, options.root, options.offline, split=options.split, options=options.read_options)
-    return data, content_hash(transform_features(data, options))
-
-
-def _reuse_run(config: Config, folder: Path, data: LoadedData, data_hash: str) -> dict[str, Any]:
-    try:
-        metrics = RunFolder(folder).metrics
-    except RunError as error:
-        raise RunError(f"{error}; remove the folder") from error
-    default = CATALOG[config.data.name].default_split if config.data.name in CATALOG else data.split.name
-    protocol = config.data.split or default  # the split of the data may be one fold of it
-    split_hash = choose_split(data, protocol, config.train.seed).hash
-    if (metrics["data_hash"], metrics["split_hash"]) != (data_hash, split_hash):
-        raise RunError(
-            f"{folder} is a run on other data than {config.data.name} is now (the hashes differ); "
-            f"remove the folder, or choose another one with --out"
-        )
-    return metrics
 
 
 def _cell_result(
@@ -361,40 +311,3 @@ def _read_series(folder: Path, prefixes: tuple[str, ...]) -> dict[str, list[floa
             if name.startswith(prefixes):
                 series.setdefault(name, []).append(round(float(value), 4))
     return series
-
-
-# ---- earlier results -------------------------------------------------------------------------------------------
-
-
-def _read_earlier(path: Path, keep: Callable[[CellResult], bool], dropped_cells: str) -> Result | None:
-    """Read the cells of an earlier result that are kept, if the file is valid, and warn of those that are not."""
-    if not path.exists():
-        return None
-    try:
-        earlier = read_result(path)
-    except ResultFileError as error:
-        logger.warning("%s The file is replaced.", error)
-        return None
-    kept = [cell for cell in earlier.cells if keep(cell)]
-    dropped = [
-        f"{cell.row} on {cell.column}" for cell in earlier.cells if cell not in kept and (cell.runs or cell.note)
-    ]
-    if dropped:
-        names = ", ".join(dropped[:5]) + (", ..." if len(dropped) > 5 else "")
-        logger.warning("%s no longer contains %s: %s", path, dropped_cells, names)
-    return replace(earlier, cells=tuple(kept))
-
-
-def _has_current_config(cell: CellResult, experiment: Experiment, selection: Selection) -> bool:
-    """Check whether the current options would give a cell the configuration that it has."""
-    if not cell.config:
-        return False
-    try:
-        stored = make_config(cell.config)
-        current = experiment.cells(replace(selection, models=[cell.row], datasets=[cell.column], largest=None))
-    except ValueError:  # the row, the data set or an option no longer exists
-        return False
-    return any(
-        one.config is not None and (one.row, one.column, one.config.hash) == (cell.row, cell.column, stored.hash)
-        for one in current
-    )

@@ -40,7 +40,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "aggr": "cp",
         "ebn0_db": (1.0, 6.0),
     },
-    "optimizer": {"name": "adamw", "lr": 0.005, "weight_decay": 0.01, "schedule": "cosine", "grad_clip": 1.0},
+    "optimizer": {"name": "adamw", "lr": 0.005, "weight_decay": 0.01, "schedule": "cosine", "grad_clip": 0.1},
     "train": {"epochs": 10, "batch_size": 64},
 }
 _AGGREGATIONS = ("cp", "sum", "mean", "max", "min", "median", "softmax", "std")

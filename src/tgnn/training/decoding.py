@@ -19,6 +19,8 @@ from tgnn.training.optim import LearningRateSchedule
 
 _CHUNK = 100
 """Test frames that are decoded at once. Their messages fit into the cache of a processor."""
+_GRAD_CLIP = 0.1
+"""Maximum norm of the gradient. Without it, networks with long checks can fall back to the received bits."""
 _SAVE_EVERY = 30.0
 """Seconds between two checkpoints."""
 _PURPOSES = ("training", "validation", "test")
@@ -120,7 +122,7 @@ def train_decoder(
         loss = decoding_loss(net, code, *awgn_frames(code, ebn0_db, generator))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(net.parameters(), _GRAD_CLIP)
         optimizer.step()
         progress.epoch += 1
         progress.seconds = earlier + time.monotonic() - start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -44,6 +45,26 @@ def test_finished_runs_are_reused(tmp_path, same_rows):
     assert list(read_result(tmp_path / PATH).cells) == first.cells
     assert first.cells[0].runs[0].split_hash == first.cells[1].runs[0].split_hash
     assert "root" not in first.cells[0].config["data"]
+
+
+def test_runs_of_a_result_file_are_reused_without_their_folders(tmp_path):
+    reused = []
+
+    def run(runs: int) -> Result:
+        selection = Selection(models=["gcn"], changes=QUICK, runs=runs)
+        return run_experiment(KARATE, selection, tmp_path, on_progress=lambda progress: reused.append(progress.reused))
+
+    first = run(1)
+    shutil.rmtree(tmp_path / CELLS_FOLDER)
+    second = run(2)
+    assert reused[-1] == 1
+    assert second.cells[0].runs[0] == first.cells[0].runs[0]
+    assert second.cells[0].metric == "accuracy"
+    shutil.rmtree(tmp_path / CELLS_FOLDER)
+    other_data = [replace(one, data_hash="another") for one in second.cells[0].runs]
+    replace(second, cells=(replace(second.cells[0], runs=tuple(other_data)),)).write(tmp_path / PATH)
+    assert [one.data_hash for one in run(2).cells[0].runs] == [one.data_hash for one in second.cells[0].runs]
+    assert reused[-1] == 0
 
 
 def test_folds_are_reused(tmp_path):
