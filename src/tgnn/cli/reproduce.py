@@ -116,12 +116,10 @@ def _list(experiments: Iterable[Experiment], json: bool) -> None:
 
 
 def _print_cells(experiment: Experiment, selection: Selection, json: bool) -> None:
-    from tgnn.experiments.results import find_paper_figure
-
     cells, runs = [], selection.runs or experiment.runs
     for cell in experiment.cells(selection):
         config = {} if cell.config is None else {"config": cell.config.model_dump(mode="json")}
-        figure = find_paper_figure(experiment.name, cell.row, cell.column)
+        figure = experiment.paper_figure(cell.row, cell.column)
         paper = None if figure is None else figure.value
         cells.append({"row": cell.row, "column": cell.column, **config, "runs": runs, "paper": paper})
         if not json:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tgnn.data.load import get_entry, task_level
-from tgnn.experiments.results import CellResult
+from tgnn.experiments.results import CellResult, PaperFigure, find_paper_figure
 from tgnn.training.config import Config
 from tgnn.training.prepare import check_model
 from tgnn.training.recipes import resolve
@@ -87,6 +87,7 @@ class Experiment:
         measure: Measures a cell instead of training a recipe.
         describe: Returns the configuration of a measured cell. Cells with a configuration are measured in parallel
             processes, and are kept in a result when other cells are measured.
+        paper_table: Table of ``paper_figures.csv`` that the cells are compared with. Default: the name.
     """
 
     name: str
@@ -100,6 +101,11 @@ class Experiment:
     series: Sequence[str] = ()
     measure: Measure | None = None
     describe: Callable[[str, str], Mapping[str, Any]] | None = None
+    paper_table: str = ""
+
+    def paper_figure(self, row: str, column: str) -> PaperFigure | None:
+        """Return the value of the paper for a cell, or ``None`` if the paper does not report it."""
+        return find_paper_figure(self.paper_table or self.name, row, column)
 
     def cells(self, selection: Selection) -> list[ExperimentCell]:
         """Return the selected cells, ordered by row. Invalid options raise a ``ValueError``."""

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from tgnn.experiments.captions import shorten_reason
 from tgnn.experiments.experiment import Experiment, ExperimentCell, Measure, Selection
-from tgnn.experiments.results import CellResult, Result, RunResult, find_paper_figure, merge
+from tgnn.experiments.results import CellResult, Result, RunResult, merge
 from tgnn.experiments.reuse import RunKey, finished_runs, has_current_config, read_earlier
 from tgnn.training.config import Config
 from tgnn.training.parallel_runs import call_parallel, run_parallel
@@ -282,7 +282,7 @@ def _cell_result(
     keys = [(cell.row, cell.column, seed) for seed in range(runs)]
     ended = [key for key in keys if key in finished]
     first = finished[ended[0]] if ended else {}
-    paper = find_paper_figure(experiment.name, cell.row, cell.column)
+    paper = experiment.paper_figure(cell.row, cell.column)
     config = cell.config.model_dump(mode="json")
     for local_option in ("root", "offline"):
         config["data"].pop(local_option)
