@@ -121,8 +121,8 @@ TABLE_2_FULL_COLUMNS: dict[str, Column] = {
 TABLE_2_FULL_NOTES = (
     Note(
         "The rows of `table-2-graph` that the comparison of networks with and without products needs, with the same "
-        "hyperparameters and a larger budget: 200 epochs on ZINC, all training graphs and 60 epochs on MNIST and CIFAR10 "
-        "superpixels, and more runs. An empty cell has not been run.",
+        "hyperparameters and a larger budget: 200 epochs on ZINC, all training graphs and 60 epochs on MNIST and "
+        "CIFAR10 superpixels, and more runs. An empty cell has not been run.",
         "train",
     ),
 )
