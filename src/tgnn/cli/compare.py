@@ -36,6 +36,7 @@ def compare(
     id_column: IdColumn = None,
     task: TaskOption = None,
     metric: Annotated[str | None, typer.Option(help=METRIC_HELP)] = None,
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs of all models.")] = None,
     runs: Annotated[int, typer.Option(min=1, help="Number of seeds and splits.")] = 5,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Number of runs to train in parallel. Default: number of cores.")
@@ -59,8 +60,17 @@ def compare(
     """
     if name is not None and data is not None:
         raise typer.BadParameter("Give NAME or --data, not both.", param_hint="NAME")
-    named = {"train.metric": metric, "data.target": target, "data.id": id_column, "data.task": task}
-    overrides = [*(overrides or []), *(f"{key}={value}" for key, value in named.items() if value is not None)]
+    named = {
+        "train.metric": metric,
+        "train.epochs": epochs,
+        "data.target": target,
+        "data.id": id_column,
+        "data.task": task,
+    }
+    named = {key: value for key, value in named.items() if value is not None}
+    changes = [word for key, value in named.items() for word in (f"--{key.partition('.')[2]}", str(value))]
+    changes += [word for text in shareable_options(overrides or []) for word in ("--set", text)]
+    overrides = [*(overrides or []), *(f"{key}={value}" for key, value in named.items())]
     options: dict[str, Any] = {"data.root": root and str(root), "data.offline": offline or None}
     options = {key: value for key, value in options.items() if value is not None}
     options |= dict(parse_option(text) for text in overrides)
@@ -71,7 +81,7 @@ def compare(
     arguments = ["tgnn", "compare", *([name] if name else ["--data", str(data)])]
     arguments += ["--models", models] if models else []
     arguments += ["--runs", str(runs)]
-    arguments += [argument for text in shareable_options(overrides) for argument in ("--set", text)]
+    arguments += changes
     from tgnn.experiments.compare import compare as compare_models
     from tgnn.training.interrupts import sigterm_as_interrupt
 
@@ -90,7 +100,7 @@ def compare(
         _print(comparison)
         best = comparison.selected
         model = ["--model", "tgnn", "--rank", "0"] if best == "tgnn without products" else ["--model", best]
-        train = [*(["tgnn", "train", name] if name else ["tgnn", "train", "--data", str(data)]), *model]
+        train = [*(["tgnn", "train", name] if name else ["tgnn", "train", "--data", str(data)]), *model, *changes]
         print_text(f"train it with: {shlex.join(train)}", err)
         print_text(f"saved in {folder}; show it as a page: tgnn report {folder}", err)
     if any(model.failed for model in comparison.models):

@@ -86,17 +86,16 @@ def evaluate(
     digits = ".2e" if result["metric"] == "bit error rate" else ".4f"
     recorded = result["recorded"]
     after_training = "" if recorded is None else f" (recorded after training: {recorded:{digits}})"
-    if result["split_hash"] is None:
-        print_text(f"{result['metric']} {result['test']:{digits}} on {result['examples']:,} labeled examples of {data}")
-        return
-    print_text(
-        f"test {result['metric']} {result['test']:{digits}}{after_training}, "
-        f"{result['split']} split {result['split_hash']}"
-    )
+    is_new = result["split_hash"] is None
+    score = f"{result['metric']} {result['test']:{digits}}"
+    if is_new:
+        print_text(f"{score} on {result['examples']:,} labeled examples of {data}")
+    else:
+        print_text(f"test {score}{after_training}, {result['split']} split {result['split_hash']}")
     if "details" in result:
         from tgnn.cli.training_output import print_details
 
-        print_details(result["details"], confusion=True)
+        print_details(result["details"], alone=True, is_new=is_new)
 
 
 def _name_or_path(data: str | None) -> str | None:

@@ -130,7 +130,8 @@ def train(
         typed = {key for key in ctx.params if getattr(ctx.get_parameter_source(key), "name", "") == "COMMANDLINE"}
         if typed - {"resume", "jobs", "processes", "json", "epochs", "patience"}:
             raise typer.BadParameter(
-                "A run continues with its own configuration. Only --epochs and --patience can be changed.",
+                "A run continues with its own configuration. Only --epochs and --patience can be changed: tgnn train "
+                "--resume RUN --epochs 200",
                 param_hint="--resume",
             )
         with _join_torchrun() as world:

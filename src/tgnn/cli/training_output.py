@@ -163,18 +163,27 @@ def print_comparison(metrics: dict[str, Any]) -> None:
     print_details(details)
 
 
-def print_details(details: dict[str, Any], confusion: bool = False) -> None:
-    """Print the scores of each class or target and, if it is small, the confusion matrix."""
+def print_details(details: dict[str, Any], alone: bool = False, is_new: bool = False) -> None:
+    """Print the scores of each class or target.
+
+    Args:
+        details: ``details`` of a result.
+        alone: Whether to print all metrics, too, and the confusion matrix if it is small.
+        is_new: Whether the examples are new data, without a training set.
+    """
     classes, targets = details.get("classes") or [], details.get("targets") or []
+    if alone and (scores := details["scores"]):
+        out.print()
+        print_rows(list(scores), [list(map(_digits, scores.values()))], 0)
     if 0 < len(classes) <= _MAX_ROWS:
         out.print()
         keys = ("precision", "recall", "f1")
+        counts = {"test": "examples"} if is_new else {"test": "in test set", "train": "in training set"}
         rows = [
-            [row["name"], *(_digits(row[key]) for key in keys), *map(str, (row["test"], row["train"]))]
-            for row in classes
+            [row["name"], *(_digits(row[key]) for key in keys), *(str(row[key]) for key in counts)] for row in classes
         ]
-        print_rows(["class", *keys, "in test set", "in training set"], rows, 1)
-        if confusion and (matrix := details.get("confusion")) is not None:
+        print_rows(["class", *keys, *counts.values()], rows, 1)
+        if alone and (matrix := details.get("confusion")) is not None:
             out.print()
             names = [row["name"] for row in classes]
             print_rows(["true \\ predicted", *names], [[name, *map(str, row)] for name, row in zip(names, matrix)], 1)

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.stats
 
 from tgnn.data.load import task_level
 from tgnn.experiments.experiment import Experiment, Selection
 from tgnn.experiments.results import Result
 from tgnn.experiments.runner import CELLS_FOLDER, OnProgress, run_experiment
-from tgnn.experiments.statistics import SIGNIFICANCE_LEVEL
+from tgnn.experiments.statistics import SIGNIFICANCE_LEVEL, corrected_paired_test
 from tgnn.training.candidates import WITHOUT_PRODUCTS, list_candidates
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.repeated_runs import student_interval
@@ -94,7 +93,7 @@ def compare(
 
     Finished runs in the folder are reused, so that an interrupted comparison continues. The selected model has the
     best mean validation metric. Its test metric is compared with every other model by a paired test
-    (:func:`corrected_paired_test`).
+    (:func:`~tgnn.experiments.statistics.corrected_paired_test`).
 
     Args:
         data: Name of a data set, or path of your own data.
@@ -182,29 +181,6 @@ def _read_baselines(folder: Path) -> tuple[dict[str, dict[int, float]], float]:
     return scores, ratio
 
 
-def corrected_paired_test(differences: Sequence[float], test_ratio: float) -> float | None:
-    r"""Compute the p-value of the corrected resampled t-test (Nadeau and Bengio, 2003).
-
-    Random splits of one data set overlap, so that the scores of :math:`n` splits are not independent. The test replaces
-    the variance :math:`s^2 / n` of the mean difference by :math:`(1/n + n_{test} / n_{train}) s^2`.
-
-    Args:
-        differences: Differences of the scores of two models, one per split. Fewer than two: ``None`` is returned.
-        test_ratio: Number of test examples per training example. 0 gives the paired t-test.
-
-    Example:
-        >>> round(corrected_paired_test([0.03, 0.05, 0.04, 0.06, 0.02], 1 / 3), 4)
-        0.0257
-    """
-    values = np.asarray(differences, dtype=float)
-    if len(values) < 2:
-        return None
-    variance = (1 / len(values) + test_ratio) * values.var(ddof=1)
-    if variance < 1e-18:
-        return 1.0 if abs(values.mean()) < 1e-9 else 0.0
-    return float(2 * scipy.stats.t.sf(abs(values.mean()) / math.sqrt(variance), len(values) - 1))
-
-
 # ---- conclusion ------------------------------------------------------------------------------------------------
 
 
@@ -222,7 +198,7 @@ def conclude(
         scores: Test metric of each model and baseline by seed.
         vals: Mean validation metric of each model.
         selected: Model with the best mean validation metric.
-        test_ratio: See :func:`corrected_paired_test`.
+        test_ratio: See :func:`~tgnn.experiments.statistics.corrected_paired_test`.
     """
     sign = 1.0 if HIGHER_IS_BETTER[metric] else -1.0
     parts = []

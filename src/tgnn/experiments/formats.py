@@ -14,6 +14,7 @@ from tgnn.experiments.captions import long_reasons, result_layout, result_notes,
 from tgnn.experiments.decoding import METRIC, PUBLISHED, by_protocol, error_rates_text
 from tgnn.experiments.results import CellResult, Result, find_paper_figure
 from tgnn.experiments.statistics import (
+    PAIRED_TEST,
     SIGNIFICANCE_LEVEL,
     average_ranks,
     best_rows,
@@ -166,7 +167,10 @@ def _table_without_paper(result: Result, show_parameters: bool) -> list[str]:
         rows.append([row, *parameters, *(_mean_text(result.cell(row, column)) for column in result.columns)])
     runs = {len(cell.runs) for cell in result.cells if cell.runs} or {0}
     count = str(min(runs)) if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
-    head = ["", *(["parameters"] if show_parameters else []), *result.columns]
+    metrics = {cell.column: cell.metric for cell in result.cells if cell.metric}
+    is_mixed = len(set(metrics.values())) > 1
+    columns = [f"{column} ({metrics.get(column, '')})" if is_mixed else column for column in result.columns]
+    head = ["", *(["parameters"] if show_parameters else []), *columns]
     score, plural = ("Score", "") if runs == {1} else ("Mean ± standard deviation", "s")
     return [*_grid(head, rows), "", f"{score} on the test set over {count} run{plural}."]
 
@@ -233,9 +237,7 @@ def _significance_lines(result: Result, layout: str) -> list[str]:
     p_values = {column: reference_p_values(result, column) for column in result.columns}
     lines = [f"- {_escape(column)}: {_comparison(values, base)}." for column, values in p_values.items() if values]
     if lines:
-        lines.append(
-            "- The p-values are those of Wilcoxon's signed-rank test, paired by split and Holm-corrected per column."
-        )
+        lines.append(f"- The p-values are those of {PAIRED_TEST}, paired by split and Holm-corrected per column.")
     ranks = average_ranks(result) if layout == "table" else None
     if ranks is not None:
         texts = ", ".join(f"{_escape(row)} {rank:.2f}" for row, rank in ranks.ranks.items())

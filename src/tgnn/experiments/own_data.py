@@ -31,8 +31,8 @@ NOTES = (
     "'without the graph' is gradient boosting or, for many columns, an MLP of the same features without the edges, the "
     "second baseline that `tgnn train` prints for your own data. The third network is GraphSAGE on tables of nodes and "
     "GIN on tables of graphs and molecules.",
-    "wine, breast cancer and diabetes are tables of scikit-learn, where each row is connected with its 8 nearest "
-    "neighbors. esol to tox21 are molecules of MoleculeNet.",
+    "iris, wine, breast cancer, diabetes and digits are tables of scikit-learn, where each row is connected with its 8 "
+    "nearest neighbors. esol to tox21 are molecules of MoleculeNet.",
 )
 
 

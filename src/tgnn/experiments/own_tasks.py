@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
@@ -111,9 +111,11 @@ def _molecules(file: str) -> OwnTask:
 
 
 TASKS: Mapping[str, OwnTask] = {
+    "iris": _nearest_neighbors(load_iris),
     "wine": _nearest_neighbors(load_wine),
     "breast cancer": _nearest_neighbors(load_breast_cancer),
     "diabetes": _nearest_neighbors(load_diabetes),
+    "digits": _nearest_neighbors(load_digits),
     "karate": _catalog_graph("karate"),
     "cora": _catalog_graph("cora"),
     "amazon computers": _catalog_graph("amazon-computers"),

@@ -7,6 +7,7 @@ files, tables and the report page. ``tgnn train --runs`` prints a Student's t in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,12 @@ from tgnn.training.metrics import HIGHER_IS_BETTER
 
 SIGNIFICANCE_LEVEL = 0.05
 """A difference with a smaller p-value is statistically significant."""
+
+PAIRED_TEST = "Wilcoxon's signed-rank test (five runs: the corrected resampled t-test of Nadeau and Bengio, 2003)"
+"""Name of the paired test between two rows, :func:`paired_p_value`."""
+
+_TEST_RATIO = 1 / 3
+"""Number of test examples per training example in random splits of 60/20/20."""
 
 MIN_RUNS_FOR_INTERVAL = 5
 """Minimum number of runs for a confidence interval. A bootstrap over fewer runs is far too narrow."""
@@ -101,17 +108,46 @@ def _finite_tests(cell: CellResult) -> list[float]:
 
 
 def paired_p_value(one: CellResult, other: CellResult) -> float | None:
-    """Compute the p-value of Wilcoxon's signed-rank test over the splits that two cells share.
+    """Compute the p-value of a paired test over the splits that two cells share, or ``None`` for fewer than five.
 
-    Returns ``None`` for fewer than five shared splits. The smallest possible p-value is 0.0625 with five splits, 0.031
-    with six and 0.002 with ten. Differences are rounded to six digits, because accuracies on small test sets often tie
-    and floating-point noise would break the ties.
+    Six or more splits: Wilcoxon's signed-rank test, whose smallest possible p-value is 0.031 with six splits and 0.002
+    with ten. It is 0.0625 with five splits, which can never be significant, so those are compared by the
+    :func:`corrected_paired_test`, with a test set of a third of the training set. Differences are rounded to six
+    digits, because accuracies on small test sets often tie and floating-point noise would break the ties.
     """
     mine, yours = ({(r.seed, r.split_hash): r.test for r in cell.runs if r.test == r.test} for cell in (one, other))
-    differences = np.array([mine[key] - yours[key] for key in sorted(set(mine) & set(yours))]).round(6)
+    shared = sorted(set(mine) & set(yours))
+    differences = np.array([mine[key] - yours[key] for key in shared]).round(6)
     if len(differences) < 5:
         return None
+    if len(differences) == 5:
+        return corrected_paired_test(
+            differences.tolist(), _TEST_RATIO if len({split for _, split in shared}) > 1 else 0
+        )
     return float(scipy.stats.wilcoxon(differences).pvalue) if differences.any() else 1.0
+
+
+def corrected_paired_test(differences: Sequence[float], test_ratio: float) -> float | None:
+    r"""Compute the p-value of the corrected resampled t-test (Nadeau and Bengio, 2003).
+
+    Random splits of one data set overlap, so that the scores of :math:`n` splits are not independent. The test replaces
+    the variance :math:`s^2 / n` of the mean difference by :math:`(1/n + n_{test} / n_{train}) s^2`.
+
+    Args:
+        differences: Differences of the scores of two models, one per split. Fewer than two: ``None`` is returned.
+        test_ratio: Number of test examples per training example. 0 gives the paired t-test.
+
+    Example:
+        >>> round(corrected_paired_test([0.03, 0.05, 0.04, 0.06, 0.02], 1 / 3), 4)
+        0.0257
+    """
+    values = np.asarray(differences, dtype=float)
+    if len(values) < 2:
+        return None
+    variance = (1 / len(values) + test_ratio) * values.var(ddof=1)
+    if variance < 1e-18:
+        return 1.0 if abs(values.mean()) < 1e-9 else 0.0
+    return float(2 * scipy.stats.t.sf(abs(values.mean()) / math.sqrt(variance), len(values) - 1))
 
 
 def holm_correction(pvalues: Mapping[str, float]) -> dict[str, float]:

@@ -20,6 +20,7 @@ Factors = Literal["plain", "weighted", "tempered", "bounded"]
 Bound = Annotated[float, Field(gt=0, lt=1)]
 Exponent = Annotated[float, Field(ge=0, le=1)]
 Scale = Annotated[float, Field(ge=0)]
+Start = Annotated[float, Field(gt=0, le=1)]
 
 
 class GraphTGNNNetwork(torch.nn.Module):
@@ -66,6 +67,7 @@ def build_tgnn(
     degree_exponent: Exponent = 0.0,
     two_ended: bool = False,
     high_scale: Scale | None = None,
+    high_start: Start = 1.0,
     add_self_loops: bool | None = None,
     residual: bool = False,
     ffn: bool = False,
@@ -97,6 +99,7 @@ def build_tgnn(
         degree_exponent=degree_exponent,
         two_ended=two_ended,
         high_scale=high_scale,
+        high_start=high_start,
         add_self_loops=add_self_loops,
         residual=residual,
         ffn=ffn,
@@ -115,7 +118,7 @@ def build_graph_tgnn(
     readout: str = "sum+cp",
     readout_norm: bool = False,
     jk: Literal["cat"] | None = None,
-    smallest_start: Annotated[float, Field(gt=0, le=1)] = SMALLEST_SCALE,
+    smallest_start: Start = SMALLEST_SCALE,
     head_layers: NumLayers = 2,
     mix: Literal["sum", "scalar", "node"] = "sum",
     low_order: LowOrder | None = "sum",
@@ -124,6 +127,7 @@ def build_graph_tgnn(
     degree_exponent: Exponent = 0.0,
     two_ended: bool = False,
     high_scale: Scale | None = None,
+    high_start: Start = 1.0,
     add_self_loops: bool | None = None,
     residual: bool = False,
     ffn: bool = False,
@@ -150,6 +154,7 @@ def build_graph_tgnn(
         degree_exponent=degree_exponent,
         two_ended=two_ended,
         high_scale=high_scale,
+        high_start=high_start,
         add_self_loops=add_self_loops,
         residual=residual,
         ffn=ffn,

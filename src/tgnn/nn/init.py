@@ -37,7 +37,8 @@ def log_spaced_normal_(weight: Tensor, smallest: float = SMALLEST_SCALE) -> Tens
     return weight
 
 
-def check_smallest_start(value: Any) -> None:
-    """Check that the smallest initial scale of the factors is above 0 and at most 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise ValueError(f"smallest_start is {value!r}, but must be a number above 0 and at most 1.")
+def check_start_scales(**scales: Any) -> None:
+    """Check that initial scales, given by name, are above 0 and at most 1."""
+    for name, value in scales.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+            raise ValueError(f"{name} is {value!r}, but must be a number above 0 and at most 1.")

@@ -24,7 +24,7 @@ from tgnn.training.result_details import Calibration, ResultDetails, TargetScore
 _MAX_CLASSES = 30
 """Number of classes up to which the confusion matrix is drawn."""
 _MAX_TARGETS = 6
-"""Number of targets whose predicted values are drawn."""
+"""Number of targets whose predicted values, and of labels whose confusion matrices are drawn."""
 
 
 def detail_figures(metrics: Mapping[str, Any]) -> list[ReportFigure]:
@@ -38,6 +38,10 @@ def detail_figures(metrics: Mapping[str, Any]) -> list[ReportFigure]:
         chart = _confusion([row.name for row in details.classes], details.confusion)
         note = "Number of test examples. The color is the fraction of the true class."
         figures.append(ReportFigure("Confusion matrix", [chart], note))
+    if labels := [row for row in details.classes or [] if row.confusion and row.test]:
+        charts = [_confusion(("no", "yes"), row.confusion or [], row.name) for row in labels[:_MAX_TARGETS]]
+        more = f" The first {_MAX_TARGETS} of {len(labels)} labels." if len(labels) > _MAX_TARGETS else ""
+        figures.append(ReportFigure("Confusion matrix of each label", charts, f"Number of test examples.{more}"))
     if details.calibration is not None and details.calibration.bins:
         figures.append(
             ReportFigure("Reliability curve", [_reliability(details.calibration)], _describe(details.calibration))
@@ -58,7 +62,7 @@ def detail_figures(metrics: Mapping[str, Any]) -> list[ReportFigure]:
     return figures
 
 
-def _confusion(names: Sequence[str], matrix: Sequence[Sequence[int]]) -> Chart:
+def _confusion(names: Sequence[str], matrix: Sequence[Sequence[int]], title: str = "") -> Chart:
     fractions = [[value / max(sum(row), 1) for value in row] for row in matrix]
     labels = [
         [f"true {names[i]}, predicted {names[j]}: {value:,}" for j, value in enumerate(row)]
@@ -74,11 +78,6 @@ def _confusion(names: Sequence[str], matrix: Sequence[Sequence[int]]) -> Chart:
         "showscale": False,
         "customdata": [[plain_text(text) for text in row] for row in labels],
         "hovertemplate": "%{customdata}<extra></extra>",
-        **(
-            {"text": [[f"{value:,}" for value in row] for row in matrix], "texttemplate": "%{text}"}
-            if len(names) <= 12
-            else {}
-        ),
     }
     if len(names) <= 12:
         trace |= {"text": [[f"{value:,}" for value in row] for row in matrix], "texttemplate": "%{text}"}
@@ -92,7 +91,7 @@ def _confusion(names: Sequence[str], matrix: Sequence[Sequence[int]]) -> Chart:
     correct = sum(row[i] for i, row in enumerate(matrix))
     total = sum(map(sum, matrix))
     alternative = f"{correct:,} of {total:,} correct; " + "; ".join(wrong[:12])
-    return Chart("", alternative, [trace], layout, 130 + max(26 * min(len(names), 14), 80))
+    return Chart(title, alternative, [trace], layout, 130 + max(26 * min(len(names), 14), 80))
 
 
 def _describe(calibration: Calibration) -> str:

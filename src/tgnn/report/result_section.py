@@ -10,6 +10,7 @@ from tgnn.experiments.captions import long_reasons, result_layout, result_notes,
 from tgnn.experiments.decoding import by_protocol, error_rates_text
 from tgnn.experiments.results import CellResult, Result, find_paper_figure, read_result
 from tgnn.experiments.statistics import (
+    PAIRED_TEST,
     SIGNIFICANCE_LEVEL,
     best_rows,
     paper_p_value,
@@ -191,9 +192,8 @@ def _significance_table(result: Result) -> ReportTable:
         if base is not None
     ]
     note = (
-        f"p-values of Wilcoxon's signed-rank test of each row against {base} over the same splits, Holm-corrected per "
-        f"column. ▲ {base} is significantly better, ▼ significantly worse, = no significant difference (p ≥ .05). With "
-        f"five runs the smallest possible p-value is .0625."
+        f"p-values of {PAIRED_TEST} of each row against {base} over the same splits, Holm-corrected per "
+        f"column. ▲ {base} is significantly better, ▼ significantly worse, = no significant difference (p ≥ .05)."
     )
     return ReportTable(["", *result.columns], body, note, f"Paired significance tests against {base}")
 

@@ -44,6 +44,8 @@ class ClassScores(_Part):
         f1: Harmonic mean of precision and recall.
         train: Number of examples of the class in the training set.
         test: Number of examples of the class in the test set.
+        confusion: For a label, the number of test examples without and with it (rows), predicted without and with it
+            (columns). The confusion matrix of classes is in :class:`ResultDetails`.
     """
 
     name: str
@@ -52,6 +54,7 @@ class ClassScores(_Part):
     f1: float
     train: int
     test: int
+    confusion: list[list[int]] | None = None
 
 
 class TargetScores(_Part):
@@ -192,8 +195,9 @@ def _describe_labels(y: Tensor, predicted: Tensor, y_train: Tensor, names: Seque
     train = (y_train == 1).sum(0).tolist()
     for (truth, values), name, count in zip(known_columns(y.numpy(), predicted.numpy()), names, train):
         p, r, f, _ = precision_recall_fscore_support(truth == 1, values == 1, average="binary", zero_division=0)
-        test = int((truth == 1).sum())
-        rows.append(ClassScores(name=name, precision=p, recall=r, f1=f, train=count, test=test))
+        matrix = confusion_matrix(truth == 1, values == 1, labels=[False, True]).tolist()
+        test = sum(matrix[1])
+        rows.append(ClassScores(name=name, precision=p, recall=r, f1=f, train=count, test=test, confusion=matrix))
     return rows
 
 

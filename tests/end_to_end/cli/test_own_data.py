@@ -85,7 +85,10 @@ def test_target_id_and_task(read, run, succeed, tmp_path):
     assert (found["metric"], found["split"], found["examples"]) == ("macro-f1", "new data", 60)
     table = pl.read_csv(tmp_path / "p.csv")
     assert found["details"]["scores"]["accuracy"] == pytest.approx((table["label"] == table["prediction"]).mean())
-    assert "on 60 labeled examples of others" in succeed("evaluate run --data others --target town")
+    text = succeed("evaluate run --data others --target town")
+    assert "on 60 labeled examples of others" in text
+    assert all(part in text for part in ("balanced-accuracy", "precision", "true \\ predicted"))
+    assert "in training set" not in text
     code, _, err = run("evaluate run --data others --target label")
     assert (code, "others has no labels to compare with" in err) == (2, True)
     code, _, err = run("evaluate run --task regression")

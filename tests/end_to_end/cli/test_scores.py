@@ -66,11 +66,13 @@ def test_baselines_are_printed_and_stored(succeed, tmp_path):
 
 def test_compare_uses_the_same_splits_and_ends_in_advice(succeed, run, read, tmp_path):
     write_friends(tmp_path / "friends")
-    command = "compare --data friends --runs 2 --jobs 1 --models mlp,gcn --set train.epochs=4"
+    command = "compare --data friends --target label --runs 2 --jobs 1 --models mlp,gcn --epochs 4"
     code, out, err = run(command)
     assert code == 0, err
     assert "4 of 4 runs done" in err
-    assert "train it with: tgnn train --data friends --model " in err
+    advice = next(line for line in err.splitlines() if line.startswith("train it with: "))
+    assert advice.startswith("train it with: tgnn train --data friends --model ")
+    assert advice.endswith(" --epochs 4 --target label")
     assert "use " in out.splitlines()[-1]
     assert "the graph" in out.splitlines()[-1]
     comparison = read(command)  # finished runs are reused

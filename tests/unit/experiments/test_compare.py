@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import scipy.stats
 
-from tgnn.experiments.compare import conclude, corrected_paired_test
+from tgnn.experiments.compare import conclude
+from tgnn.experiments.statistics import corrected_paired_test
 
 SEEDS = range(5)
 

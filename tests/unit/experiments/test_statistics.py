@@ -13,6 +13,7 @@ from tgnn.experiments.results import Result
 from tgnn.experiments.statistics import (
     average_ranks,
     best_rows,
+    corrected_paired_test,
     holm_correction,
     paired_p_value,
     paper_p_value,
@@ -58,6 +59,14 @@ def test_pairs_without_a_score_or_a_difference():
     one = cell("a", "d", [0.1, 0.2, 0.3, 0.4, 0.5, float("nan")])
     assert paired_p_value(one, one) == 1.0
     assert paired_p_value(one, replace(one, runs=one.runs[1:])) is None  # four are left
+
+
+def test_five_splits_can_differ_significantly():
+    one, other = cell("a", "d", [0.80, 0.81, 0.82, 0.83, 0.84]), cell("b", "d", [0.75, 0.77, 0.77, 0.77, 0.79])
+    assert paired_p_value(one, other) == pytest.approx(corrected_paired_test([0.05, 0.04, 0.05, 0.06, 0.05], 1 / 3))
+    assert paired_p_value(one, other) < 0.01
+    same_split = [replace(c, runs=tuple(replace(r, split_hash="s") for r in c.runs)) for c in (one, other)]
+    assert paired_p_value(*same_split) == pytest.approx(scipy.stats.ttest_rel(one.tests, other.tests).pvalue)
 
 
 def test_reference_row():

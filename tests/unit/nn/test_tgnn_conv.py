@@ -498,3 +498,16 @@ def test_stacked_layers_with_default_arguments_train_on_digits():
         loss.backward()
         optimizer.step()
     assert (out.argmax(1) == data.y)[1::2].float().mean() > 0.85  # 0.1 to 0.6 with ReLU after both branches
+
+
+def test_products_can_start_small():
+    torch.manual_seed(0)
+    plain = TGNNConv(F, D, R)
+    for factors in ("plain", "bounded"):
+        torch.manual_seed(0)
+        conv = TGNNConv(F, D, R, factors=factors, high_start=0.1)
+        torch.testing.assert_close(conv.cp.M, 0.1 * plain.cp.M)
+    conv.reset_parameters()
+    assert 0 < conv.cp.M.abs().max() < 0.1 * (6 / (D + R)) ** 0.5  # the bound of Glorot's initialization
+    with pytest.raises(ValueError, match="high_start is 0, but must be a number above 0 and at most 1"):
+        TGNNConv(F, D, R, high_start=0)

@@ -33,7 +33,8 @@ def test_disk_and_memory_give_the_same_result(places, tmp_path):
     found = {}
     for kind, name in (("disk", "disk"), ("memory", "memory.npz")):
         changes = {**SMALL, "train.num_neighbors": (5, 5), "data.features": "row-l2", "data.split": "stratified"}
-        changes["model.low_order"] = "mean"  # the default on disk
+        changes |= {"model.low_order": "mean", "model.input_dropout": 0.0, "model.high_start": 1.0}  # defaults on disk
+        changes["optimizer.weight_decay"] = 5e-4
         config = resolve(str(places / name), "tgnn", "node", changes=changes)
         train_run(config, tmp_path / kind)
         lines = [json.loads(line) for line in (tmp_path / kind / "history.jsonl").read_text().splitlines()]

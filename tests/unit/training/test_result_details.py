@@ -35,6 +35,7 @@ def test_labels_ignore_unknown_entries():
     assert details.classes is not None
     rows = [(row.precision, row.recall, row.test) for row in details.classes]
     assert rows == [(1.0, 0.5, 2), (0.0, 0.0, 0)]
+    assert [row.confusion for row in details.classes] == [[[0, 0], [1, 1]], [[1, 1], [0, 0]]]
     assert "roc-auc" not in details.scores  # no label has both values
     assert details.scores["accuracy"] == 0.5
     assert not details.errors

@@ -92,8 +92,9 @@ def read_smiles_csv(
             table.error("unreadable-molecule", f"{message}; correct it or remove its row", ~readable)
         else:
             table.warning("unreadable-molecule", f"{message}; skipped", ~readable)
-    message = "duplicate molecule; a random split may put it into both the training and the test set"
-    table.warning("duplicate-molecule", message, _duplicates(molecules))
+    if encoding is None:
+        message = "duplicate molecule; a random split may put it into both the training and the test set"
+        table.warning("duplicate-molecule", message, _duplicates(molecules) & pl.Series(readable))
     names = pl.Series(np.arange(len(text))) if columns["ids"] is None else as_ids(table.frame[columns["ids"]])
     table.error("missing-id", "the molecule has no id", names.is_null())
     table.warning("duplicate-id", f"duplicate id: {examples(names, _duplicates(names))}", _duplicates(names))

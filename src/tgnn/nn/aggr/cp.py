@@ -16,7 +16,7 @@ from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import degree
 
 from tgnn.nn.feature_maps import FeatureLinear, check_size
-from tgnn.nn.init import SMALLEST_SCALE, check_smallest_start, log_spaced_normal_
+from tgnn.nn.init import SMALLEST_SCALE, check_start_scales, log_spaced_normal_
 from tgnn.ops import exclusive_product, segment_product
 
 Activation = str | Callable[[Tensor], Tensor] | None
@@ -92,7 +92,7 @@ class CPAggregation(Aggregation):
         check_size("in_channels", in_channels, lazy=True)
         check_size("out_channels", out_channels)
         check_size("rank", rank)
-        check_smallest_start(smallest_start)
+        check_start_scales(smallest_start=smallest_start)
         self.out_channels = out_channels
         self.rank = rank
         self.fuses_tanh = act == "tanh"
@@ -105,6 +105,7 @@ class CPAggregation(Aggregation):
         self.scaled = scaled
         self.product_hook: Callable[[Tensor], None] | None = None  # called with the activated products
         self.zero_init = False  # whether M is initialized with 0, for a product that is added to a trained model
+        self.high_start = 1.0  # initial scale of M, see TGNNConv
         initialize = partial(log_spaced_normal_, smallest=smallest_start)
         self.lin = FeatureLinear(in_channels, rank, bias=True, initialize=initialize, initial_bias=bias_init)
         self.M: Parameter | UninitializedParameter = Parameter(torch.empty(out_channels, rank))
@@ -123,6 +124,13 @@ class CPAggregation(Aggregation):
 
     def _reset_M(self) -> None:
         (zeros if self.zero_init else glorot)(self.M)
+        if self.high_start != 1:
+            self.M.data.mul_(self.high_start)
+
+    def start_with(self, scale: float) -> None:
+        """Scale the initial ``M``, also after :meth:`reset_parameters`."""
+        self.high_start = scale
+        self.M.data.mul_(scale)
 
     @property
     def in_channels(self) -> int:

@@ -15,7 +15,7 @@ from tgnn.nn.aggr.cp import Activation, CPAggregation
 from tgnn.nn.conv.option_checks import check_branches, check_factors, check_rows_of_edges
 from tgnn.nn.feature_maps import FeatureLinear
 from tgnn.nn.gate import EdgeGate
-from tgnn.nn.init import SMALLEST_SCALE, check_smallest_start, log_spaced_normal_
+from tgnn.nn.init import SMALLEST_SCALE, check_start_scales, log_spaced_normal_
 from tgnn.nn.mixing import ScalarMix, ScaledBatchNorm, make_mix
 from tgnn.nn.neighborhood import FillValue, Messages, Neighborhood, as_edge_index, make_neighborhood, weighted_power
 from tgnn.ops import exclusive_product, neighbor_product
@@ -92,6 +92,7 @@ class TGNNConv(MessagePassing):
         bias_init: Initial bias of the factors, by default 0 for bounded factors and 1 for others. Use 0 for factors of
             both signs, for example in parity checks.
         smallest_start: Smallest initial scale of the factors, see :class:`~tgnn.nn.CPAggregation`. Use 1 for molecules.
+        high_start: Initial scale of :math:`M`, above 0 and at most 1. With 0.1, training starts near the sum branch.
 
     Shapes:
         - **input:** ``x`` ``[N, F]``, dense or sparse, or ``([N_src, F], [N_dst, F])``; ``edge_index`` ``[2, E]``, an
@@ -103,10 +104,6 @@ class TGNNConv(MessagePassing):
         >>> conv = TGNNConv(16, 32, rank=8)
         >>> conv(torch.randn(4, 16), torch.tensor([[0, 1, 2], [1, 2, 3]])).shape
         torch.Size([4, 32])
-        >>> conv = TGNNConv(16, 32, rank=8, low_order="gated_sum", factors="bounded", high_scale=0.01)
-        >>> out, edge_state = conv(torch.randn(4, 16), torch.tensor([[0, 1, 2], [1, 2, 3]]), return_edge_state=True)
-        >>> edge_state.shape
-        torch.Size([3, 32])
     """
 
     def __init__(
@@ -135,9 +132,10 @@ class TGNNConv(MessagePassing):
         fill_value: FillValue = None,
         bias_init: float | None = None,
         smallest_start: float = SMALLEST_SCALE,
+        high_start: float = 1.0,
     ) -> None:
         super().__init__(aggr="sum", node_dim=0)
-        check_smallest_start(smallest_start)
+        check_start_scales(smallest_start=smallest_start, high_start=high_start)
         check_branches(in_channels, out_channels, rank, low_order, add_self_loops, high_scale)
         check_factors(factors, bound, degree_exponent, edge_dim, two_ended, factor_act, affine, edge_gate)
         check_rows_of_edges(low_order, add_self_loops, exclusive, edge_dim, fill_value)
@@ -149,7 +147,8 @@ class TGNNConv(MessagePassing):
         self.uses_self_loops = not is_pair and not exclusive if add_self_loops is None else add_self_loops
         self.exclusive, self.fill_value, self.root_weight = exclusive, fill_value, root_weight
         self.factors, self.bound, self.degree_exponent = factors, bound, degree_exponent
-        self.two_ended, self.high_scale, self.smallest_start = two_ended, high_scale, smallest_start
+        self.two_ended, self.high_scale = two_ended, high_scale
+        self.smallest_start, self.high_start = smallest_start, high_start
         in_src, in_dst = in_channels if isinstance(in_channels, (tuple, list)) else (in_channels, in_channels)
 
         self.cp = self.lin_edge = self.lin_dst = self.lin_gate = None
@@ -166,6 +165,7 @@ class TGNNConv(MessagePassing):
                 bias_init=bias_init if bias_init is not None else 0.0 if factors == "bounded" else 1.0,
                 smallest_start=smallest_start,
             )
+            self.cp.start_with(high_start)
             if factors == "bounded":  # draws the weights again, as the layers of stored results did
                 self.cp.lin.reset_parameters()
             if edge_gate:  # the gates start almost open
