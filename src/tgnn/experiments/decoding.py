@@ -6,8 +6,6 @@ same number of weights. The learning rate of each is selected on validation fram
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -15,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock
 
 from tgnn.data.codes import ParityCheckCode, load_code
 from tgnn.experiments.decoder_networks import make_network
 from tgnn.experiments.results import CellResult, RunResult
+from tgnn.experiments.stored_training import SEARCH_SEED, select_learning_rate, train_once
 from tgnn.nn import BeliefPropagation, FactorGraphNet
-from tgnn.training.checkpoint import load_weights, read_tensors
 from tgnn.training.decoding import DecoderTraining, ErrorCount, count_errors, train_decoder, validation_loss
-from tgnn.utils.io import write_json, write_tensors
+from tgnn.utils.io import hash_json, hash_tensor, write_json
 from tgnn.utils.read import read_content, validate
 
 logger = logging.getLogger("tgnn")
@@ -216,10 +213,10 @@ def measure_decoding(row: str, column: str, runs: int, store: Path, options: Map
             trained: dict[str, Any] = {"val": float("nan"), "steps": 0, "seconds": 0.0}
         else:
             decoder, trained = _trained(config["train"], load_code(point.trained_on, *source), seed, store)
-        key = _hash([config, seed])
+        key = hash_json([config, seed])
         count = _count(decoder, code, point, seed, store / f"decoding-errors-{key}.json")
         weights = sum(parameter.numel() for parameter in decoder.parameters())
-        matrix = hashlib.sha256(code.parity_check.numpy().tobytes()).hexdigest()[:16]
+        matrix = hash_tensor(code.parity_check)
         steps, seconds = trained["steps"], round(trained["seconds"], 3)
         results.append(
             RunResult(seed, count.bit_error_rate, trained["val"], steps, steps, seconds, weights, matrix, matrix, key)
@@ -258,18 +255,14 @@ def _trained(
 ) -> tuple[FactorGraphNet, dict[str, Any]]:
     """Train a network, or read it from ``store``."""
     net = make_network(options, code, seed)
-    path = store / f"decoding-{_hash([_FORMAT, options, seed])}.safetensors"
-    store.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock")):  # another process may train it for another column
-        if not path.exists():
-            lr = _select_learning_rate(options, code, store)
-            seconds, loss = _train(net, options, code, seed, options["steps"], lr, path.with_suffix(".checkpoint"))
-            write_tensors(
-                path, net.state_dict(), {"val": loss, "steps": options["steps"], "seconds": seconds, "lr": lr}
-            )
-    stored = read_tensors(path)
-    load_weights(net, stored.tensors, path)
-    return net, stored.metadata
+    path = store / f"decoding-{hash_json([_FORMAT, options, seed])}.safetensors"
+
+    def train() -> dict[str, Any]:
+        lr = _select_learning_rate(options, code, store)
+        seconds, loss = _train(net, options, code, seed, options["steps"], lr, path.with_suffix(".checkpoint"))
+        return {"val": loss, "steps": options["steps"], "seconds": seconds, "lr": lr}
+
+    return net, train_once(net, path, train)
 
 
 def _train(
@@ -297,15 +290,10 @@ def _train(
 def _select_learning_rate(options: Mapping[str, Any], code: ParityCheckCode, store: Path) -> float:
     """Return the learning rate with the lowest validation loss after ``search_steps``."""
     search = {key: value for key, value in options.items() if key != "steps"}
-    path = store / f"decoding-lr-{_hash([_FORMAT, search])}.json"
-    losses = validate(dict[str, float], read_content(path), path) if path.exists() else {}
-    for lr in map(str, options["learning_rates"]):
-        if lr not in losses:
-            net = make_network(options, code, seed=1000)  # a seed that no run of the table has
-            losses[lr] = _train(net, options, code, 1000, options["search_steps"], float(lr))[1]
-            write_json(path, losses)
-    return float(min(losses, key=lambda lr: losses[lr]))
 
+    def loss(lr: float) -> float:
+        net = make_network(options, code, SEARCH_SEED)
+        return _train(net, options, code, SEARCH_SEED, options["search_steps"], lr)[1]
 
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+    path = store / f"decoding-lr-{hash_json([_FORMAT, search])}.json"
+    return select_learning_rate(path, options["learning_rates"], loss)

@@ -25,7 +25,7 @@ from torch_geometric.nn.resolver import aggregation_resolver
 
 from tgnn.experiments.results import CellResult, RunResult
 from tgnn.nn import CPAggregation
-from tgnn.utils.io import write_json
+from tgnn.utils.io import hash_tensor, write_json
 from tgnn.utils.read import read_content, validate
 
 MEMBERS, FEATURES = 8, 3
@@ -129,7 +129,7 @@ def train_sets(pooling: str, width: int, order: int, seed: int, key: str = "") -
         if score > best:
             best, best_epoch, best_test = score, epoch, _accuracy(model, test)
         epoch += 1
-    data = hashlib.sha256(train.x.numpy().tobytes()).hexdigest()[:16]
+    data = hash_tensor(train.x)
     count = sum(parameter.numel() for parameter in model.parameters())
     return RunResult(
         seed, best_test, best, epoch, best_epoch + 1, round(time.monotonic() - start, 3), count, data, data, key

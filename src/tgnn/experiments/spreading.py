@@ -8,8 +8,6 @@ one graph and tested on epidemics on other graphs, which have larger degrees.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,12 +23,12 @@ from torch_geometric.utils import degree
 
 from tgnn.data.load import load
 from tgnn.experiments.results import CellResult, RunResult
+from tgnn.experiments.stored_training import SEARCH_SEED, select_learning_rate, train_once
 from tgnn.nn import TGNNConv
-from tgnn.training.checkpoint import load_weights, read_tensors
+from tgnn.training.checkpoint import read_tensors
 from tgnn.training.config import OptimizerConfig
 from tgnn.training.optim import LearningRateSchedule
-from tgnn.utils.io import write_json, write_tensors
-from tgnn.utils.read import read_content, validate
+from tgnn.utils.io import hash_json, hash_tensor, write_tensors
 
 METRIC = "mae"
 ROWS = ("cp", "gated", "sum", "mean", "gat", "pna")
@@ -174,19 +172,17 @@ def measure_spreading(row: str, column: str, runs: int, store: Path, options: Ma
     degrees = torch.bincount(degree(train[0].edge_index[1], train[0].x.size(0), dtype=torch.long))
     results = []
     for seed in range(runs):
-        net, key = make_network(row, degrees, seed), _hash([config["train"], _FORMAT, seed])
-        path = store / f"spreading-{key}.safetensors"
-        with FileLock(path.with_suffix(".lock")):  # another process may train it for another column
-            if not path.exists():
-                lr = _select_learning_rate(row, degrees, train, val, store, config)
-                start = time.monotonic()
-                train_network(net, train, STEPS, lr, seed)
-                trained = {"lr": lr, "seconds": round(time.monotonic() - start, 3), "val": mean_error(net, val)}
-                write_tensors(path, net.state_dict(), trained)
-        stored = read_tensors(path)
-        load_weights(net, stored.tensors, path)
-        data, size = hashlib.sha256(test[0].y.numpy().tobytes()).hexdigest()[:16], _num_weights(net)
-        val_error, seconds = stored.metadata["val"], stored.metadata["seconds"]
+        net, key = make_network(row, degrees, seed), hash_json([config["train"], _FORMAT, seed])
+
+        def train_and_validate(net: torch.nn.Module = net, seed: int = seed) -> dict[str, Any]:
+            lr = _select_learning_rate(row, degrees, train, val, store, config)
+            start = time.monotonic()
+            train_network(net, train, STEPS, lr, seed)
+            return {"lr": lr, "seconds": round(time.monotonic() - start, 3), "val": mean_error(net, val)}
+
+        stored = train_once(net, store / f"spreading-{key}.safetensors", train_and_validate)
+        data, size = hash_tensor(test[0].y), _num_weights(net)
+        val_error, seconds = stored["val"], stored["seconds"]
         results.append(RunResult(seed, mean_error(net, test), val_error, STEPS, STEPS, seconds, size, data, data, key))
     return CellResult(row, column, METRIC, config=config, runs=tuple(results))
 
@@ -216,15 +212,14 @@ def _select_learning_rate(
     row: str, degrees: Tensor, train: list[Epidemic], val: list[Epidemic], store: Path, config: Mapping[str, Any]
 ) -> float:
     """Return the learning rate with the lowest validation error after ``SEARCH_STEPS``."""
-    path = store / f"spreading-lr-{_hash([config['train'], _FORMAT])}.json"
-    losses = validate(dict[str, float], read_content(path), path) if path.exists() else {}
-    for lr in map(str, LEARNING_RATES):
-        if lr not in losses:
-            net = make_network(row, degrees, seed=1000)  # a seed that no run of the table has
-            train_network(net, train, SEARCH_STEPS, float(lr), 1000)
-            losses[lr] = mean_error(net, val)
-            write_json(path, losses)
-    return float(min(losses, key=lambda lr: losses[lr]))
+
+    def error(lr: float) -> float:
+        net = make_network(row, degrees, SEARCH_SEED)
+        train_network(net, train, SEARCH_STEPS, lr, SEARCH_SEED)
+        return mean_error(net, val)
+
+    path = store / f"spreading-lr-{hash_json([config['train'], _FORMAT])}.json"
+    return select_learning_rate(path, LEARNING_RATES, error)
 
 
 def _epidemics(name: str, purpose: str, store: Path, source: tuple[Any, bool]) -> list[Epidemic]:
@@ -232,7 +227,7 @@ def _epidemics(name: str, purpose: str, store: Path, source: tuple[Any, bool]) -
     number, simulations = _EPIDEMICS[purpose]
     edge_index: Tensor = load(name, root=source[0], offline=source[1]).edge_index  # type: ignore[assignment]
     nodes, edges = int(edge_index.max()) + 1, edge_index.size(1)
-    path = store / f"epidemics-{_hash([_FORMAT, name, purpose, number, simulations])}.safetensors"
+    path = store / f"epidemics-{hash_json([_FORMAT, name, purpose, number, simulations])}.safetensors"
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
             seed = 10 * COLUMNS.index(name) + list(_EPIDEMICS).index(purpose)
@@ -249,7 +244,3 @@ def _epidemics(name: str, purpose: str, store: Path, source: tuple[Any, bool]) -
             write_tensors(path, drawn, {})
     tensors = read_tensors(path).tensors
     return [Epidemic(tensors[f"x{i}"], edge_index, tensors[f"p{i}"], tensors[f"y{i}"]) for i in range(number)]
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]

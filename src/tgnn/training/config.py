@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from tgnn.utils.io import hash_json
 from tgnn.utils.read import read_content
 from tgnn.utils.suggest import closest_match
 
@@ -252,7 +251,7 @@ class Config(Section):
     @property
     def hash(self) -> str:
         """12 hexadecimal digits that identify :attr:`hashed_sections`."""
-        return hashlib.sha256(json.dumps(self.hashed_sections, sort_keys=True).encode()).hexdigest()[:12]
+        return hash_json(self.hashed_sections)
 
     @property
     def hashed_sections(self) -> dict[str, dict[str, Any]]:

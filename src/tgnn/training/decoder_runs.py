@@ -5,7 +5,6 @@ The folder of such a run has the files of :class:`~tgnn.training.run_folder.RunF
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +26,7 @@ from tgnn.training.run_folder import (
     RunError,
     RunFolder,
 )
-from tgnn.utils.io import write_json, write_text
+from tgnn.utils.io import hash_tensor, write_json, write_text
 
 STEPS_PER_EPOCH = 100
 _TEST_FRAMES = {"min_frames": 5000, "max_frames": 20_000}
@@ -129,7 +128,7 @@ def train_decoder_run(
 
     with run.lock():
         write_json(run.path / ENVIRONMENT, current_environment())
-        write_json(run.path / DATA, {"info": {"name": code.name}, "data_hash": _hash(code)})
+        write_json(run.path / DATA, {"info": {"name": code.name}, "data_hash": hash_tensor(code.parity_check)})
         write_text(run.config_path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
         with run.open_history() as history:
 
@@ -159,8 +158,8 @@ def train_decoder_run(
             "best_epoch": config.train.epochs,
             "seconds": round(seconds, 3),
             "parameters": sum(parameter.numel() for parameter in net.parameters()),
-            "split_hash": _hash(code),
-            "data_hash": _hash(code),
+            "split_hash": hash_tensor(code.parity_check),
+            "data_hash": hash_tensor(code.parity_check),
             "config_hash": config.hash,
             "model_sha256": model_sha256,
             "points": points,
@@ -204,14 +203,10 @@ def evaluate_decoder(run: RunFolder, data: str | os.PathLike[str] | None = None)
         raise RunError(f"{run.path} holds a decoder whose training was interrupted. Remove the folder and train again.")
     config, recorded = run.config, run.metrics
     code = load_code(config.data.name if data is None else data, config.data.root, config.data.offline)
-    if _hash(code) != recorded["data_hash"]:
+    if hash_tensor(code.parity_check) != recorded["data_hash"]:
         raise RunError(
             f"{run.path} was trained on another code than {code.name}. Give the path of its file with --data."
         )
     points = compare_decoders(load_decoder(run), code, config)
     score = {"metric": recorded["metric"], "test": points[3]["bit_error_rate"], "recorded": recorded["test"]}
     return score | {"split": "random frames", "split_hash": recorded["split_hash"], "points": points}
-
-
-def _hash(code: ParityCheckCode) -> str:
-    return hashlib.sha256(code.parity_check.numpy().tobytes()).hexdigest()[:16]

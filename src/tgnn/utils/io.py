@@ -1,4 +1,4 @@
-"""Atomic files (a file is written whole or not at all), and the SHA-256 of files and tensors."""
+"""Atomic files (a file is written whole or not at all), and hashes of files, tensors and options."""
 
 from __future__ import annotations
 
@@ -132,6 +132,21 @@ def digest_tensors(tensors: Mapping[str, Tensor], metadata: str) -> str:
         digest.update(f"\n{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def hash_json(value: Any) -> str:
+    """Return 12 hexadecimal digits that identify a value of built-in types.
+
+    Example:
+        >>> hash_json({"rank": 8, "lr": 0.01}) == hash_json({"lr": 0.01, "rank": 8})
+        True
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def hash_tensor(tensor: Tensor) -> str:
+    """Return 16 hexadecimal digits that identify the values of a tensor on the CPU."""
+    return hashlib.sha256(tensor.numpy().tobytes()).hexdigest()[:16]
 
 
 def sha256_of(path: Path, tick: Tick = no_tick) -> str:

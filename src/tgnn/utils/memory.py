@@ -22,7 +22,7 @@ def total_memory() -> int:
 
 
 def check_memory(size: int, what: str) -> None:
-    """Raise a ``MemoryError`` if so many bytes exceed the memory of the machine.
+    """Raise a ``MemoryError`` if a number of bytes exceeds the memory of the machine.
 
     Example:
         >>> check_memory(844 * 10**12, "A matrix of 2^40 x 192 numbers")
