@@ -53,7 +53,7 @@ def backward(
     if graph.num_edges == 0 or z.numel() == 0:
         return None if grad_z is None else grad_z.zero_(), None if grad_weight is None else grad_weight.zero_()
     edges = (*graph.by_dst().kernel_args, *graph.by_src().kernel_args)
-    inputs = (operands.rank, int(operands.tanh), operands.exponent, *edges, grad, *saved, torch.empty_like(saved.state))
+    inputs = (operands.rank, int(operands.tanh), operands.exponent, *edges, grad, *saved)
     if weight is None:
         _call("tgnn_backward", z, z, *inputs, grad_z)
     else:

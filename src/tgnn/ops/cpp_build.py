@@ -62,7 +62,7 @@ class Library:
         for suffix in ("f32", "f64"):
             self._declare(f"tgnn_forward_{suffix}", [*inputs, *graph, integer, *[pointer] * 3])
             self._declare(f"tgnn_sum_{suffix}", [pointer, pointer, integer, *graph, pointer])
-            self._declare(f"tgnn_backward_{suffix}", [*inputs, *graph, *graph, *[pointer] * 5])
+            self._declare(f"tgnn_backward_{suffix}", [*inputs, *graph, *graph, *[pointer] * 4])
             self._declare(f"tgnn_edge_product_{suffix}", [pointer, *graph, pointer])
             self._declare(f"tgnn_edge_product_backward_{suffix}", [pointer, *graph, *graph, pointer, pointer])
             self._declare(f"tgnn_exclusive_product_{suffix}", [pointer, *graph, pointer])
@@ -73,7 +73,7 @@ class Library:
             self._declare(f"tgnn_edge_rows_{suffix}", [pointer, *graph, pointer])
             self._declare(f"tgnn_edge_rows_backward_{suffix}", [pointer, *graph, *graph, *[pointer] * 4])
         self._declare("tgnn_weighted_forward_f32", [pointer, *inputs, *graph, *[pointer] * 3])
-        self._declare("tgnn_weighted_backward_f32", [pointer, *inputs, *graph, *graph, *[pointer] * 6])
+        self._declare("tgnn_weighted_backward_f32", [pointer, *inputs, *graph, *graph, *[pointer] * 5])
         for suffix in ("i32", "i64"):
             self._declare(f"tgnn_group_{suffix}", [pointer, pointer, integer, integer, *[pointer] * 3])
             sampling = [pointer, integer, pointer, integer, integer, *[ctypes.c_int] * 3]

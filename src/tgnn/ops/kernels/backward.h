@@ -1,7 +1,7 @@
 // Backward pass: d loss / d f = g * S / f, summed over the edges out of each node.
 #pragma once
 
-#include "factors.h"
+#include "plain.h"
 
 namespace {
 
@@ -10,45 +10,51 @@ namespace {
 //   f == 0:  value (the product of the other factors) if f is the only zero, else 0
 struct WideRows {
   std::unique_ptr<Node[]> slot;  // index of each destination among the wide rows; -1: not wide
-  Index count = 0;
+  Index count = 0, column = 0, width = 0;  // number of rows, first column, number of columns
   std::unique_ptr<double[]> mantissa;
   std::unique_ptr<int32_t[]> code;  // 2 * exponent, plus 1 if the value belongs to the zero factor
+  std::unique_ptr<std::atomic<bool>[]> has_source;  // whether each source has an edge to a wide row; null: none has
 
   static int32_t encode(int64_t exponent, bool for_zero) {
     exponent = std::max<int64_t>(-100000, std::min<int64_t>(100000, exponent));  // far outside the range of join()
     return int32_t(2 * exponent + for_zero);
   }
+  Index at(Index slot, Index first_column) const { return slot * width + first_column - column; }
+  bool contains(Index u) const { return has_source && has_source[u].load(std::memory_order_relaxed); }
 };
 
-// q = g * S, and 0 in wide rows. It is stored in blocks of columns, [N_dst, width] each, so that the rows of a block
-// are contiguous. (With a stride of a power of two they would map to the same cache sets.)
+// q = g * S, and 0 in wide rows, for a range of columns. It is stored in blocks of columns, [N_dst, width] each, so
+// that the rows of a block are contiguous. (With a stride of a power of two they would map to the same cache sets.)
 template <class T>
 struct Backward {
-  const T* q;
+  T* q;
   Index n_dst;
-  bool narrow;  // see for_each_block()
   WideRows wide;
 
-  const T* q_block(Index column) const { return q + column * n_dst; }
+  T* q_block(Index column) const { return q + (column - wide.column) * n_dst; }
 };
 
 // Computes q = g * S row by row, and marks the rows whose values do not fit into q as wide.
 template <class T>
-void form_q(const CompressedEdges& by_dst, Index rank, bool tanh, const T* grad, const T* state, const T* least, T* q,
-            bool narrow, Node* slot) {
+void form_q(const CompressedEdges& by_dst, Index rank, bool tanh, const T* grad, const T* state, const T* least,
+            Backward<T>& back) {
   constexpr double tiny = std::numeric_limits<T>::min();
   // Sums of values below this bound do not overflow: they are computed in double.
   constexpr T huge = sizeof(T) == sizeof(double) ? T(0x1p900) : std::numeric_limits<T>::max();
+  const Index first = back.wide.column, last = first + back.wide.width;
+  std::atomic<bool> any_lost(false);
   parallel_for(0, by_dst.groups, std::max<Index>(1, 32768 / rank), [&](Index begin, Index end) {
     for (Index v = begin; v < end; ++v) {
       const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * double(least[v]) * saved_scale<T>(tanh);
       int64_t lost = least[v] == T(0);
-      const auto block_of_row = [&](Index column, int width) { return q + column * by_dst.groups + v * width; };
       const auto multiply = [&](Index column, auto constant, int given) {
         constexpr int W = decltype(constant)::value;
         const int width = W ? W : given;
-        T* const out = block_of_row(column, width);
-        const T *g = grad + v * rank + column, *s = state + v * rank + column;
+        const Index at = v * rank + column, ahead = std::min(v + kRowsAhead, end - 1) * rank + column;
+        prefetch_row<W>(grad + ahead);
+        prefetch_row<W>(state + ahead);
+        T* const out = back.q_block(column) + v * width;
+        const T *g = grad + at, *s = state + at;
         T overflow = 0;
 #pragma omp simd reduction(max : overflow)
         for (int j = 0; j < width; ++j) {
@@ -66,12 +72,18 @@ void form_q(const CompressedEdges& by_dst, Index rank, bool tanh, const T* grad,
         }
         lost |= rounded_off;
       };
-      const auto clear = [&](Index column, auto, int width) { std::fill_n(block_of_row(column, width), width, T(0)); };
-      for_each_block<T>(rank, multiply, narrow);
-      if (lost) for_each_block<T>(rank, clear, narrow);
-      slot[v] = lost ? 0 : -1;
+      const auto clear = [&](Index column, auto, int width) {
+        std::fill_n(back.q_block(column) + v * width, width, T(0));
+      };
+      for_each_block<T>(first, last, multiply);
+      if (lost) for_each_block<T>(first, last, clear);
+      if (lost) any_lost.store(true, std::memory_order_relaxed);
+      back.wide.slot[v] = lost ? 0 : -1;
     }
   });
+  if (!any_lost) return;
+  for (Index v = 0; v < by_dst.groups; ++v)
+    if (back.wide.slot[v] >= 0) back.wide.slot[v] = Node(back.wide.count++);
 }
 
 // Multiplies a product by the factors that are not zero, and counts those that are.
@@ -89,28 +101,28 @@ inline void multiply_nonzero(const double* f, int width, double* mantissa, int64
 }
 
 template <class T>
-void form_wide_rows(const Inputs<T>& in, const CompressedEdges& by_dst, const T* grad, WideRows& wide) {
-  for (Index v = 0; v < by_dst.groups; ++v)
-    if (wide.slot[v] >= 0) wide.slot[v] = Node(wide.count++);
+void form_wide_rows(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, const T* grad, WideRows& wide) {
   if (!wide.count) return;
-  const Index size = wide.count * in.rank;
+  const Index size = wide.count * wide.width, last = wide.column + wide.width;
   wide.mantissa.reset(new double[size]);
   wide.code.reset(new int32_t[size]);
+  wide.has_source.reset(new std::atomic<bool>[n_src]());
   const auto form = [&](Index v) {
     const double q = power_of_row(in.exponent, by_dst.ptr[v + 1] - by_dst.ptr[v]);
-    for (Index column = 0; column < in.rank; column += kBlock) {
-      const int width = int(std::min<Index>(kBlock, in.rank - column));
+    for (Index column = wide.column; column < last; column += kBlock) {
+      const int width = int(std::min<Index>(kBlock, last - column));
       alignas(64) double mantissa[kBlock], f[kBlock];
       alignas(64) int64_t exponent[kBlock], zeros[kBlock];
       std::fill(mantissa, mantissa + width, 1.0);
       std::fill(exponent, exponent + width, 0);
       std::fill(zeros, zeros + width, 0);
       for (Index k = by_dst.ptr[v]; k < by_dst.ptr[v + 1]; ++k) {
+        wide.has_source[by_dst.other[k]].store(true, std::memory_order_relaxed);
         in.factors(by_dst.other[k], by_dst.edge_at(k), column, width, f);
         multiply_nonzero(f, width, mantissa, exponent, zeros);
       }
       if (q != 1.0) signed_powers(q, width, mantissa, exponent);
-      const Index at = wide.slot[v] * in.rank + column;
+      const Index at = wide.at(wide.slot[v], column);
       for (int j = 0; j < width; ++j) {
         double slope = 1.0, g = grad[v * in.rank + column + j];
         int64_t e = exponent[j];
@@ -178,13 +190,6 @@ struct FiniteSum {
   }
 };
 
-// Returns whether u is a source of a wide row.
-inline bool has_wide(const CompressedEdges& by_src, const WideRows& wide, Index u) {
-  if (!wide.count) return false;
-  return std::any_of(by_src.other + by_src.ptr[u], by_src.other + by_src.ptr[u + 1],
-                     [&](Node v) { return wide.slot[v] >= 0; });
-}
-
 // Adds the gradient of z_u through the wide rows that contain it as a factor.
 template <class T>
 void add_wide_sources(const Inputs<T>& in, const CompressedEdges& by_src, const WideRows& wide, Index u, Index column,
@@ -197,7 +202,8 @@ void add_wide_sources(const Inputs<T>& in, const CompressedEdges& by_src, const 
   for (Index k = by_src.ptr[u]; k < by_src.ptr[u + 1]; ++k) {
     const Index slot = wide.slot[by_src.other[k]];
     if (slot < 0) continue;
-    exact_slopes(wide.mantissa.get() + slot * in.rank + column, wide.code.get() + slot * in.rank + column, by, width, d);
+    const Index at = wide.at(slot, column);
+    exact_slopes(wide.mantissa.get() + at, wide.code.get() + at, by, width, d);
     extra.add(d, width);
   }
   extra.finish(width, sum);
@@ -227,11 +233,12 @@ inline bool few_gradients(const SixRows<float>& rows, const float* z, bool tanh,
 // Sum q over the edges out of u, then divide by z_u.
 template <class T, int W>
 void source_gradient(const Inputs<T>& in, const CompressedEdges& by_src, const Backward<T>& back, Index u, Index column,
-                     int width, T* grad_z) {
+                     int width, T* grad_z, bool bypass) {
   const int w = W ? W : width;
+  const bool has_wide = back.wide.contains(u);
   if constexpr (sizeof(T) == sizeof(float)) {
     const Index degree = by_src.ptr[u + 1] - by_src.ptr[u];
-    if (degree > 0 && degree <= kFew && !back.wide.count) {
+    if (degree > 0 && degree <= kFew && !has_wide) {
       bool done = false;
       for_each_six_rows<W>(by_src, u, back.q_block(column), width, Filler<T>::rows().zeros,
                            [&](const SixRows<T>& rows, Index) {
@@ -240,6 +247,12 @@ void source_gradient(const Inputs<T>& in, const CompressedEdges& by_src, const B
                            });
       if (done) return;
     }
+    if constexpr (W % 16 == 0 && W > 0)
+      if (!has_wide) {
+        const Index at = u * in.rank + column;
+        const double unscale = 1.0 / saved_scale<T>(in.tanh);
+        return gradient_of_row<W>(by_src, u, back.q_block(column), in.z + at, unscale, grad_z + at, bypass);
+      }
   }
   alignas(64) double sum[kBlock];
   bool empty = true;
@@ -269,37 +282,44 @@ void source_gradient(const Inputs<T>& in, const CompressedEdges& by_src, const B
     inverse[j] = T(1) / (divisor * lift[j]);
   }
   SIMD for (int j = 0; j < w; ++j) sum[j] = sum[j] * unscale * double(inverse[j]) * double(lift[j]);
-  if (has_wide(by_src, back.wide, u)) add_wide_sources(in, by_src, back.wide, u, column, width, sum);
+  if (has_wide) add_wide_sources(in, by_src, back.wide, u, column, width, sum);
   store<T, W>(sum, width, grad_z + u * in.rank + column);
 }
 
-// Computes q and the wide rows.
+// Computes q and the wide rows for some columns.
 template <class T>
 Backward<T> prepare_backward(const Inputs<T>& in, const CompressedEdges& by_dst, const T* grad, const T* state,
-                             const T* least, T* q, bool narrow) {
+                             const T* least, Index n_src, Index column, Index width, const Scratch<T>& q) {
   Backward<T> back;
-  expect_to_fill(q, by_dst.groups * in.rank * Index(sizeof(T)));
-  back.q = q;
+  back.q = q.get();
   back.n_dst = by_dst.groups;
-  back.narrow = narrow;
   back.wide.slot.reset(new Node[by_dst.groups]);
-  form_q(by_dst, in.rank, in.tanh, grad, state, least, q, narrow, back.wide.slot.get());
-  form_wide_rows(in, by_dst, grad, back.wide);
+  back.wide.column = column;
+  back.wide.width = width;
+  form_q(by_dst, in.rank, in.tanh, grad, state, least, back);
+  form_wide_rows(in, by_dst, n_src, grad, back.wide);
   return back;
 }
 
 template <class T>
 void backward(const Inputs<T>& in, const CompressedEdges& by_dst, const CompressedEdges& by_src, const T* grad,
-              const T* state, const T* least, T* q, T* grad_z) {
-  const bool narrow = prefers_narrow_blocks<T>(by_dst.groups);
-  const Backward<T> back = prepare_backward(in, by_dst, grad, state, least, q, narrow);
+              const T* state, const T* least, T* grad_z) {
   expect_to_fill(grad_z, by_src.groups * in.rank * Index(sizeof(T)));
-  for_ranges(by_src, in.rank, [&](Index first, Index last) {
-    const auto gradients = [&](Index column, auto constant, int width) {
-      constexpr int W = decltype(constant)::value;
-      for (Index u = first; u < last; ++u) source_gradient<T, W>(in, by_src, back, u, column, width, grad_z);
-    };
-    for_each_block<T>(in.rank, gradients, back.narrow);
+  const bool narrow = prefers_narrow_blocks<T>(by_dst.groups);
+  for_each_step(in.rank, narrow, [&](Index begin, Index end) {
+    const Scratch<T> q(by_dst.groups * (end - begin));
+    const Backward<T> back =
+        prepare_backward(in, by_dst, grad, state, least, by_src.groups, begin, end - begin, q);
+    for_ranges(by_src, in.rank, [&](Index first, Index last) {
+      for_each_block<T>(begin, end, [&](Index column, auto constant, int width) {
+        constexpr int W = decltype(constant)::value;
+        for (Index u = first; u < last; ++u) {
+          prefetch_row<W>(in.z + std::min(u + kRowsAhead, last - 1) * in.rank + column);
+          source_gradient<T, W>(in, by_src, back, u, column, width, grad_z, narrow);
+        }
+      });
+      finish_bypass();
+    });
   });
 }
 

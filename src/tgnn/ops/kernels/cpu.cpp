@@ -49,10 +49,10 @@ int guarded(const F& f) {
   extern "C" int tgnn_backward_##NAME(const T* z, Index rank, int tanh, double exponent, Index n_dst, const Index* ptr,              \
                                       const Node* other, const Index* edge, Index n_src, const Index* ptr_src,      \
                                       const Node* other_src, const Index* edge_src, const T* grad, const T* state,  \
-                                      const T* least, T* q, T* grad_z) {                                            \
+                                      const T* least, T* grad_z) {                                                  \
     return guarded([&] {                                                                                            \
       backward<T>({z, nullptr, rank, tanh != 0, exponent}, {ptr, other, edge, n_dst},                                         \
-                  {ptr_src, other_src, edge_src, n_src}, grad, state, least, q, grad_z);                            \
+                  {ptr_src, other_src, edge_src, n_src}, grad, state, least, grad_z);                               \
     });                                                                                                             \
   }
 
@@ -133,10 +133,10 @@ extern "C" int tgnn_weighted_forward_f32(const float* z, const float* weight, In
 
 extern "C" int tgnn_weighted_backward_f32(const float* z, const float* weight, Index rank, int tanh, double exponent, TGNN_EDGES,
                                           TGNN_OUT_EDGES, const float* grad, const float* state, const float* least,
-                                          float* q, float* grad_z, float* grad_weight) {
+                                          float* grad_z, float* grad_weight) {
   return guarded([&] {
     weighted_backward({z, weight, rank, tanh != 0, exponent}, {ptr, other, edge, n_dst}, {ptr_src, other_src, edge_src, n_src},
-                      grad, state, least, q, grad_z, grad_weight);
+                      grad, state, least, grad_z, grad_weight);
   });
 }
 #elif TGNN_PART == 1

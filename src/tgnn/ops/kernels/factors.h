@@ -1,8 +1,7 @@
 // Factors of the product, shared by the forward and the backward pass.
 #pragma once
 
-#include "rows.h"
-#include "scaled.h"
+#include "vectors.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Forward pass: act(P), and S = act'(P) * P for the backward pass.
 #pragma once
 
-#include "factors.h"
+#include "plain.h"
 
 namespace {
 
@@ -28,6 +28,18 @@ void extents_of_rows(const Inputs<T>& in, Index rows, Extent<T>* extents) {
         most = std::max(most, std::fabs(z[j]));
       }
       extents[u] = {least, most};
+    }
+  });
+}
+
+// Copies the columns begin .. end of z, so that they are contiguous.
+template <class T>
+void copy_columns(const Inputs<T>& in, Index rows, Index begin, Index end, T* out) {
+  parallel_for(0, rows, 1024, [&](Index first, Index last) {
+    for (Index u = first; u < last; ++u) {
+      const T* const row = in.z + u * in.rank;
+      prefetch_row<kNarrowBlock>(row + std::min(last - 1 - u, 2 * kRowsAhead) * in.rank + begin);
+      std::copy(row + begin, row + end, out + u * (end - begin));
     }
   });
 }
@@ -115,8 +127,15 @@ struct Product {
   }
 };
 
-// Computes act(y) and S = act'(y) q y with y = sign(P) |P|^q for the columns of one row; overwrites the product. Returns whether some S does not fit into T
-// although S / f may fit, so that the row is wide.
+// Returns whether no S of tanh can be lost, because no factor is tiny. Beyond kSaturated, slope * P is below 2^-211 in
+// float: it matters for a gradient up to kLargestGrad if a factor is below 2^-45.
+template <class T>
+bool nothing_lost(double least) {
+  return least * saved_scale<T>(true) >= kLargestGrad * 0x1p12;
+}
+
+// Computes act(y) and S = act'(y) q y with y = sign(P) |P|^q for the columns of one row; overwrites the product. Returns
+// whether some S does not fit into T although S / f may fit, so that the row is wide.
 template <class T, int W>
 bool activate(Product& product, double q, bool tanh, int width, double least, T* out, T* state) {
   constexpr double tiny = std::numeric_limits<T>::min(), huge = std::numeric_limits<T>::max();
@@ -142,9 +161,7 @@ bool activate(Product& product, double q, bool tanh, int width, double least, T*
   if (!state) return false;
   if (q != 1.0) SIMD for (int j = 0; j < w; ++j) p[j] *= q;
   SIMD for (int j = 0; j < w; ++j) state[j] = T(p[j]);
-  // Nothing is lost if no factor is tiny. Beyond kSaturated, slope * P is below 2^-211 in float: it matters for a
-  // gradient up to kLargestGrad if a factor is below 2^-45.
-  if (tanh && least * saved_scale<T>(true) >= kLargestGrad * 0x1p12) return false;
+  if (tanh && nothing_lost<T>(least)) return false;
   const double reach = sizeof(T) == sizeof(double) ? 0.0 : tiny * least * saved_scale<T>(tanh) / kLargestGrad;
   int64_t lost = 0;
 #pragma omp simd reduction(| : lost)
@@ -157,17 +174,42 @@ bool activate(Product& product, double q, bool tanh, int width, double least, T*
   return lost;
 }
 
-// How the product of a row is computed. Only kGeneral needs an exponent.
-enum class Method : char { kGeneral, kInRange, kFew };
+// How the product of a row is computed. Only kGeneral needs an exponent. kSafe is kInRange if no S can be lost.
+enum class Method : char { kGeneral, kInRange, kSafe, kFew };
 
 // Chooses the method of a row from its degree and the sizes of its factors.
 template <class T>
-Method method_of(Index degree, const Extent<T>& extent) {
+Method method_of(Index degree, const Extent<T>& extent, bool few) {
   if (sizeof(T) != sizeof(float) || degree == 0 || !(extent.least > T(0)) || !(extent.most <= T(0x1p100)))
     return Method::kGeneral;
-  if (degree <= kFew && extent.least >= kSmallFactor && extent.most <= kLargeFactor) return Method::kFew;
+  if (few && degree <= kFew && extent.least >= kSmallFactor && extent.most <= kLargeFactor) return Method::kFew;
   const int64_t bits = std::max({int64_t(1), scaled::exponent_of(extent.most) + 1, -scaled::exponent_of(extent.least)});
-  return degree * bits <= scaled::kMaxShift ? Method::kInRange : Method::kGeneral;
+  if (degree * bits > scaled::kMaxShift) return Method::kGeneral;
+  return nothing_lost<T>(extent.least) ? Method::kSafe : Method::kInRange;
+}
+
+// Computes a block of columns of one row of the result. The factors of these columns are in the rows of `z`.
+template <class T, int W>
+void product_of_row(const Inputs<T>& in, const CompressedEdges& by_dst, const T* z, Index stride, Method method,
+                    Index v, int width, T* out, T* state, T* least) {
+  const T* const ones = Filler<T>::rows().ones;
+  if constexpr (sizeof(T) == sizeof(float))
+    if (method == Method::kFew) {
+      for_each_six_rows<W>(by_dst, v, z, stride, ones, [&](const SixRows<T>& rows, Index) {
+        few_factors<W>(rows, in.tanh, width, out, state);
+      });
+      return;
+    }
+  Product product;
+  const double smallest = state ? double(*least) : 1.0;
+  for_each_six_rows<W>(by_dst, v, z, stride, ones, [&](const SixRows<T>& rows, Index k) {
+    const bool is_last = k + 6 >= by_dst.ptr[v + 1];
+    product.template times<W>(width, rows, is_last || method != Method::kGeneral);
+  });
+  product.finish(width);
+  const double q = power_of_row(in.exponent, by_dst.ptr[v + 1] - by_dst.ptr[v]);
+  const bool lost = activate<T, W>(product, q, in.tanh, width, smallest, out, state);
+  if (state) *least = lost ? T(0) : T(smallest);  // 0: the row is wide
 }
 
 template <class T>
@@ -184,35 +226,31 @@ void forward(const Inputs<T>& in, const CompressedEdges& by_dst, Index n_src, T*
       const Index begin = by_dst.ptr[v], end = by_dst.ptr[v + 1];
       for (Index k = begin; k < end; ++k) extent.include(of_source[by_dst.other[k]]);
       if (state) least[v] = extent.least;
-      method[v] = method_of(end - begin, extent);
-      if (method[v] == Method::kFew && in.exponent != 0.0) method[v] = Method::kInRange;
+      method[v] = method_of(end - begin, extent, in.exponent == 0.0);
     }
-    for_each_block<T>(in.rank, [&](Index column, auto constant, int width) {
-      constexpr int W = decltype(constant)::value;
-      for (Index v = first; v < last; ++v) {
-        const Index at = v * in.rank + column;
-        T* const state_at = state ? state + at : nullptr;
-        if constexpr (sizeof(T) == sizeof(float))
-          if (method[v] == Method::kFew) {
-            for_each_six_rows<W>(by_dst, v, in.z + column, in.rank, Filler<T>::rows().ones,
-                                 [&](const SixRows<T>& rows, Index) {
-                                   few_factors<W>(rows, in.tanh, width, out + at, state_at);
-                                 });
-            continue;
-          }
-        Product product;
-        const double smallest = state ? double(least[v]) : 1.0;
-        const bool in_range = method[v] == Method::kInRange;
-        for_each_six_rows<W>(by_dst, v, in.z + column, in.rank, Filler<T>::rows().ones,
-                             [&](const SixRows<T>& rows, Index k) {
-                               const bool is_last = k + 6 >= by_dst.ptr[v + 1];
-                               product.template times<W>(width, rows, is_last || in_range);
-                             });
-        product.finish(width);
-        const double q = power_of_row(in.exponent, by_dst.ptr[v + 1] - by_dst.ptr[v]);
-        const bool lost = activate<T, W>(product, q, in.tanh, width, smallest, out + at, state_at);
-        if (state) least[v] = lost ? T(0) : T(smallest);  // 0: the row is wide
-      }
+  });
+  const bool narrow = prefers_narrow_blocks<T>(n_src), in_registers = in.tanh && in.exponent == 0.0;
+  for_each_step(in.rank, narrow, [&](Index begin, Index end) {
+    const Scratch<T> copied(narrow ? n_src * (end - begin) : 0);
+    if (narrow) copy_columns(in, n_src, begin, end, copied.get());
+    for_ranges(by_dst, in.rank, [&](Index first, Index last) {
+      for_each_block<T>(begin, end, [&](Index column, auto constant, int width) {
+        constexpr int W = decltype(constant)::value;
+        const T* const z = narrow ? copied.get() + (column - begin) : in.z + column;
+        const Index stride = narrow ? end - begin : in.rank;
+        for (Index v = first; v < last; ++v) {
+          T *const out_at = out + v * in.rank + column, *const state_at = state ? state + (out_at - out) : nullptr;
+          if constexpr (sizeof(T) == sizeof(float) && W % 16 == 0 && W > 0)
+            if (in_registers && method[v] >= Method::kSafe) {
+              const bool few = method[v] == Method::kFew;
+              tanh_of_row<W>(by_dst, v, z, stride, few, out_at, state_at, narrow);
+              continue;
+            }
+          T* const least_at = state ? least + v : nullptr;
+          product_of_row<T, W>(in, by_dst, z, stride, method[v], v, width, out_at, state_at, least_at);
+        }
+      });
+      finish_bypass();
     });
   });
 }

@@ -66,42 +66,64 @@ struct Float<double> {
   static constexpr double kSaturated = 350.0;
 };
 
-// 2^(k + shift), where k is the integer in the low bits of k + kShifter. Callers ensure that it is not subnormal,
-// because operations on subnormal numbers take a hundred times as long.
+// Unsigned integers of the size of V, a number or a vector of numbers.
+template <class T, class V>
+struct BitsOf {
+  typedef typename Float<T>::Bits type __attribute__((vector_size(sizeof(V))));
+};
 template <class T>
-inline T exp2_of_shifted(T shifted, int shift) {
-  using F = Float<T>;
-  typename F::Bits bits;
-  std::memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits + (F::kBias + shift)) << F::kMantissaBits;
-  T value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
+struct BitsOf<T, T> {
+  using type = typename Float<T>::Bits;
+};
+
+template <class To, class From>
+inline To bit_cast(const From& x) {
+  To y;
+  std::memcpy(&y, &x, sizeof y);
+  return y;
 }
 
-// Computes tanh(x), and 2^kSlopeShift times its slope 1 - tanh(x)^2. Both use exp(-2|x|) and have no cancellation. The
-// slope is 0 beyond kSaturated.
-template <class T>
-inline void tanh_and_slope(T x, T& value, T& slope) {
+// |x| of numbers of type T.
+template <class T, class V>
+inline V absolute(const V& x) {
+  using Bits = typename BitsOf<T, V>::type;
+  return bit_cast<V, Bits>((bit_cast<Bits>(x) << 1) >> 1);
+}
+
+// 2^(k + shift), where k is the integer in the low bits of k + kShifter. Callers ensure that it is not subnormal,
+// because operations on subnormal numbers take a hundred times as long.
+template <class T, class V>
+inline V exp2_of_shifted(V shifted, int shift) {
   using F = Float<T>;
-  const T a = std::fabs(x);
-  const T y = a > F::kSaturated ? T(-2) * F::kSaturated : T(-2) * a;
-  const T shifted = y * T(1.4426950408889634) + F::kShifter;
-  const T k = shifted - F::kShifter;
-  const T r = (y - k * F::kLn2High) - k * F::kLn2Low;  // |r| <= ln(2) / 2
-  T p = 0;                                             // exp(r) - 1, the Taylor series: to r^13 in double, r^8 in float
+  using Bits = typename BitsOf<T, V>::type;
+  return bit_cast<V, Bits>((bit_cast<Bits>(shifted) + (F::kBias + shift)) << F::kMantissaBits);
+}
+
+// Computes tanh(x), and 2^kSlopeShift times its slope 1 - tanh(x)^2, of a number or a vector V of numbers of type T.
+// Both use exp(-2|x|) and have no cancellation. The slope is 0 beyond kSaturated.
+template <class T, class V>
+inline void tanh_and_slope(V x, V& value, V& slope) {
+  using F = Float<T>;
+  using Bits = typename BitsOf<T, V>::type;
+  const V a = absolute<T>(x);
+  const V y = a > F::kSaturated ? V{} + T(-2) * F::kSaturated : T(-2) * a;
+  const V shifted = y * T(1.4426950408889634) + F::kShifter;
+  const V k = shifted - F::kShifter;
+  const V r = (y - k * F::kLn2High) - k * F::kLn2Low;  // |r| <= ln(2) / 2
+  V p = {};                                            // exp(r) - 1, the Taylor series: to r^13 in double, r^8 in float
   if (sizeof(T) == sizeof(double)) p = (T(1.0 / 6227020800) * r + T(1.0 / 479001600)) * r + T(1.0 / 39916800);
   if (sizeof(T) == sizeof(double)) p = ((p * r + T(1.0 / 3628800)) * r + T(1.0 / 362880)) * r;
   p = (((p + T(1.0 / 40320)) * r + T(1.0 / 5040)) * r + T(1.0 / 720)) * r + T(1.0 / 120);
   p = ((p * r + T(1.0 / 24)) * r + T(1.0 / 6)) * r + T(1.0 / 2);
   p = p * r * r + r;
-  const T scale = exp2_of_shifted<T>((k < T(-64) ? T(-64) : k) + F::kShifter, 0);  // 2^k, at least 2^-64
-  const T shifted_scale = exp2_of_shifted<T>(shifted, F::kSlopeShift);              // 2^(k + kSlopeShift)
-  const T em1 = scale * p + (scale - T(1));                               // exp(-2|x|) - 1
-  const T inverse = T(1) / (em1 + T(2));
-  const T exp_shifted = shifted_scale + shifted_scale * p;
-  value = std::copysign(em1 * inverse, x);
-  slope = a > F::kSaturated ? T(0) : T(4) * exp_shifted * (inverse * inverse);
+  const V scale = exp2_of_shifted<T>((k < T(-64) ? V{} + T(-64) : k) + F::kShifter, 0);  // 2^k, at least 2^-64
+  const V shifted_scale = exp2_of_shifted<T>(shifted, F::kSlopeShift);                    // 2^(k + kSlopeShift)
+  const V em1 = scale * p + (scale - T(1));                                               // exp(-2|x|) - 1
+  const V inverse = T(1) / (em1 + T(2));
+  const V exp_shifted = shifted_scale + shifted_scale * p;
+  const Bits sign = ~((~Bits{} << 1) >> 1);
+  value = bit_cast<V, Bits>(bit_cast<Bits>(absolute<T>(em1 * inverse)) | (bit_cast<Bits>(x) & sign));
+  slope = a > F::kSaturated ? V{} : T(4) * exp_shifted * (inverse * inverse);
 }
 
 // exp(r) - 1 by its Taylor series to r^13, |r| <= ln(2) / 2.

@@ -10,7 +10,7 @@ template <class T>
 void weighted_sum(const T* x, const T* weight, Index rank, const CompressedEdges& by, T* out) {
   expect_to_fill(out, by.groups * rank * Index(sizeof(T)));
   for_ranges(by, rank, [&](Index first, Index last) {
-    for_each_block<T>(rank, [&](Index column, auto constant, int width) {
+    for_each_block<T>(0, rank, [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;
       const int w = W ? W : width;
       for (Index i = first; i < last; ++i) {

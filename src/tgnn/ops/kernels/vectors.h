@@ -45,6 +45,13 @@ inline Vector<float, L> to_float(const Vector<double, L>& x) {
   return __builtin_convertvector(x, Vector<float, L>);
 }
 
+// Lets other threads see what was written past the caches.
+inline void finish_bypass() {
+#if defined(__AVX512F__)
+  _mm_sfence();
+#endif
+}
+
 // C vectors with L lanes each: a group of columns. `kPartial` marks the last columns of a row, fewer than L.
 template <class T, int L_, int C_, bool kPartial_ = false>
 struct Columns {

@@ -53,7 +53,7 @@ void weighted_forward(const Inputs<float>& in, const CompressedEdges& by_dst, fl
   expect_to_fill(state, bytes);
   for_ranges(by_dst, in.rank, [&](Index first, Index last) {
     if (state) std::fill(least + first, least + last, std::numeric_limits<float>::max());
-    for_each_block<float>(in.rank, [&](Index column, auto constant, int width) {
+    for_each_block<float>(0, in.rank, [&](Index column, auto constant, int width) {
       constexpr int W = decltype(constant)::value;
       for (Index v = first; v < last; ++v) {
         Product product;
@@ -114,7 +114,7 @@ void weighted_gradients(const Inputs<float>& in, const CompressedEdges& by_src, 
       Divisors by;
       in.factors(u, edge, column, width, f);
       by.set(f, width);
-      const Index at = slot * in.rank + column;
+      const Index at = back.wide.at(slot, column);
       exact_slopes(back.wide.mantissa.get() + at, back.wide.code.get() + at, by, width, d);
     }
     weights.add(u, edge, column, width, slot >= 0, d);
@@ -129,13 +129,13 @@ void weighted_gradients(const Inputs<float>& in, const CompressedEdges& by_src, 
 }
 
 void weighted_backward(const Inputs<float>& in, const CompressedEdges& by_dst, const CompressedEdges& by_src,
-                       const float* grad, const float* state, const float* least, float* q, float* grad_z,
-                       float* grad_weight) {
-  const Backward<float> back = prepare_backward(in, by_dst, grad, state, least, q, false);
+                       const float* grad, const float* state, const float* least, float* grad_z, float* grad_weight) {
+  const Scratch<float> q(by_dst.groups * in.rank);
+  const Backward<float> back = prepare_backward(in, by_dst, grad, state, least, by_src.groups, 0, in.rank, q);
   expect_to_fill(grad_z, by_src.groups * in.rank * Index(sizeof(float)));
   WeightSums weights(in, grad_weight, by_src.ptr[by_src.groups]);
   for_ranges(by_src, in.rank, [&](Index first, Index last) {
-    for_each_block<float>(in.rank, [&](Index column, auto, int width) {
+    for_each_block<float>(0, in.rank, [&](Index column, auto, int width) {
       for (Index u = first; u < last; ++u) weighted_gradients(in, by_src, back, u, column, width, grad_z, weights);
     });
   });
