@@ -41,10 +41,8 @@ def predict_tables(task: str, epochs: int, root: str | None, folder: Path) -> st
     table = path
     if path.is_dir():
         table = path / "graphs.csv" if (path / "graphs.csv").exists() else path / "nodes.csv"
-    rows, predicted = (
-        pl.read_csv(table).height,
-        pl.read_csv(folder / "predictions.csv")["prediction"].drop_nulls().len(),
-    )
+    rows, values = pl.read_csv(table).height, pl.read_csv(folder / "predictions.csv").select("^prediction.*$")
+    predicted = values.filter(pl.any_horizontal(pl.all().is_not_null())).height
     if rows != predicted:
         raise SystemExit(f"{task}: {predicted:,} predictions for {rows:,} rows")
     return f"{task}: {rows:,} rows, {predicted:,} predictions, test {trained['metric']} {trained['test']:.4f}"

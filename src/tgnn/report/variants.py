@@ -127,7 +127,9 @@ def _card(data: str, variants: Sequence[Variant]) -> Card:
     lines = [f"test {best.metric}" + (f", mean of {len(best.tests)} runs" if len(best.tests) > 1 else "")]
     if best.interval is not None:
         lines.append(f"95% confidence interval {metric(best.interval[0])} to {metric(best.interval[1])}")
-    lines += [f"{name}: {metric(score)}" for name, score in _baselines(variants).items()]
+    for name, score in _baselines(variants).items():
+        is_better = sign * score > sign * fmean(best.tests)
+        lines.append(f"{name}: {metric(score)}{' (better than the model)' if is_better else ''}")
     lines += [f"best of {len(variants)} models on the validation set"] if len(variants) > 1 else []
     return Card(data, best.name, metric(fmean(best.tests)), lines)
 

@@ -31,11 +31,12 @@ def test_the_best_model_on_the_validation_set_is_shown_first(tmp_path):
         add(write_run(tmp_path / f"a/seed-{seed}", model="gcn", test=test, seed=seed), val=0.9)
     write_run(tmp_path / "a/copy of seed-1", model="gcn", test=0.84, seed=1)
     run = write_run(tmp_path / "b", test=0.95)
-    add(run, val=0.85, baselines=[{"name": "majority class", "test": 0.3, "scores": {"accuracy": 0.3}}])
+    names = {"majority class": 0.3, "gradient boosting": 0.99}
+    add(run, val=0.85, baselines=[{"name": n, "test": s, "scores": {"accuracy": s}} for n, s in names.items()])
     page = page_of(tmp_path)
     card = text_of(page.partition('class="cards">')[2].partition("</ul>")[0].join(["<main>", "</main>"]))
     assert "cora 0.8200 gcn test accuracy, mean of 2 runs 95% confidence interval 0.5659 to 1.0000" in card
-    assert "majority class: 0.3000 best of 2 models on the validation set" in card
+    assert "majority class: 0.3000 gradient boosting: 0.9900 (better than the model) best of 2 models on" in card
     headers, first, second = rows_of(page)  # by test metric
     assert headers[:4] == ["model", "test", "95%", "interval"]
     assert (first[0], second[:4]) == ("tgnn", ["gcn", "0.8200", "±", "0.0283"])
