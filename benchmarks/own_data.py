@@ -37,15 +37,17 @@ def predict_tables(task: str, epochs: int, root: str | None, folder: Path) -> st
     trained = json.loads(
         tgnn("train", "--data", str(path), "--epochs", str(epochs), "--out", "run", "--json", folder=folder)
     )
-    tgnn("predict", "run", "--out", "predictions.csv", folder=folder)
+    written = json.loads(tgnn("predict", "run", "--out", "predictions.csv", "--json", folder=folder))
     table = path
     if path.is_dir():
         table = path / "graphs.csv" if (path / "graphs.csv").exists() else path / "nodes.csv"
     rows, values = pl.read_csv(table).height, pl.read_csv(folder / "predictions.csv").select("^prediction.*$")
     predicted = values.filter(pl.any_horizontal(pl.all().is_not_null())).height
-    if rows != predicted:
-        raise SystemExit(f"{task}: {predicted:,} predictions for {rows:,} rows")
-    return f"{task}: {rows:,} rows, {predicted:,} predictions, test {trained['metric']} {trained['test']:.4f}"
+    unreadable = len(written["unreadable"])
+    if rows != predicted + unreadable:
+        raise SystemExit(f"{task}: {predicted:,} predictions and {unreadable} unreadable molecules for {rows:,} rows")
+    counts = f"{rows:,} rows, {predicted:,} predictions, {unreadable} unreadable molecules"
+    return f"{task}: {counts}, test {trained['metric']} {trained['test']:.4f}"
 
 
 def main() -> None:

@@ -85,7 +85,7 @@ def test_prior_correction(read, succeed, tmp_path):
     write_tables(tmp_path / "data", nodes, range(295), range(5, 300))
     output, shift = {}, {}
     for priors in ("none", "validation"):
-        options = f"--split per-class-quota --epochs 3 --set train.prior_correction={priors}"
+        options = f"--split per-class-quota --epochs 1 --set train.prior_correction={priors}"
         succeed(f"train --data data --out {priors} {options}")
         shift[priors] = json.loads((tmp_path / priors / "data.json").read_text())["task"]["log_prior_ratio"]
         found = read(f"evaluate {priors}")
