@@ -49,7 +49,7 @@ NOTES = (
     "the learning rate.",
     "The frames are random codewords sent with BPSK over an AWGN channel. With the same seed, all decoders decode the "
     f"same test frames. A point ends after {MIN_FRAME_ERRORS} wrong frames, but not before 10,000 frames or "
-    f"{10 * MIN_FRAME_ERRORS:,} wrong frames. It also ends after 100,000 frames (200,000 for BCH codes), and then says "
+    f"{10 * MIN_FRAME_ERRORS:,} wrong frames. It also ends after 100,000 frames (500,000 for BCH codes), and then says "
     "'fewer than'.",
     "'to' means that the networks were trained on the first code and tested on the second. 'with 20 rounds' means that "
     "they were trained with 5 rounds. Rows such as 'sum-product 20' are belief propagation with 20 iterations. min-sum "
@@ -96,14 +96,14 @@ _BCH_LEARNING_RATES = (0.001, 0.0025, 0.005)
 RECIPES: Mapping[str, CodeRecipe] = {
     "bch-63-45": CodeRecipe(
         *(28, 8, 635, 60, (3.0, 7.0), (4, 5, 6, 7)),
-        max_frames=200_000,
+        max_frames=500_000,
         transfer="bch-63-36",
         batch_size=64,
         learning_rates=_BCH_LEARNING_RATES,
     ),
     "bch-63-36": CodeRecipe(
         *(28, 8, 635, 60, (3.0, 7.0), (4, 5, 6)),
-        max_frames=200_000,
+        max_frames=500_000,
         batch_size=64,
         learning_rates=_BCH_LEARNING_RATES,
     ),
