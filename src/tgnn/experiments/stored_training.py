@@ -35,7 +35,8 @@ def train_once(net: torch.nn.Module, path: Path, train: Callable[[], Mapping[str
             write_tensors(path, net.state_dict(), results)
     stored = read_tensors(path)
     load_weights(net, stored.tensors, path)
-    return stored.metadata
+    metadata: dict[str, Any] = stored.metadata
+    return metadata
 
 
 def select_learning_rate(path: Path, rates: Iterable[float], loss: Callable[[float], float]) -> float:
