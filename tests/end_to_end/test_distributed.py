@@ -31,7 +31,21 @@ GRAPHS = (
     *("--rank", "4", "--layers", "2", "--epochs", "40"),
 )
 NODES = (
-    *("digits", "--sample", "4,4", "--batch-size", "100", "--dropout", "0", "--epochs", "12", "--rank", "8"),
+    *(
+        "digits",
+        "--sample",
+        "4,4",
+        "--batch-size",
+        "100",
+        "--dropout",
+        "0",
+        "--epochs",
+        "12",
+        "--rank",
+        "8",
+        "--lr",
+        "0.003",
+    ),
     *("--set", "model.factors=plain", "--set", "model.low_order=mean", "--set", "model.input_dropout=0"),
 )
 WAYS = {"graphs": GRAPHS, "sampled nodes": NODES}
