@@ -201,33 +201,28 @@ def _training_options(row: str, code: str) -> dict[str, Any]:
     }
 
 
-def measure_decoding(row: str, column: str, runs: int, store: Path, options: Mapping[str, Any]) -> CellResult:
-    """Train and test one decoder at one point. Trained networks and counted errors in ``store`` are reused."""
+def measure_decoding(row: str, column: str, seed: int, store: Path, options: Mapping[str, Any]) -> CellResult:
+    """Train and test one decoder at one point. A trained network and counted errors in ``store`` are reused."""
     source, point = (options.get("data.root"), bool(options.get("data.offline"))), POINTS[column]
     config, code = describe_decoding(row, column), load_code(point.tested_on, *source)
-    results, counts = [], []
-    for seed in range(runs):
-        if row in BELIEF_PROPAGATION_ROWS:
-            rule, iterations = row.split()
-            decoder: torch.nn.Module = BeliefPropagation(int(iterations), rule)
-            trained: dict[str, Any] = {"val": float("nan"), "steps": 0, "seconds": 0.0}
-        else:
-            decoder, trained = _trained(config["train"], load_code(point.trained_on, *source), seed, store)
-        key = hash_json([config, seed])
-        count = _count(decoder, code, point, seed, store / f"decoding-errors-{key}.json")
-        weights = sum(parameter.numel() for parameter in decoder.parameters())
-        matrix = hash_tensor(code.parity_check)
-        steps, seconds = trained["steps"], round(trained["seconds"], 3)
-        results.append(
-            RunResult(seed, count.bit_error_rate, trained["val"], steps, steps, seconds, weights, matrix, matrix, key)
-        )
-        counts.append(count)
+    if row in BELIEF_PROPAGATION_ROWS:
+        rule, iterations = row.split()
+        decoder: torch.nn.Module = BeliefPropagation(int(iterations), rule)
+        trained: dict[str, Any] = {"val": float("nan"), "steps": 0, "seconds": 0.0}
+    else:
+        decoder, trained = _trained(config["train"], load_code(point.trained_on, *source), seed, store)
+    key = hash_json([config, seed])
+    count = _count(decoder, code, point, seed, store / f"decoding-errors-{key}.json")
+    weights = sum(parameter.numel() for parameter in decoder.parameters())
+    matrix, steps = hash_tensor(code.parity_check), trained["steps"]
+    costs = (steps, steps, round(trained["seconds"], 3), weights)
+    run = RunResult(seed, count.bit_error_rate, trained["val"], *costs, matrix, matrix, key)
     series: dict[str, list[float | None]] = {
-        "frame error rate": [count.frame_error_rate for count in counts],
-        "frame errors": [count.frame_errors for count in counts],
-        "frames": [count.frames for count in counts],
+        "frame error rate": [count.frame_error_rate],
+        "frame errors": [count.frame_errors],
+        "frames": [count.frames],
     }
-    return CellResult(row, column, METRIC, config=config, runs=tuple(results), series=series)
+    return CellResult(row, column, METRIC, config=config, runs=(run,), series=series)
 
 
 def _count(decoder: torch.nn.Module, code: ParityCheckCode, point: TestPoint, seed: int, path: Path) -> ErrorCount:

@@ -64,7 +64,7 @@ Column = tuple[str, Mapping[str, Any]]
 """Data set of a column, and the options that override the recipe. Those of the row come after them."""
 
 Measure = Callable[[str, str, int, Path, Mapping[str, Any]], CellResult]
-"""Measures a cell. Called with its row, its column, the number of runs, a folder for its files and the options of the
+"""Measures one run of a cell. Called with its row, its column, a seed, a folder for its files and the options of the
 data, such as ``data.root``."""
 
 
@@ -84,9 +84,9 @@ class Experiment:
             out if ``--set`` changes what it describes.
         positions: Rows and columns that have a cell. ``None`` means all of them.
         series: Keep the curves of the first run whose names start with one of these prefixes.
-        measure: Measures a cell instead of training a recipe.
-        describe: Returns the configuration of a measured cell. Cells with a configuration are measured in parallel
-            processes, and are kept in a result when other cells are measured.
+        measure: Measures a run of a cell instead of training a recipe.
+        describe: Returns the configuration of a measured cell. The runs of cells with a configuration are measured in
+            parallel processes. They are kept in a result when other runs are measured.
         paper_table: Table of ``paper_figures.csv`` that the cells are compared with. Default: the name.
     """
 

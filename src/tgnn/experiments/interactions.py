@@ -92,11 +92,11 @@ def _make_pooling(name: str, width: int) -> Aggregation:
     return aggregation_resolver(name)
 
 
-def measure_interaction(row: str, column: str, runs: int, store: Path, options: Mapping[str, Any]) -> CellResult:
-    """Measure one pooling function and width at one order. Runs stored in ``store`` are reused."""
+def measure_interaction(row: str, column: str, seed: int, store: Path, options: Mapping[str, Any]) -> CellResult:
+    """Measure one pooling function and width at one order. A run stored in ``store`` is reused."""
     pooling, width = row.split()
-    results = tuple(_cached_run(pooling, int(width), int(column), seed, store) for seed in range(runs))
-    return CellResult(row, column, "accuracy", runs=results)
+    run = _cached_run(pooling, int(width), int(column), seed, store)
+    return CellResult(row, column, "accuracy", runs=(run,))
 
 
 def _cached_run(pooling: str, width: int, order: int, seed: int, store: Path) -> RunResult:

@@ -52,22 +52,20 @@ def _config(row: str, column: str, name: str, seed: int) -> Config:
     return resolve(name, model, task.level, changes=changes)
 
 
-def measure_own_data(row: str, column: str, runs: int, store: Path, options: Mapping[str, Any]) -> CellResult:
-    """Train a model with its default recipe on the tables of a task. Finished runs in ``store`` are reused."""
+def measure_own_data(row: str, column: str, seed: int, store: Path, options: Mapping[str, Any]) -> CellResult:
+    """Train a model with its default recipe on the tables of a task. A finished run in ``store`` is reused."""
     path = _tables(column, store, options)
-    results, metric = [], ""
-    for seed in range(runs):
-        config = _config(row, column, str(path), seed)
-        run = RunFolder(store / f"own-data-{config.model.name}-{config.hash}")
-        with FileLock(f"{run.path}.lock"):  # the rows 'tgnn' and 'without the graph' share their runs
-            metrics = run.metrics if run.is_finished else train_run(config, run, resume=run.has_started)
-        metric, test, val = metrics["metric"], metrics["test"], metrics["val"]
-        if row == WITHOUT_GRAPH:
-            test, val = metrics["baselines"][-1]["test"], float("nan")
-        hashes = (metrics["split_hash"], metrics["data_hash"], config.hash)
-        costs = (metrics["epochs"], metrics["best_epoch"], metrics["seconds"], metrics["parameters"])
-        results.append(RunResult(seed, test, val, *costs, *hashes))
-    return CellResult(row, column, metric, config=describe_own_data(row, column), runs=tuple(results))
+    config = _config(row, column, str(path), seed)
+    folder = RunFolder(store / f"own-data-{config.model.name}-{config.hash}")
+    with FileLock(f"{folder.path}.lock"):  # the rows 'tgnn' and 'without the graph' share their runs
+        metrics = folder.metrics if folder.is_finished else train_run(config, folder, resume=folder.has_started)
+    test, val = metrics["test"], metrics["val"]
+    if row == WITHOUT_GRAPH:
+        test, val = metrics["baselines"][-1]["test"], float("nan")
+    hashes = (metrics["split_hash"], metrics["data_hash"], config.hash)
+    costs = (metrics["epochs"], metrics["best_epoch"], metrics["seconds"], metrics["parameters"])
+    run = RunResult(seed, test, val, *costs, *hashes)
+    return CellResult(row, column, metrics["metric"], config=describe_own_data(row, column), runs=(run,))
 
 
 def _tables(column: str, store: Path, options: Mapping[str, Any]) -> Path:

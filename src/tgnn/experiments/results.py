@@ -81,7 +81,8 @@ class CellResult:
         paper_spread: Standard deviation reported in the paper.
         failed: Why all or some of the runs are missing.
         note: How the data differs from the official files, or what was checked (theorems).
-        series: Curves by name, such as ``a_high`` over epochs. Missing values are ``None``.
+        series: Curves by name, such as ``a_high`` over epochs. Measured cells have one value per run instead, such as
+            the number of wrong frames of a decoder. Missing values are ``None``.
         paper_runs: Number of runs behind the value of the paper. ``None`` means the same number as ours.
     """
 
@@ -178,6 +179,27 @@ def merge(earlier: Result, new: Result, rows: Sequence[str], columns: Sequence[s
     cells = sorted([*merged, *more], key=lambda cell: (rows.index(cell.row), columns.index(cell.column)))
     commands = dict.fromkeys([*earlier.command.split("; "), new.command])
     return replace(new, cells=tuple(cells), command="; ".join(filter(None, commands)))
+
+
+def join_runs(first: CellResult, second: CellResult) -> CellResult:
+    """Join measurements of the same cell with different seeds. Each of their series has one value per run.
+
+    If the data have changed, only the runs of ``second`` are kept.
+    """
+    reasons = dict.fromkeys(filter(None, (first.failed, second.failed)))
+    if not second.runs or not first.runs:
+        return replace(second if second.runs else first, failed="; ".join(reasons))
+    if first.runs[0].data_hash != second.runs[0].data_hash:
+        return second
+    runs = [*first.runs, *second.runs]
+    order = sorted(range(len(runs)), key=lambda index: runs[index].seed)
+    series = {name: [*values, *second.series[name]] for name, values in first.series.items()}
+    return replace(
+        first,
+        runs=tuple(runs[index] for index in order),
+        series={name: [values[index] for index in order] for name, values in series.items()},
+        failed="; ".join(reasons),
+    )
 
 
 def _with_earlier_runs(cell: CellResult, earlier: CellResult | None) -> CellResult:

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from tgnn.experiments.captions import shorten_reason
 from tgnn.experiments.experiment import Experiment, ExperimentCell, Measure, Selection
-from tgnn.experiments.results import CellResult, Result, RunResult, merge
+from tgnn.experiments.results import CellResult, Result, RunResult, join_runs, merge
 from tgnn.experiments.reuse import RunKey, finished_runs, has_current_config, read_earlier
 from tgnn.training.config import Config
 from tgnn.training.parallel_runs import call_parallel, run_parallel
@@ -109,28 +109,53 @@ def _measure_cells(
     result: Result,
     on_progress: OnProgress,
 ) -> Result:
-    """Measure the cells and write the result after each. A failed cell does not stop the others.
+    """Measure every run of the cells and write the result after each. A failed run does not stop the others.
 
-    Earlier cells are kept if they store the configuration that they have now. The files of all cells are kept in the
-    folder of cells.
+    Earlier runs are kept if their cell stores the configuration that it has now. The files of all cells are kept in
+    the folder of cells.
     """
+    assert experiment.measure is not None
     path, positions = folder / f"{experiment.name}.json", [(cell.row, cell.column) for cell in cells]
-    earlier = read_earlier(path, lambda cell: _is_current(cell, experiment, positions), "cells that are not selected")
-    kept = [] if earlier is None else [cell for cell in earlier.cells if (cell.row, cell.column) not in positions]
-    jobs = 1 if experiment.describe is None else selection.jobs
-    progress = ExperimentProgress(len(cells), jobs=jobs)
-    rows, columns = [row for row, _, _ in experiment.rows], list(experiment.columns)
-    if earlier is not None and kept:
+    earlier = read_earlier(
+        path,
+        lambda cell: (cell.row, cell.column) in positions or _is_current(cell, experiment),
+        "cells that are not selected",
+    )
+    measured = {
+        (cell.row, cell.column): replace(cell, failed="")
+        for cell in (earlier.cells if earlier is not None else ())
+        if _is_current(cell, experiment)
+    }
+    if earlier is not None and measured:
         commands = dict.fromkeys([*earlier.command.split("; "), result.command])
-        result = replace(result, cells=tuple(kept), command="; ".join(filter(None, commands)))
+        result = replace(result, command="; ".join(filter(None, commands)))
+    rows, columns = [row for row, _, _ in experiment.rows], list(experiment.columns)
+    seeds = {
+        position: {run.seed for run in measured[position].runs} if position in measured else set()
+        for position in positions
+    }
+    keys = [
+        (row, column, seed)
+        for seed in range(selection.runs or experiment.runs)
+        for row, column in _in_turns(experiment, positions)
+    ]
+    left = [key for key in keys if key[2] not in seeds[key[:2]]]
+    jobs = 1 if experiment.describe is None else selection.jobs
+    progress = ExperimentProgress(len(keys), done=len(keys) - len(left), reused=len(keys) - len(left), jobs=jobs)
+    started: dict[RunKey, float] = {}
+
+    def write_result() -> None:
+        nonlocal result
+        order = sorted(measured, key=lambda position: (rows.index(position[0]), columns.index(position[1])))
+        result = replace(result, cells=tuple(measured[position] for position in order))
+        result.write(path)
 
     def add(key: RunKey, cell: CellResult) -> None:
-        nonlocal result
+        position = key[:2]
         progress.running.discard(key)
         progress.seconds.append(time.monotonic() - started[key])
-        ordered = sorted([*result.cells, cell], key=lambda cell: (rows.index(cell.row), columns.index(cell.column)))
-        result = replace(result, cells=tuple(ordered))
-        result.write(path)
+        measured[position] = join_runs(measured[position], cell) if position in measured else cell
+        write_result()
 
     def on_done(key: RunKey, cell: CellResult) -> None:
         progress.done += 1
@@ -145,23 +170,18 @@ def _measure_cells(
         progress.running.add(key)
         on_progress(progress)
 
-    assert experiment.measure is not None
-    started: dict[RunKey, float] = {}
-    runs, options = selection.runs or experiment.runs, dict(selection.changes)
     threads = None if jobs == 1 else max(1, (os.cpu_count() or 1) // jobs)
-    tasks = {
-        (row, column, 0): partial(
-            _measure_cell, experiment.measure, threads, row, column, runs, folder / CELLS_FOLDER, options
-        )
-        for row, column in _in_turns(experiment, positions)
-    }
-    call_parallel(tasks, min(jobs, len(tasks)), on_done, on_failure, on_start)
+    store, options = folder / CELLS_FOLDER, dict(selection.changes)
+    tasks = {key: partial(_measure_run, experiment.measure, threads, *key, store, options) for key in left}
+    if not tasks:
+        write_result()
+    call_parallel(tasks, max(1, min(jobs, len(tasks))), on_done, on_failure, on_start)
     on_progress(progress)
     return result
 
 
-def _measure_cell(measure: Measure, threads: int | None, *arguments: Any) -> CellResult:
-    """Measure a cell, in a worker process with a number of threads."""
+def _measure_run(measure: Measure, threads: int | None, *arguments: Any) -> CellResult:
+    """Measure one run of a cell, in a worker process with a number of threads."""
     if threads is not None:
         import torch
 
@@ -178,10 +198,8 @@ def _in_turns(experiment: Experiment, positions: Sequence[tuple[str, str]]) -> l
     return [position for _, position in sorted(zip(turns, positions), key=lambda pair: pair[0])]
 
 
-def _is_current(cell: CellResult, experiment: Experiment, positions: Sequence[tuple[str, str]]) -> bool:
-    """Check whether a cell is measured again, or stores the configuration that it would have now."""
-    if (cell.row, cell.column) in positions:
-        return True
+def _is_current(cell: CellResult, experiment: Experiment) -> bool:
+    """Check whether a measured cell stores the configuration that it would have now."""
     if experiment.describe is None or cell.row not in [row for row, _, _ in experiment.rows]:
         return False
     return cell.column in experiment.columns and experiment.describe(cell.row, cell.column) == cell.config

@@ -163,28 +163,26 @@ def describe_spreading(row: str, column: str) -> dict[str, Any]:
     return {"format": _FORMAT, "train": train, "epidemics": {k: list(v) for k, v in _EPIDEMICS.items()}, "test": column}
 
 
-def measure_spreading(row: str, column: str, runs: int, store: Path, options: Mapping[str, Any]) -> CellResult:
+def measure_spreading(row: str, column: str, seed: int, store: Path, options: Mapping[str, Any]) -> CellResult:
     """Train one network and test it on epidemics on one graph. Networks and epidemics in ``store`` are reused."""
     source, config = (options.get("data.root"), bool(options.get("data.offline"))), describe_spreading(row, column)
     store.mkdir(parents=True, exist_ok=True)
     train, val = (_epidemics(TRAINED_ON, purpose, store, source) for purpose in ("train", "val"))
     test = _epidemics(column, "test", store, source)
     degrees = torch.bincount(degree(train[0].edge_index[1], train[0].x.size(0), dtype=torch.long))
-    results = []
-    for seed in range(runs):
-        net, key = make_network(row, degrees, seed), hash_json([config["train"], _FORMAT, seed])
+    net, key = make_network(row, degrees, seed), hash_json([config["train"], _FORMAT, seed])
 
-        def train_and_validate(net: torch.nn.Module = net, seed: int = seed) -> dict[str, Any]:
-            lr = _select_learning_rate(row, degrees, train, val, store, config)
-            start = time.monotonic()
-            train_network(net, train, STEPS, lr, seed)
-            return {"lr": lr, "seconds": round(time.monotonic() - start, 3), "val": mean_error(net, val)}
+    def train_and_validate() -> dict[str, Any]:
+        lr = _select_learning_rate(row, degrees, train, val, store, config)
+        start = time.monotonic()
+        train_network(net, train, STEPS, lr, seed)
+        return {"lr": lr, "seconds": round(time.monotonic() - start, 3), "val": mean_error(net, val)}
 
-        stored = train_once(net, store / f"spreading-{key}.safetensors", train_and_validate)
-        data, size = hash_tensor(test[0].y), _num_weights(net)
-        val_error, seconds = stored["val"], stored["seconds"]
-        results.append(RunResult(seed, mean_error(net, test), val_error, STEPS, STEPS, seconds, size, data, data, key))
-    return CellResult(row, column, METRIC, config=config, runs=tuple(results))
+    stored = train_once(net, store / f"spreading-{key}.safetensors", train_and_validate)
+    data, size = hash_tensor(test[0].y), _num_weights(net)
+    val_error, seconds = stored["val"], stored["seconds"]
+    run = RunResult(seed, mean_error(net, test), val_error, STEPS, STEPS, seconds, size, data, data, key)
+    return CellResult(row, column, METRIC, config=config, runs=(run,))
 
 
 def train_network(net: torch.nn.Module, epidemics: list[Epidemic], steps: int, lr: float, seed: int) -> None:

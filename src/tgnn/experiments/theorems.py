@@ -25,8 +25,8 @@ Check = tuple[bool, str]
 """Whether the theorem holds, and a description of the check."""
 
 
-def measure_theorem(row: str, column: str, runs: int, store: Path, options: Mapping[str, Any]) -> CellResult:
-    """Run one check. It trains nothing, so ``runs`` and ``store`` are ignored."""
+def measure_theorem(row: str, column: str, seed: int, store: Path, options: Mapping[str, Any]) -> CellResult:
+    """Run one check. It trains nothing, so ``seed`` and ``store`` are ignored."""
     holds, description = CHECKS[row, column]()
     return CellResult(row, column, "holds", failed="" if holds else "the theorem does not hold", note=description)
 

@@ -16,7 +16,7 @@ from tgnn.experiments.definitions import EXPERIMENTS
 from tgnn.experiments.experiment import Selection
 from tgnn.experiments.formats import to_markdown
 from tgnn.experiments.interactions import draw_sets
-from tgnn.experiments.results import Result, merge, read_result
+from tgnn.experiments.results import Result, join_runs, merge, read_result
 from tgnn.experiments.runner import CELLS_FOLDER, ExperimentProgress, run_experiment
 
 PATH = "table-karate.json"
@@ -175,22 +175,61 @@ def test_remaining_time_accounts_for_parallel_runs():
 
 
 def test_a_failed_measurement_does_not_stop_the_others(tmp_path, caplog):
-    def measure(row, column, runs, store, options):
-        if row == "b":
+    def measure(row, column, seed, store, options):
+        if row == "b" and seed == 1:
             raise RuntimeError("too big")
-        return cell(row, column, [0.5] * runs)
+        return measured_run(row, column, seed)
 
     seen = []
-    measured = replace(KARATE, rows=[(row, row, {}) for row in "abc"], columns={"x": ("x", {})}, measure=measure)
+    measured = replace(KARATE, rows=[(row, row, {}) for row in "ab"], columns={"x": ("x", {})}, measure=measure)
     on_progress = lambda now: seen.append((now.done, now.failed, now.left))  # noqa: E731
     found = run_experiment(measured, Selection(), tmp_path, on_progress=on_progress)
-    assert positions(found) == [("a", "x", [0.5, 0.5]), ("b", "x", []), ("c", "x", [0.5, 0.5])]
-    assert found.cells[1].failed == "too big"
-    assert seen == [(0, 0, 3), (1, 0, 2), (1, 1, 1), (2, 1, 0)]
+    assert positions(found) == [("a", "x", [0.5, 0.5]), ("b", "x", [0.5])]
+    assert [one.failed for one in found.cells] == ["", "too big"]
+    assert seen == [(0, 0, 4), (1, 0, 3), (2, 0, 2), (3, 0, 1), (3, 1, 0)]
     assert list(read_result(tmp_path / PATH).cells) == list(found.cells)
     assert "no longer contains" not in caplog.text
     run_experiment(measured, Selection(models=["a"]), tmp_path)
-    assert "cells that are not selected: c on x" in caplog.text
+    assert "cells that are not selected: b on x" in caplog.text
+
+
+def test_measured_runs_of_a_result_file_are_kept_and_others_are_added(tmp_path):
+    measured = []
+
+    def measure(row, column, seed, store, options):
+        measured.append((row, seed))
+        return replace(measured_run(row, column, seed), config=describe(row, column))
+
+    def describe(row, column):
+        return {"row": row, "format": version}
+
+    version = 1
+    table = replace(KARATE, rows=[("a", "a", {})], columns={"x": ("x", {})}, measure=measure, describe=describe)
+    run_experiment(table, Selection(runs=1), tmp_path, "first")
+    found = run_experiment(table, Selection(runs=3), tmp_path, "second")
+    assert measured == [("a", 0), ("a", 1), ("a", 2)]
+    assert found.command == "first; second"
+    assert [run.seed for run in found.cells[0].runs] == [0, 1, 2]
+    assert found.cells[0].series == {"wrong frames": [0, 10, 20]}
+    assert run_experiment(table, Selection(runs=2), tmp_path, "third").cells == found.cells  # nothing is lost
+    assert len(measured) == 3
+    version = 2
+    found = run_experiment(table, Selection(runs=1), tmp_path, "fourth")  # other options: measured again
+    assert (len(measured), found.command) == (4, "fourth")
+    assert [run.seed for run in found.cells[0].runs] == [0]
+
+
+def test_runs_on_other_data_are_not_joined():
+    first, second = (replace(measured_run("a", "x", seed), failed=f"seed {seed}") for seed in (0, 1))
+    assert join_runs(first, second).failed == "seed 0; seed 1"
+    changed = replace(second, runs=(replace(second.runs[0], data_hash="other"),))
+    assert join_runs(first, changed) == changed
+
+
+def measured_run(row, column, seed):
+    """Return a cell with one measured run, whose series has one value."""
+    (one,) = cell(row, column, [0.5]).runs
+    return replace(cell(row, column, []), runs=(replace(one, seed=seed),), series={"wrong frames": [10 * seed]})
 
 
 @pytest.mark.slow
