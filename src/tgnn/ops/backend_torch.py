@@ -101,7 +101,8 @@ def backward(
     total = _sum(operands.graph, "src", q).double()
     if not math.isfinite(float(total.sum())):  # one sum is cheaper than a test of every entry
         total = _sum(operands.graph, "src", q.double())
-    total.div_(operands.z).div_(scale).masked_fill_(operands.z == 0, 0)  # rows with a zero factor are wide, see below
+    # Rows with a zero or a NaN among their factors are wide, see below.
+    total.div_(operands.z).div_(scale).masked_fill_((operands.z.abs() > 0).logical_not_(), 0)
     if rows.numel():
         part, sources = _restrict_to(operands, rows)
         total[sources] += edge_product_backward(as_edge_product(part), grad[rows], None)["src"]

@@ -285,6 +285,13 @@ class _Recent(NamedTuple):
 _most_recent: _Recent | None = None
 
 
+def _forget(tensor: weakref.ref[Tensor]) -> None:
+    """Drop the most recent graph if its tensor has been freed."""
+    global _most_recent
+    if _most_recent is not None and _most_recent.tensor is tensor:
+        _most_recent = None
+
+
 def get_graph(
     format: str,
     index: Tensor,
@@ -315,5 +322,5 @@ def get_graph(
     make = build or partial(_build, format, index, columns, num_src, num_dst)
     graph = cached_on((format, num_src, num_dst), tensors, make)
     if columns is None and not index.is_inference():
-        _most_recent = _Recent(format, weakref.ref(index), index._version, index.data_ptr(), graph)
+        _most_recent = _Recent(format, weakref.ref(index, _forget), index._version, index.data_ptr(), graph)
     return graph

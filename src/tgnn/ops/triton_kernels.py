@@ -101,8 +101,11 @@ def multiply(
         g, x = _normalize(g, x)
         m = m * g
         if TANH:
-            slope = tl.where(a > 350.0, 0.0, 4.0 * decay / ((1.0 + decay) * (1.0 + decay)))
-            slope, x = _normalize(slope, x)
+            # exp(-2 a) = root ** 4 underflows in float64, but not with a separate exponent.
+            root, shift = _normalize(tl.exp(-0.5 * tl.where(a > 1100.0, 1100.0, a)), tl.zeros([BLOCK], tl.int64))
+            root *= root
+            slope = tl.where(a > 1100.0, 0.0, 4.0 * root * root / ((1.0 + decay) * (1.0 + decay)))
+            slope, x = _normalize(slope, x + 4 * shift)
             m = m * slope
         tl.store(out + v * rank + columns, tl.where(zeros > 1, m * 0.0, m), mask=mask)
         x = tl.minimum(tl.maximum(x, -100000), 100000)

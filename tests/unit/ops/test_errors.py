@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric import EdgeIndex
 
-from tgnn.ops import neighbor_product, segment_product, use_backend
+from tgnn.ops import exclusive_product, neighbor_product, segment_product, use_backend
 
 Z = torch.ones(3, 2)
 EDGES = torch.tensor([[0, 1], [1, 2]])
@@ -41,6 +41,8 @@ EDGES = torch.tensor([[0, 1], [1, 2]])
         (lambda: neighbor_product(Z, EDGES, edge_weight=torch.tensor([2.0, torch.nan])), ValueError, r"2.0.*\[0, 1\]"),
         (lambda: neighbor_product(Z, EDGES, edge_weight=torch.tensor([0.5, 1.5])), ValueError, r"1.5.*\[0, 1\]"),
         (lambda: neighbor_product(Z, EDGES, edge_weight=torch.tensor([-0.5, 1.0])), ValueError, r"-0.5.*\[0, 1\]"),
+        (lambda: neighbor_product(Z, EDGES, z_dst=Z, edge_weight=torch.tensor([0.5, 2.0])), ValueError, r"2.0.*"),
+        (lambda: exclusive_product(Z, EDGES, edge_weight=torch.tensor([-0.5, 1.0])), ValueError, r"-0.5.*\[0, 1\]"),
         (lambda: segment_product(Z), ValueError, "either index or ptr"),
         (lambda: segment_product(Z, EDGES[0], EDGES[0]), ValueError, "not both"),
         (lambda: segment_product(Z, torch.tensor([0, 1])), ValueError, "2 entries.* 3 rows"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 import torch
@@ -118,6 +119,8 @@ def test_a_change_in_place_is_seen():
     assert neighbor_product(z, edges)[2].item() == 10
     edges.set_(torch.tensor([[1, 2], [2, 2]]))  # the storage is replaced
     assert neighbor_product(z, edges)[2].item() == 15
+    edges.data = torch.tensor([[0, 0], [2, 2]])  # another storage, the same version counter
+    assert neighbor_product(z, edges)[2].item() == 4
 
 
 def test_a_view_of_another_type_is_another_graph():
@@ -137,9 +140,12 @@ def test_freed_graphs_are_dropped_by_the_garbage_collector():
     edges = random_edges(9, 9, 40, seed=5)
     neighbor_product(random_factors(9, 2, torch.float32), edges)
     assert len(cache._entries) == before + 1
+    assert graphs._most_recent is not None
+    graph = weakref.ref(graphs._most_recent.graph)
     del edges
     gc.collect()
     assert len(cache._entries) == before
+    assert graph() is None
 
 
 def test_graphs_beyond_the_limit_are_forgotten_and_still_right():

@@ -235,10 +235,11 @@ template <class T, int W>
 void source_gradient(const Inputs<T>& in, const CompressedEdges& by_src, const Backward<T>& back, Index u, Index column,
                      int width, T* grad_z, bool bypass) {
   const int w = W ? W : width;
+  const Index degree = by_src.ptr[u + 1] - by_src.ptr[u];
+  if (!degree) return void(std::fill_n(grad_z + u * in.rank + column, w, T(0)));  // z_u can be NaN
   const bool has_wide = back.wide.contains(u);
   if constexpr (sizeof(T) == sizeof(float)) {
-    const Index degree = by_src.ptr[u + 1] - by_src.ptr[u];
-    if (degree > 0 && degree <= kFew && !has_wide) {
+    if (degree <= kFew && !has_wide) {
       bool done = false;
       for_each_six_rows<W>(by_src, u, back.q_block(column), width, Filler<T>::rows().zeros,
                            [&](const SixRows<T>& rows, Index) {
@@ -270,7 +271,6 @@ void source_gradient(const Inputs<T>& in, const CompressedEdges& by_src, const B
                                     (double(e[j]) + double(f[j]));
                       }
                     });
-  if (empty) std::fill(sum, sum + w, 0.0);
   // sum / z. If z is 0, the sum is 0. The division is done in T; tiny z are scaled up to avoid overflow.
   constexpr T small = std::numeric_limits<T>::min() * T(1 << 30), up = T(1) / small;
   const double unscale = 1.0 / saved_scale<T>(in.tanh);
