@@ -56,7 +56,7 @@ def factors_of_edges(arguments: argparse.Namespace) -> list[str]:
     rows = []
     print("measuring factors of edges", flush=True)
     seconds = side_by_side(edge_factors.contenders(), 9)
-    for name in ("bounded product", "exclusive product", "gated mean"):
+    for name in ("bounded product", "exclusive product", "exclusive product of tanh", "gated mean"):
         eager, ours = (seconds[f"{name}, {who}"] for who in ("eager", "tgnn"))
         memory_of = [
             run_in_process("benchmarks.edge_factors", f"{name}, {who}")["extra_gib"] * 1024 for who in ("eager", "tgnn")

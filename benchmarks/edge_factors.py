@@ -46,6 +46,12 @@ def _eager_exclusive(src: Tensor, dst: Tensor, edge: Tensor, edges: Tensor) -> T
     return (scatter(logs, edges[1], dim=0, dim_size=src.size(0), reduce="sum")[edges[1]] - logs).exp()
 
 
+def _eager_leave_one_out(src: Tensor, dst: Tensor, edge: Tensor, edges: Tensor) -> Tensor:
+    """Divide the product by each factor, which is not exact at zeros, as in belief propagation."""
+    factors = torch.tanh(src[edges[0]] + dst[edges[1]] + edge)
+    return scatter(factors, edges[1], dim=0, dim_size=src.size(0), reduce="mul")[edges[1]] / factors
+
+
 def _eager_gated(x: Tensor, src: Tensor, dst: Tensor, edge: Tensor, edges: Tensor) -> Tensor:
     """Return the gated mean as ``GatedGCN`` of benchmarking-gnns computes it."""
     eta = torch.sigmoid(src[edges[0]] + dst[edges[1]] + edge)
@@ -59,6 +65,7 @@ def contenders() -> dict[str, Callable[[], None]]:
     src, dst, x, edge = inputs = _inputs(edges, nodes)
     degree = torch.bincount(edges[1], minlength=nodes).float()
     terms = {"z_dst": dst, "edge_addend": edge, "factor_activation": "bounded", "bound": 0.9}
+    squashed = {"z_dst": dst, "edge_addend": edge, "factor_activation": "tanh"}
     gates = {"gate_src": src, "gate_dst": dst, "gate_edge": edge}
 
     def step(forward: Callable[[], Tensor]) -> Callable[[], None]:
@@ -76,6 +83,8 @@ def contenders() -> dict[str, Callable[[], None]]:
         "bounded product, tgnn": step(lambda: neighbor_product(src, edges, degree_exponent=0.5, **terms)),
         "exclusive product, eager": step(lambda: _eager_exclusive(src, dst, edge, edges)),
         "exclusive product, tgnn": step(lambda: exclusive_product(src, edges, **terms)),
+        "exclusive product of tanh, eager": step(lambda: _eager_leave_one_out(src, dst, edge, edges)),
+        "exclusive product of tanh, tgnn": step(lambda: exclusive_product(src, edges, **squashed)),
         "gated mean, eager": step(lambda: _eager_gated(x, src, dst, edge, edges)),
         "gated mean, tgnn": step(lambda: gated_sum(x, edges, normalize=True, **gates)),
     }

@@ -16,7 +16,10 @@ import torch
 
 from tgnn.ops import exclusive_product, gated_sum, neighbor_product, use_backend
 
-KINDS = ("plain", "power", "gate", "bounded", "hub", "exclusive", "exclusive power", "exclusive bounded", "gated sum")
+KINDS = (
+    *("plain", "power", "gate", "bounded", "hub", "exclusive", "exclusive power", "exclusive bounded"),
+    *("exclusive tanh", "exclusive sigmoid", "gated sum"),
+)
 TOLERANCE = {torch.float32: 4e-6, torch.float64: 2e-12}
 COLUMNS = 64  # columns of a product
 MOST, MOST_OF_HUBS = 9, 300  # largest number of factors; hubs have the sizes at which the kernels change their method
@@ -128,6 +131,10 @@ def compare(kind: str, rows: int, dtype: torch.dtype, tanh: bool, seed: int) -> 
         leaves = {name: torch.from_numpy(x).to(dtype) for name, x in terms.items()}
         a = (terms["z"] + terms["z_dst"][edges[1].numpy()] + terms.get("edge_addend", 0.0)).astype(np.longdouble)
         wide, df_da = 1 + BOUND * np.tanh(a), BOUND / np.cosh(a) ** 2
+    elif kind in ("exclusive tanh", "exclusive sigmoid"):
+        options["factor_activation"] = kind.split()[-1]
+        with np.errstate(over="ignore"):
+            wide, df_da = _squash(wide, options["factor_activation"])
     elif kind == "gate":
         gate = torch.from_numpy(generator.choice([0.0, 1.0, 0.5, 0.25], count)).to(dtype)
         options["edge_weight"] = gate
@@ -148,6 +155,14 @@ def compare(kind: str, rows: int, dtype: torch.dtype, tanh: bool, seed: int) -> 
         else:
             errors.append(difference(grad, of_edges, dtype, size))
     return max(errors), out.numel()
+
+
+def _squash(a: Array, activation: str) -> tuple[Array, Array]:
+    """Return the tanh or the sigmoid of the numbers, and its derivatives."""
+    if activation == "tanh":
+        return np.tanh(a), 1 / np.cosh(a) ** 2
+    decay = np.exp(-np.abs(a))
+    return np.where(a < 0, decay, 1) / (1 + decay), decay / (1 + decay) ** 2
 
 
 def _fractions(generator: np.random.Generator, shape: tuple[int, ...], largest: int) -> Array:

@@ -51,6 +51,8 @@ def exercise() -> None:
                 for product in (neighbor_product, exclusive_product):
                     product(z, edges, activation="tanh", **terms, **more).sum().backward()
                     product(z, edges, edge_addend=rows, edge_weight=by_column).sum().backward()
+                exclusive_product(z, edges, **terms).sum().backward()
+                exclusive_product(z, edges, edge_addend=rows, factor_activation=activation).sum().backward()
             bounded = {"z_dst": z_dst, "factor_activation": "bounded", "bound": 0.9, "degree_exponent": 0.5}
             for more in ({}, {"edge_addend": rows}, {"edge_addend": table, "edge_type": types}):
                 for product in (neighbor_product, exclusive_product):

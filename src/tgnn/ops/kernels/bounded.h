@@ -22,38 +22,46 @@ bool is_bounded(const EdgeProduct<T>& op) {
          !op.shift && !op.gate;
 }
 
+// exp(-2x) = 2^-k exp(-2t) with x = k log(2) / 2 + t, for x >= 0. Beyond 350 it is exp(-700). The polynomial is that of
+// Chebyshev interpolation, with a relative error below 1e-12.
+template <int L>
+inline Vector<double, L> decay_of(Vector<double, L> x) {
+  using Wide = Vector<double, L>;
+  using Bits = Vector<uint64_t, L>;
+  const Wide inside = x > 350.0 ? Wide{} + 350.0 : x;  // NaN stays NaN
+  const Wide shifted = inside * 2.8853900817779268 + scaled::Float<double>::kShifter;
+  const Wide t = inside - (shifted - scaled::Float<double>::kShifter) * 0.34657359027997264;
+  Wide p = (0.0063683018135258914 * t - 0.025492328795386925) * t + 0.08888845856459322;
+  p = ((p * t - 0.26666451427271853) * t + 0.6666666702574672) * t - 1.3333333512944436;
+  p = ((p * t + 1.999999999991911) * t - 1.999999999959538) * t + 1.0;
+  return (Wide)((1023 - (Bits)shifted) << 52) * p;  // the low bits of `shifted` hold k
+}
+
+constexpr uint64_t kSignBit = uint64_t(1) << 63;
+
 template <int L>
 struct BoundedFactor {
   using Wide = Vector<double, L>;
   using Bits = Vector<uint64_t, L>;
   Wide e, d, n;
 
-  // exp(-2|a|) = 2^-k exp(-2t) with |a| = k log(2) / 2 + t. The polynomial is that of Chebyshev interpolation, with a
-  // relative error below 1e-12.
   BoundedFactor(Wide a, double bound) {
-    constexpr uint64_t sign = uint64_t(1) << 63;
-    const Wide size = (Wide)((Bits)a & ~sign), inside = size > 350.0 ? Wide{} + 350.0 : size;  // NaN stays NaN
-    const Wide shifted = inside * 2.8853900817779268 + scaled::Float<double>::kShifter;
-    const Wide t = inside - (shifted - scaled::Float<double>::kShifter) * 0.34657359027997264;
-    Wide p = (0.0063683018135258914 * t - 0.025492328795386925) * t + 0.08888845856459322;
-    p = ((p * t - 0.26666451427271853) * t + 0.6666666702574672) * t - 1.3333333512944436;
-    p = ((p * t + 1.999999999991911) * t - 1.999999999959538) * t + 1.0;
-    e = (Wide)((1023 - (Bits)shifted) << 52) * p;  // the low bits of `shifted` hold k
+    e = decay_of<L>((Wide)((Bits)a & ~kSignBit));
     d = 1.0 + e;
-    n = d + (Wide)((Bits)(Wide{} + bound) ^ ((Bits)a & sign)) * (1.0 - e);
+    n = d + (Wide)((Bits)(Wide{} + bound) ^ ((Bits)a & kSignBit)) * (1.0 - e);
   }
   Wide slope_of_log(double bound) const { return 4.0 * bound * e / (n * d); }
 };
 
-// The factors of the edges for a group of columns.
+// The sums of the terms of the edges for a group of columns.
 template <class Group>
-struct BoundedFactors {
+struct WideTerms {
   using Wide = Vector<double, Group::L>;
   const EdgeProduct<float>& op;
   const Group columns;
   const Rows<float> src, dst, edge;
 
-  BoundedFactors(const EdgeProduct<float>& op, Group columns)
+  WideTerms(const EdgeProduct<float>& op, Group columns)
       : op(op),
         columns(columns),
         src(op.terms.src, op.terms.rank, columns.first),
@@ -64,15 +72,26 @@ struct BoundedFactors {
     columns.prefetch(edge[op.terms.edge_row(by.edge_at(ahead(by, k)))]);
   }
 
-  // Calls use(c, factor) for all vectors of the edge e = (u, v).
+  // Calls use(c, sum) for all vectors of the edge e = (u, v).
   template <class F>
-  __attribute__((always_inline)) void compute(Index u, Index v, Index e, const F& use) const {
+  __attribute__((always_inline)) void sums(Index u, Index v, Index e, const F& use) const {
     const float *const of_src = src[u], *const of_dst = dst[v], *const of_edge = edge[op.terms.edge_row(e)];
-    UNROLL for (int c = 0; c < Group::C; ++c)
-      use(c, BoundedFactor<Group::L>((wide(of_src, c) + wide(of_dst, c)) + wide(of_edge, c), op.bound));
+    UNROLL for (int c = 0; c < Group::C; ++c) use(c, (wide(of_src, c) + wide(of_dst, c)) + wide(of_edge, c));
   }
 
   Wide wide(const float* row, int c) const { return to_double<float, Group::L>(columns.load(row, c)); }
+};
+
+// The factors of the edges for a group of columns.
+template <class Group>
+struct BoundedFactors : WideTerms<Group> {
+  using WideTerms<Group>::WideTerms;
+
+  // Calls use(c, factor) for all vectors of the edge e = (u, v).
+  template <class F>
+  __attribute__((always_inline)) void compute(Index u, Index v, Index e, const F& use) const {
+    this->sums(u, v, e, [&](int c, const auto& a) { use(c, BoundedFactor<Group::L>(a, this->op.bound)); });
+  }
 };
 
 // A positive number mantissa * 2^exponent in each lane.

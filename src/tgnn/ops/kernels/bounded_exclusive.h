@@ -1,4 +1,4 @@
-// Products of bounded factors over the other edges, and the selection of the kernel for a product of edge factors.
+// Products of bounded factors over the other edges.
 #pragma once
 
 #include "bounded.h"
@@ -118,42 +118,6 @@ inline bool bounded_exclusive_row_backward(const EdgeProduct<float>& op, const C
       UNROLL for (int c = 0; c < Group::C; ++c) store_gradient(columns, sum[c], of_dst + v * rank + columns.first, c);
   });
   return is_finite;
-}
-
-// ---- selection of the kernel --------------------------------------------------------------------------------------
-
-template <class T>
-void product_of_edges(const EdgeProduct<T>& op, const CompressedEdges& by_dst, T* out) {
-  if constexpr (sizeof(T) == sizeof(float))
-    if (is_bounded(op)) return bounded_product(op, by_dst, out);
-  edge_product(op, by_dst, out);
-}
-
-template <class T>
-void product_of_edges_backward(const EdgeProduct<T>& op, const CompressedEdges& by_dst, const CompressedEdges& by_src,
-                               const T* grad, const EdgeGradients<T>& out) {
-  if constexpr (sizeof(T) == sizeof(float))
-    if (is_bounded(op)) return bounded_product_backward(op, by_dst, by_src, grad, out);
-  edge_product_backward(op, by_dst, by_src, grad, out);
-}
-
-template <class T>
-void product_of_other_edges(const EdgeProduct<T>& op, const CompressedEdges& by_dst, T* out) {
-  exclusive_product(op, by_dst, out, [&, bounded = is_bounded(op)](Index v) {
-    if constexpr (sizeof(T) == sizeof(float)) return bounded && bounded_exclusive_row(op, by_dst, v, out);
-    return false;
-  });
-}
-
-template <class T>
-void product_of_other_edges_backward(const EdgeProduct<T>& op, const CompressedEdges& by_dst,
-                                     const CompressedEdges& by_src, const T* grad, const EdgeGradients<T>& out) {
-  const auto fast = [&, bounded = is_bounded(op)](Index v, double* of_terms, T* of_edge) {
-    if constexpr (sizeof(T) == sizeof(float))
-      return bounded && bounded_exclusive_row_backward(op, by_dst, v, grad, of_terms, of_edge, out.dst);
-    return false;
-  };
-  exclusive_product_backward(op, by_dst, by_src, grad, out, fast);
 }
 
 }  // namespace

@@ -13,11 +13,11 @@
 //    all gradients of the row are 0. See WideRows in backward.h.
 
 #include "backward.h"
-#include "bounded_exclusive.h"
 #include "forward.h"
 #include "gated_sum.h"
 #include "group.h"
 #include "sample.h"
+#include "selection.h"
 #include "sum.h"
 #include "weighted.h"
 
