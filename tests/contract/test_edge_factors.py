@@ -97,6 +97,7 @@ def test_products_equal_the_reference(accelerated, graph, dtype, terms):
         for function, more in (
             (neighbor_product, {"degree_exponent": 0.5, "activation": None}),
             (neighbor_product, {"activation": "tanh"}),
+            (exclusive_product, {}),
             (exclusive_product, {"activation": "tanh"}),
             (exclusive_product, {"degree_exponent": 0.5}),
         ):
@@ -130,6 +131,35 @@ def test_hubs_of_bounded_factors(accelerated, terms, options):
             found = value_and_gradients(function, edges, made, (40, 4), **arguments)
         for a, b in zip(found, expected, strict=True):
             torch.testing.assert_close(a, b, rtol=4e-6, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid"])
+@pytest.mark.parametrize("terms", ["edges", "two ends", "types"])
+def test_other_edges_of_rows_of_squashed_factors(accelerated, name, terms):
+    """Rows of 1 to 140 edges. The factors are near 1 or -1, so that products do not vanish, except for some zeros."""
+    unit = torch.Generator().manual_seed(8)
+    dst = torch.arange(5).repeat_interleave(torch.tensor([1, 3, 24, 128, 140]))
+    order = torch.randperm(dst.numel(), generator=unit)
+    edges = torch.stack([torch.randint(30, dst.shape, generator=unit), dst])[:, order]
+    sizes = {
+        "edges": {"edge_addend": dst.numel()},
+        "two ends": {"z": 30, "z_dst": 5},
+        "types": {"edge_addend": 4, "z": 30},
+    }
+    made = {n: torch.randn(size, 45, generator=unit) / 4 for n, size in sizes[terms].items()}
+    large = made.get("z", made["edge_addend"] if terms == "edges" else None)
+    large += 4 if name == "sigmoid" else 4 * large.sign()
+    if terms == "edges":
+        large[edges[0] == 1, :9] = 0 if name == "tanh" else -60
+        large[5, 20] = torch.nan
+    types = {"edge_type": torch.arange(dst.numel()) % 4} if terms == "types" else {}
+    with use_backend("reference"):
+        expected = value_and_gradients(exclusive_product, edges, made, (30, 5), factor_activation=name, **types)
+    with use_backend(accelerated):
+        found = value_and_gradients(exclusive_product, edges, made, (30, 5), factor_activation=name, **types)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=4e-6, atol=1e-8, equal_nan=True)
+    assert expected[0].isnan().any() == (terms == "edges")
 
 
 OVERFLOWING = [(None, terms) for terms in ("two ends", "two ends and edges", "types", "gate", "affine")]
