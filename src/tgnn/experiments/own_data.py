@@ -39,7 +39,7 @@ NOTES = (
 
 def describe_own_data(row: str, column: str) -> dict[str, Any]:
     """Return the options of a cell that can change its result."""
-    config = _config(row, column, column, seed=0)
+    config = _config(row, column, f"own-data/{column}", seed=0)  # a path: some tasks have the name of a data set
     described: dict[str, Any] = config.model_dump(mode="json", include={"model", "optimizer", "train"})
     return described
 
