@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,9 @@ def score_baselines(prepared: Prepared, test_labels: Tensor, seed: int) -> list[
     """Train the baselines of a run on its training set and score them on its test set.
 
     The first baseline predicts the class priors or the mean of the training set. The second is gradient boosting, or an
-    MLP for many columns or classes, of the node features without the edges. The features of a graph are the sums of its
+    MLP for many columns or classes, of the node features without the edges. If the metric is the mean absolute error,
+    trees are boosted with the absolute and with the squared error, and the better ones on the validation set are kept:
+    the absolute error gives medians, which are constant for many targets. The features of a graph are the sums of its
     nodes' categories, the means of their numbers, and the number of nodes. Data without features, and graphs on disk,
     have the first baseline only.
 
@@ -60,28 +63,38 @@ def score_baselines(prepared: Prepared, test_labels: Tensor, seed: int) -> list[
     task = replace(prepared.task, log_prior_ratio=())
     is_regression = task.target == "number"
     test_labels = test_labels.cpu()
-    train, test = (examples.cpu() for examples in (prepared.split.train, prepared.split.test))
+    train, val, test = (part.cpu() for part in (prepared.split.train, prepared.split.val, prepared.split.test))
     if len(train) > _MAX_ROWS:
         train = train[torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))[:_MAX_ROWS]]
     assert prepared.data.y is not None
     y = prepared.data.y[train].cpu()
     constant = (lambda: DummyRegressor()) if is_regression else (lambda: DummyClassifier(strategy="prior"))
-    plans: list[tuple[str, MakeModel, np.ndarray, np.ndarray]] = [
-        ("mean" if is_regression else "majority class", constant, np.zeros((len(train), 1)), np.zeros((len(test), 1)))
+    plans: list[tuple[str, list[MakeModel], list[np.ndarray]]] = [
+        (
+            "mean" if is_regression else "majority class",
+            [constant],
+            [np.zeros((len(part), 1)) for part in (train, val, test)],
+        )
     ]
     features = feature_matrix(prepared.data)
     if features is not None and (task.target == "classes" or prepared.shape.outputs <= _MAX_OUTPUTS):
         trees = prepared.shape.outputs if task.target == "classes" and prepared.shape.outputs > 2 else 1
         is_boosted = features.shape[1] * trees * _num_models(task, y) <= _MAX_COST
         name = f"{'gradient boosting' if is_boosted else 'MLP'} without the graph"
-        rows = [_dense(features, examples) for examples in (train, test)]
-        plans.append((name, _model_maker(task, is_boosted, len(train), seed), rows[0], rows[1]))
+        rows = [_dense(features, part) for part in (train, val, test)]
+        plans.append((name, _model_makers(task, is_boosted, len(train), seed), rows))
     results = []
-    for name, make, x_train, x_test in plans:
+    for name, makers, (x_train, x_val, x_test) in plans:
         try:
             with threadpool_limits(torch.get_num_threads()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an MLP that has not converged, a class with one member
-                out = _fit_outputs(make, x_train, y, x_test, task, prepared.shape.outputs)
+                fit = partial(_fit_outputs, x_train=x_train, y=y, task=task, outputs=prepared.shape.outputs)
+                make = makers[0]
+                if len(makers) > 1 and len(val):
+                    val_labels = prepared.data.y[val].cpu()
+                    errors = [task.score(fit(each, x_test=x_val), val_labels) for each in makers]
+                    make = makers[errors.index(min(errors))]
+                out = fit(make, x_test=x_test)
             results.append(
                 {"name": name, "test": task.score(out, test_labels), "scores": all_scores(task, out, test_labels)}
             )
@@ -94,17 +107,18 @@ def _num_models(task: Task, y: Tensor) -> int:
     return 1 if task.target == "classes" or y.dim() == 1 else y.size(1)
 
 
-def _model_maker(task: Task, is_boosted: bool, rows: int, seed: int) -> MakeModel:
-    """Return a function that makes an untrained scikit-learn model."""
+def _model_makers(task: Task, is_boosted: bool, rows: int, seed: int) -> list[MakeModel]:
+    """Return functions that make an untrained scikit-learn model. Several are regression models to select from."""
     leaf = max(1, min(20, rows // 20))  # scikit-learn's 20 examples per leaf cannot split small training sets
     if is_boosted and task.target == "number":
-        loss = "absolute_error" if task.metric == "mae" else "squared_error"
-        return lambda: HistGradientBoostingRegressor(loss=loss, min_samples_leaf=leaf, random_state=seed)
+        losses = ("absolute_error", "squared_error") if task.metric == "mae" else ("squared_error",)
+        boosting = partial(HistGradientBoostingRegressor, min_samples_leaf=leaf, random_state=seed)
+        return [partial(boosting, loss=loss) for loss in losses]
     if is_boosted:
-        return lambda: HistGradientBoostingClassifier(min_samples_leaf=leaf, random_state=seed)
+        return [lambda: HistGradientBoostingClassifier(min_samples_leaf=leaf, random_state=seed)]
     mlp = MLPRegressor if task.target == "number" else MLPClassifier
     options = {"hidden_layer_sizes": (64,), "early_stopping": rows >= 200, "max_iter": 100, "random_state": seed}
-    return lambda: make_pipeline(MaxAbsScaler(), mlp(**options))
+    return [lambda: make_pipeline(MaxAbsScaler(), mlp(**options))]
 
 
 def _fit_outputs(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
@@ -22,7 +23,9 @@ _LARGEST = 20.0
 def fit_temperature(task: Task, out: Tensor, y: Tensor) -> float:
     r"""Find the temperature :math:`T` that minimizes the log loss of the logits :math:`z / T` (Guo et al., 2017).
 
-    The predicted classes do not change. If the validation set has no error, the temperature is at least 1.
+    The predicted classes do not change. With :math:`N` examples, the target probability of the true class is
+    :math:`(N + 1) / (N + 2)` instead of 1 (Platt, 1999). Otherwise a small validation set with few errors, which has
+    also selected the epoch, would give a temperature near 0.
 
     Args:
         task: Task of the model. Its class weights are ignored.
@@ -30,23 +33,27 @@ def fit_temperature(task: Task, out: Tensor, y: Tensor) -> float:
         y: Targets of the validation set.
 
     Example:
-        >>> out = torch.tensor([[8.0, 0.0], [8.0, 0.0], [8.0, 0.0], [8.0, 0.0]])  # sure, but right in 3 of 4 cases
-        >>> temperature = fit_temperature(Task("classes", "accuracy"), out, torch.tensor([0, 0, 0, 1]))
-        >>> round(float((out / temperature).softmax(1)[0, 0]), 3)
+        >>> out = torch.tensor([[8.0, 0.0]]).repeat(400, 1)  # sure, but right in 3 of 4 cases
+        >>> y = (torch.arange(400) < 100).long()
+        >>> temperature = fit_temperature(Task("classes", "accuracy"), out, y)
+        >>> round(float((out / temperature).softmax(1)[0, 0]), 2)
         0.75
     """
-    plain = replace(task, class_weight=(), temperature=1.0)
-    logits = plain.correct_priors(out.double().cpu())
+    logits, y = task.correct_priors(out.double().cpu()), y.cpu()
+    unsure = 1 / (len(y) + 2)
 
     def log_loss(log_temperature: float) -> float:
-        return float(plain.loss(logits / np.exp(log_temperature), y.cpu()))
+        scaled = logits / np.exp(log_temperature)
+        if task.target == "classes":
+            classes = scaled.size(1)
+            return float(F.cross_entropy(scaled, y, label_smoothing=unsure * classes / max(classes - 1, 1)))
+        targets = y.double().reshape(scaled.shape)
+        known = ~targets.isnan()
+        targets = unsure + (1 - 2 * unsure) * targets[known]
+        return float(F.binary_cross_entropy_with_logits(scaled[known], targets))
 
     bound = float(np.log(_LARGEST))
-    values, _ = plain.predictions(out.cpu())
-    known = ~y.isnan() if y.is_floating_point() else torch.ones_like(y, dtype=torch.bool)
-    is_faultless = bool((values == y.cpu().reshape(values.shape))[known.cpu().reshape(values.shape)].all())
-    lowest = 0.0 if is_faultless else -bound  # without an error, the loss would fall down to temperature 0
-    return float(np.exp(minimize_scalar(log_loss, bounds=(lowest, bound), method="bounded").x))
+    return float(np.exp(minimize_scalar(log_loss, bounds=(-bound, bound), method="bounded").x))
 
 
 def check_calibration(prepared: Prepared) -> None:

@@ -62,6 +62,15 @@ def test_labels_and_numbers_with_unknown_entries():
     assert set(boosting["scores"]) == {"mae", "rmse", "r2"}
 
 
+def test_boosting_for_the_mean_absolute_error_is_no_constant_median():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 4, generator=generator)
+    y = (x[:, 0] + 0.3 * torch.randn(400, generator=generator) > 0.4).float()
+    constant, boosting = score_baselines(*prepare_nodes(x, y, "mae"), seed=0)
+    assert boosting["test"] < 0.8 * constant["test"]
+    assert boosting["scores"]["r2"] > 0.1
+
+
 def test_data_without_features_has_the_constant_baseline_only():
     y = torch.arange(40) % 3
     assert [row["name"] for row in score_baselines(*prepare_nodes(None, y), seed=0)] == ["majority class"]

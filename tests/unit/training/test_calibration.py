@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,9 +13,12 @@ from tgnn.training.metrics import Task
 from tgnn.training.result_details import describe_calibration
 
 
-def test_a_validation_set_without_errors_does_not_sharpen_probabilities():
-    out = torch.tensor([[3.0, 0.0], [0.0, 2.0]])
-    assert fit_temperature(Task("classes", "accuracy"), out, torch.tensor([0, 1])) == pytest.approx(1, abs=1e-3)
+@pytest.mark.parametrize("target", ["classes", "labels"])
+def test_a_small_validation_set_without_errors_hardly_sharpens_probabilities(target):
+    """The target probability is 81 / 82, so the logits, with a margin of 3, are scaled to a margin of log 81."""
+    y = torch.arange(80) % 2
+    out = torch.stack([3.0 - 6 * y, 6 * y - 3.0], 1) / 2 if target == "classes" else (6 * y - 3.0).unsqueeze(1)
+    assert fit_temperature(Task(target, "accuracy"), out, y) == pytest.approx(3 / math.log(81), rel=1e-3)
 
 
 @pytest.mark.parametrize("target", ["classes", "labels"])
