@@ -34,11 +34,12 @@ def show_epochs(config: Config, quiet: bool = False) -> Iterator[Callable[[Epoch
     """Show the progress of one run: a bar on a terminal, else a line every ten seconds. ``quiet`` only logs it."""
     interval = _BAR_SECONDS if err.is_terminal else _LINE_SECONDS
     updated = -math.inf
+    criterion = ", by loss" if config.train.select_by == "loss" else ""  # the best epoch may have a lower metric
     with show_progress(_title(config), config.train.epochs, quiet) as show:
 
         def on_epoch(epoch: Epoch) -> None:
             nonlocal updated
-            best = f"best {epoch.best_score:.4f} at {epoch.best_epoch + 1}"
+            best = f"best {epoch.best_score:.4f} at {epoch.best_epoch + 1}{criterion}"
             text = f"loss {epoch.loss:.4f}, validation {epoch.score:.4f} ({best})"
             note("epoch %d: %s", epoch.number + 1, text)
             now = time.monotonic()

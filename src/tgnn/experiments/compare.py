@@ -206,13 +206,15 @@ def conclude(
     if "mlp" in vals and with_graph:
         best = max(with_graph, key=lambda row: sign * vals[row])
         gain, p = _paired_gain(scores[best], scores["mlp"], test_ratio)
-        verb = _verb(sign * gain, p, "helps", "hurts", "does not help significantly")
+        verb = _verb(sign * gain, p, "helps", "hurts", "makes no significant difference")
         parts.append(f"the graph {verb} ({format_difference(gain, metric)}{_format_p(p)} with {best})")
     if "tgnn" in vals and WITHOUT_PRODUCTS in vals:
         gain, p = _paired_gain(scores["tgnn"], scores[WITHOUT_PRODUCTS], test_ratio)
-        verb = _verb(sign * gain, p, "help", "hurt", "do not help significantly")
+        verb = _verb(sign * gain, p, "help", "hurt", "make no significant difference")
         parts.append(f"products {verb} ({format_difference(gain, metric)}{_format_p(p)})")
-    advice = f"use {selected}"
+    advice = f"use {selected}" + (f", which has the best validation {metric}" if len(vals) > 1 else "")
+    if ties := [row for row in vals if row != selected and f"{vals[row]:.4f}" == f"{vals[selected]:.4f}"]:
+        advice += f" (tied with {' and '.join(ties)})"
     for row in scores.keys() - vals.keys():
         gain, p = _paired_gain(scores[row], scores[selected], test_ratio)
         if p is not None and p < SIGNIFICANCE_LEVEL and sign * gain > 0:

@@ -34,8 +34,12 @@ def test_conclusion():
     tests = scores(mlp=0.80, gcn=0.85, tgnn_without_products=0.846, tgnn=0.847)
     vals = {name: sum(values.values()) / 5 for name, values in tests.items()}
     text = conclude("accuracy", tests, vals, "gcn", 1 / 3)
-    assert text.startswith("the graph helps (+5.0 points, p < .001 with gcn); products do not help significantly (+0.1")
-    assert text.endswith(": use gcn")
+    assert text.startswith(
+        "the graph helps (+5.0 points, p < .001 with gcn); products make no significant difference (+0.1"
+    )
+    assert text.endswith(": use gcn, which has the best validation accuracy")
+    tied = conclude("accuracy", tests, {**vals, "tgnn": vals["gcn"]}, "gcn", 1 / 3)
+    assert tied.endswith("the best validation accuracy (tied with tgnn)")
     tests["gradient boosting without the graph"] = {seed: value + 0.1 for seed, value in tests["gcn"].items()}
     text = conclude("accuracy", tests, vals, "gcn", 1 / 3)
     assert text.endswith("use gradient boosting without the graph, which is better than gcn (+10.0 points, p < .001)")
@@ -44,5 +48,7 @@ def test_conclusion():
 def test_a_lower_error_helps():
     tests = scores(mlp=0.80, gcn=0.60)
     vals = {"mlp": 0.8, "gcn": 0.6}
-    assert conclude("mae", tests, vals, "gcn", 1 / 3) == "the graph helps (-0.2 mae, p < .001 with gcn): use gcn"
+    assert conclude("mae", tests, vals, "gcn", 1 / 3) == (
+        "the graph helps (-0.2 mae, p < .001 with gcn): use gcn, which has the best validation mae"
+    )
     assert conclude("mae", tests, {"gcn": 0.6}, "gcn", 1 / 3) == "use gcn"
