@@ -157,8 +157,9 @@ class StudyResult:
         final = next((trial for trial in self.final_ranking[:1] if trial.number == best.number), None)
         if final is None:
             return search
+        count = len(self.final_ranking)
         return (
-            f"{final.score:.4f} in the final evaluation (best of {len(self.final_ranking)} trials, mean over "
+            f"{final.score:.4f} in the final evaluation (best of {count} trial{'s' * (count > 1)}, mean over "
             f"{len(final.scores)} new {self.unit}s), {search}"
         )
 
