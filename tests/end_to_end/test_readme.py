@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -57,19 +56,18 @@ def test_the_python_of_the_pages(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     if name == "docs/own_data.md":
-        _write_friends(tmp_path / "friends")
+        _write_tables(tmp_path)
     with mock.patch.dict(MODELS):  # CONTRIBUTING.md registers a model
         run_blocks(name)
 
 
-def _write_friends(folder: Path) -> None:
-    """Write the tables that the page shows."""
-    folder.mkdir()
+def _write_tables(folder: Path) -> None:
+    """Write the tables that the page shows, which are all files that its blocks need."""
     tables = re.findall(r"^```csv\n(.*?)^```", (ROOT / "docs/own_data.md").read_text(), flags=re.M | re.S)
-    for name, table in zip(("nodes.csv", "edges.csv"), tables):
+    names = ("friends/nodes.csv", "friends/edges.csv", "others/nodes.csv", "others/edges.csv", "molecules.csv")
+    for name, table in zip(names, tables, strict=True):
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(table)
-    shutil.copytree(folder, folder.parent / "others")
-    (folder.parent / "molecules.csv").write_text("smiles,y\nCCO,1.5\nc1ccccc1,2.5\nnonsense,0.5\n")
 
 
 def test_the_commands_of_the_pages():

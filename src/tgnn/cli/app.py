@@ -43,9 +43,21 @@ class _CommandGroup(TyperGroup):
             command = getattr(getattr(error, "ctx", None), "info_name", "")
             if option not in _GLOBAL_OPTIONS:
                 if hasattr(error, "format_message"):  # wrong usage, which typer prints to standard error
+                    _name_value(error)
                     print_json_error(error.format_message())
                 raise
             raise typer.BadParameter(f"{option} goes before the command: tgnn {option} {command} ...", ctx) from None
+
+
+def _name_value(error: Any) -> None:
+    """Add the value to a message of typer that does not repeat it: "Input should be a valid number, ..."."""
+    from pydantic import ValidationError
+
+    message = str(getattr(error, "message", ""))
+    if isinstance(error.__cause__, ValidationError) and message.startswith("Input should"):
+        value = error.__cause__.errors()[0]["input"]
+        allowed = message.removeprefix("Input should ").partition(", unable to parse")[0]
+        error.message = f"the value is {str(value)!r}, but it should {allowed}."
 
 
 app = typer.Typer(

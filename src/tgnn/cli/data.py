@@ -8,7 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from tgnn.cli.console import fail, print_json, print_rows, print_text
-from tgnn.cli.options import Force, IdColumn, Json, JsonArray, NameOrPath, Offline, Root, Target, TaskOption
+from tgnn.cli.options import (
+    Force,
+    IdColumn,
+    Json,
+    JsonArray,
+    NameOrPath,
+    Offline,
+    Root,
+    Target,
+    TaskOption,
+    read_options,
+)
 
 app = typer.Typer(help="List, download, validate and convert data sets.", no_args_is_help=True)
 
@@ -131,7 +142,7 @@ def check(
     """
     from tgnn.training.prepare import check_own_data
 
-    report = check_own_data(path, {"target": target, "id": id_column, "task": task})
+    report = check_own_data(path, read_options(target, id_column, task))
     if json:
         print_json(report.to_dict())
     else:
@@ -143,9 +154,10 @@ def check(
 @app.command()
 def convert(
     source: NameOrPath,
-    target: Annotated[
-        Path, typer.Argument(metavar="TARGET", help="A .npz file to write, or a folder for a graph on disk.")
-    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A .npz file to write, or a folder for a graph on disk.")],
+    target: Target = None,
+    id_column: IdColumn = None,
+    task: TaskOption = None,
     root: Root = None,
     offline: Offline = False,
     leave_out: Annotated[
@@ -159,17 +171,18 @@ def convert(
     A graph on disk is a folder of memory-mapped arrays and may be larger than memory.
     Tables of nodes and edges are converted block by block.
     """
-    _check_target(target, force)
+    _check_output(out, force)
     from tgnn.data.convert import convert as write
 
-    data = write(source, target, root, offline, leave_out=leave_out, overwrite=force)
-    _print_size(target)
+    options = read_options(target, id_column, task)
+    data = write(source, out, root, offline, leave_out=leave_out, overwrite=force, options=options)
+    _print_size(out)
     _print_summary(source, data)
 
 
 @app.command()
 def generate(
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Folder to write.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2_400_000,
     edges: Annotated[
         int, typer.Option(min=0, help="Approximate number of edges, counting both directions.")
@@ -184,30 +197,30 @@ def generate(
     The graph has hubs, communities, and labels that depend on products over neighborhoods.
     The default size is that of ogbn-products. The same options give the same graph.
     """
-    if target.suffix == ".npz":
-        raise typer.BadParameter(f"{target} must be a folder, not a .npz file", param_hint="TARGET")
-    _check_target(target, force)
+    if out.suffix == ".npz":
+        raise typer.BadParameter(f"{out} must be a folder, not a .npz file", param_hint="OUT")
+    _check_output(out, force)
     from tgnn.data import load
     from tgnn.data.on_disk.generate import generate as write
 
-    write(target, nodes, edges, features, classes, seed, overwrite=force)
-    _print_size(target)
-    _print_summary(target.name, load(target))
+    write(out, nodes, edges, features, classes, seed, overwrite=force)
+    _print_size(out)
+    _print_summary(out.name, load(out))
 
 
-def _check_target(target: Path, force: bool) -> None:
-    if target.suffix in _FILES:
-        raise typer.BadParameter(f"{target} must be a .npz file or a folder", param_hint="TARGET")
-    if target.exists() and not force:
-        raise typer.BadParameter(f"{target} exists; use --force to overwrite it", param_hint="TARGET")
-    if not target.parent.is_dir():
-        raise typer.BadParameter(f"the folder {target.parent} does not exist", param_hint="TARGET")
+def _check_output(out: Path, force: bool) -> None:
+    if out.suffix in _FILES:
+        raise typer.BadParameter(f"{out} must be a .npz file or a folder", param_hint="OUT")
+    if out.exists() and not force:
+        raise typer.BadParameter(f"{out} exists; use --force to overwrite it", param_hint="OUT")
+    if not out.parent.is_dir():
+        raise typer.BadParameter(f"the folder {out.parent} does not exist", param_hint="OUT")
 
 
-def _print_size(target: Path) -> None:
-    files = [target] if target.is_file() else list(target.iterdir())
+def _print_size(out: Path) -> None:
+    files = [out] if out.is_file() else list(out.iterdir())
     size = sum(file.stat().st_size for file in files)
-    print_text(f"{target}: {size:,} bytes")
+    print_text(f"{out}: {size:,} bytes")
 
 
 @app.command()
@@ -216,19 +229,22 @@ def splits(
     seed: Annotated[
         int, typer.Option(min=0, max=2**31, help="Random seed of the split. In a k-fold split, it selects the fold.")
     ] = 0,
+    target: Target = None,
+    id_column: IdColumn = None,
+    task: TaskOption = None,
     root: Root = None,
     offline: Offline = False,
     json: JsonArray = False,
 ) -> None:
     """List the split protocols of a data set with their sizes and hashes."""
     from tgnn.data import load
+    from tgnn.data.dataset_info import explain_missing_labels
     from tgnn.data.splits import protocols
 
-    data = load(source, root, offline, seed=seed)
-    available = protocols(data)
-    if not available:
-        raise ValueError(f"{source} has no labels and cannot be split")
-    rows = [_split_row(name, draw, seed, data.split) for name, draw in available.items()]
+    data = load(source, root, offline, seed=seed, options=read_options(target, id_column, task))
+    if getattr(data, "split", None) is None:
+        raise ValueError(f"{source} has no labels and cannot be split. {explain_missing_labels(data)}")
+    rows = [_split_row(name, draw, seed, data.split) for name, draw in protocols(data).items()]
     if json:
         print_json(rows)
         return

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tgnn.cli.console import err, print_json, print_text
-from tgnn.cli.options import Device, IdColumn, Json, RunPath, Target, TaskOption
+from tgnn.cli.options import Device, IdColumn, Json, RunPath, Target, TaskOption, read_options
 
 
 def predict(
@@ -75,11 +75,10 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Evaluate a trained model on its test set, or on labeled new data."""
-    from tgnn.data.tables.schema import ReadOptions
     from tgnn.training.repeated_runs import load_run
 
-    columns = tuple(target.split(",")) if target else ()
-    result = load_run(run).evaluate(_name_or_path(data), metric, device, ReadOptions(columns, id_column, task))
+    options = read_options(target, id_column, task)
+    result = load_run(run).evaluate(_name_or_path(data), metric, device, options)
     if json:
         print_json(result)
         return

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -117,7 +118,11 @@ def train(
     ] = None,
     resume: Annotated[
         Path | None,
-        _RunOption(metavar="RUN", help="Continue the run in this folder, also a finished one for more --epochs."),
+        _RunOption(
+            metavar="RUN",
+            help="Continue the run in this folder, also a finished one for more --epochs. Give --data if its data was "
+            "moved.",
+        ),
     ] = None,
     dry_run: Annotated[bool, _RunOption("--dry-run", help="Print the resolved configuration and exit.")] = False,
     json: Annotated[bool, _RunOption("--json", help="Print the result as one JSON object.")] = False,
@@ -128,20 +133,17 @@ def train(
     """
     if resume is not None:
         typed = {key for key in ctx.params if getattr(ctx.get_parameter_source(key), "name", "") == "COMMANDLINE"}
-        if typed - {"resume", "jobs", "processes", "json", "epochs", "patience"}:
+        if typed - {"resume", "data", "jobs", "processes", "json", "epochs", "patience"}:
             raise typer.BadParameter(
-                "A run continues with its own configuration. Only --epochs and --patience can be changed: tgnn train "
-                "--resume RUN --epochs 200",
+                "A run continues with its own configuration. Only --epochs and --patience can be changed, e.g. tgnn "
+                "train --resume RUN --epochs 200. If its data was moved, give the new path with --data.",
                 param_hint="--resume",
             )
         with _join_torchrun() as world:
-            config, runs = _read_configuration(resume, world)
-            if (epochs or patience) and runs > 1:
-                raise typer.BadParameter("Several runs cannot be extended.", param_hint="--resume")
-            config = config.replace(
-                "train", epochs=epochs or config.train.epochs, patience=patience or config.train.patience
-            )
-            _train(config, runs, resume, jobs, processes, True, json, world)
+            config, runs = _read_configuration(resume, data, epochs, patience, world)
+            changes = {"--data": data, "--epochs": epochs, "--patience": patience}
+            words = [str(word) for flag, value in changes.items() if value is not None for word in (flag, value)]
+            _train(config, runs, resume, jobs, processes, True, json, world, words)
         return
     if name is not None and data is not None:
         raise typer.BadParameter("Give NAME or --data, not both.", param_hint="NAME")
@@ -273,15 +275,23 @@ def print_config(config: Config, json: bool) -> None:
 # ---- training --------------------------------------------------------------------------------------------------
 
 
-def _read_configuration(folder: Path, world: World | None) -> tuple[Config, int]:
-    """Return the configuration and the number of runs of a folder, which rank 0 reads for all ranks."""
+def _read_configuration(
+    folder: Path, data: Path | None, epochs: int | None, patience: int | None, world: World | None
+) -> tuple[Config, int]:
+    """Return the configuration to continue with and the number of runs of a folder. Rank 0 reads for all ranks."""
     from tgnn.training.config import make_config
     from tgnn.training.distributed.world import SINGLE_PROCESS
     from tgnn.training.repeated_runs import RunGroup, load_run
+    from tgnn.training.resume import not_extendable_group, with_data_path
 
     def read() -> tuple[dict[str, Any], int]:
         run = load_run(folder)
-        return run.config.model_dump(mode="json"), run.size if isinstance(run, RunGroup) else 1
+        if isinstance(run, RunGroup) and (epochs or patience):
+            raise not_extendable_group(run, epochs, patience)
+        config = with_data_path(run.config, data)
+        limits = {"epochs": epochs or config.train.epochs, "patience": patience or config.train.patience}
+        config = config.replace("train", **limits)
+        return config.model_dump(mode="json"), run.size if isinstance(run, RunGroup) else 1
 
     sections, runs = (world or SINGLE_PROCESS).broadcast(read)
     return make_config(sections), runs
@@ -296,6 +306,7 @@ def _train(
     resume: bool,
     json: bool,
     world: World | None,
+    changes: Sequence[str] = (),
 ) -> None:
     if runs > 1 and ((world is not None and world.size > 1) or (processes or 1) > 1):
         raise typer.BadParameter("Several processes train one run. Use --jobs to train several runs in parallel.")
@@ -309,6 +320,7 @@ def _train(
     from tgnn.training.train import train as train_model
 
     quiet = json or console.verbosity < 0
+    command = shlex.join(["tgnn", "train", "--resume", str(folder), *changes])
     try:
         if runs == 1:
             with show_epochs(config, quiet) as on_epoch:
@@ -317,16 +329,14 @@ def _train(
             with show_runs(config, runs, quiet) as on_run:
                 run = train_model(config, out=folder, resume=resume, runs=runs, jobs=jobs, on_run=on_run)
     except Interrupted:
-        print_text(f"interrupted; continue with: tgnn train --resume {folder}", err)
+        print_text(f"interrupted; continue with: {command}", err)
         if world is not None:
             raise  # after the other processes
         raise typer.Exit(130) from None
     except OSError as error:
         if not RunFolder(folder).has_started:
             raise
-        raise OSError(
-            f"{error_message(error)}\nThe last checkpoint is kept. Continue with: tgnn train --resume {folder}"
-        ) from error
+        raise OSError(f"{error_message(error)}\nThe last checkpoint is kept. Continue with: {command}") from error
     if world is not None and not world.is_rank_zero:
         return
     print_result(run.metrics, folder, quiet=json)

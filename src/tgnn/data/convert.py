@@ -20,10 +20,12 @@ from tgnn.data.on_disk.from_tables import stream_tables
 from tgnn.data.readers.detect import detect_format
 from tgnn.data.readers.graph_npz import write_graphs
 from tgnn.data.splits import PARTS, from_masks, split_codes
+from tgnn.data.tables.schema import ReadOptions
 from tgnn.data.tensors import csr
 
 logger = logging.getLogger("tgnn")
 
+_DEFAULTS = ReadOptions()
 _ROWS_AT_ONCE = 2**16
 _UNSUPPORTED = {"edge_attr": "edge features", "edge_weight": "edge weights", "pos": "node positions"}
 
@@ -36,6 +38,7 @@ def convert(
     *,
     leave_out: bool = False,
     overwrite: bool = False,
+    options: ReadOptions = _DEFAULTS,
 ) -> LoadedData:
     """Convert a data set to a ``.npz`` file or to a graph on disk, and return it.
 
@@ -49,6 +52,7 @@ def convert(
         leave_out: Whether to drop what a graph on disk cannot store: edge features, edge weights and positions.
             Otherwise they are an error.
         overwrite: Whether to replace an existing graph on disk. A ``.npz`` file is always replaced.
+        options: Columns to predict, column of ids and task of your own tables or molecules.
     """
     if source not in CATALOG:
         path = find_path(source)
@@ -56,11 +60,10 @@ def convert(
             raise ValueError(f"{target} cannot be written, because the data is read from it; choose another target")
         if target.suffix != ".npz" and detect_format(path) == "table":
             folder = path if path.is_dir() else path.parent
-            for finding in stream_tables(folder, target, leave_out=leave_out, overwrite=overwrite).findings:
-                if finding.level == "warning":
-                    logger.warning("%s: %s", folder.name, finding)
+            report = stream_tables(folder, target, leave_out=leave_out, overwrite=overwrite, options=options)
+            report.log_warnings()
             return load(target)
-    data = load(source, root, offline)
+    data = load(source, root, offline, options=options)
     write(data, target, leave_out=leave_out, overwrite=overwrite)
     return data
 

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.readers.graph_npz import graph_tensors
+from tgnn.data.validation.report import subject
 from tgnn.utils.read import STRICT
 
 LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
@@ -145,6 +146,16 @@ def statistics(data: LoadedData) -> dict[str, int]:
     x = data.x
     counts["features"] = 0 if x is None else x.size(1) if x.dim() == 2 else 1
     return counts | {"outputs": infer_dataset_info(data, "", "").outputs}
+
+
+def explain_missing_labels(data: LoadedData) -> str:
+    """Say why data has no labels and what to do: the column to predict is empty, or none was recognized."""
+    encoding = (data.encoding if isinstance(data, GraphDataset) else data.get("encoding")) or {}
+    if columns := (encoding.get("target") or {}).get("columns"):
+        return f"The {subject('column', columns, 'has', 'have')} no values. Add some, or name another with --target."
+    features = [] if isinstance(data, GraphDataset) else [one["column"] for one in encoding.get("nodes") or []]
+    example = features[-1] if features else "label"
+    return f"Name the column to predict, e.g. --target {example}, or add a column `label`."
 
 
 def content_hash(data: LoadedData) -> str:

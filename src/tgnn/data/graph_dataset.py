@@ -33,6 +33,8 @@ class UnreadableRow(NamedTuple):
     """The user's id."""
     text: str
     """What could not be read."""
+    y: Tensor | None = None
+    """Target of the row, as in ``y`` of the data set. ``None`` without targets."""
 
 
 class GraphDataset(InMemoryDataset):

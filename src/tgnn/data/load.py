@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import logging
 import os
 from pathlib import Path
 
@@ -14,9 +12,9 @@ from tgnn.data.dataset_info import DatasetInfo, LoadedData, infer_dataset_info, 
 from tgnn.data.download.locate import LocatedFiles, find_in_root, obtain
 from tgnn.data.readers.detect import detect_format, read_path
 from tgnn.data.splits import choose_split, labeled_mask, protocols
+from tgnn.data.tables.frames import log_warnings
 from tgnn.data.tables.schema import ReadOptions
-
-logger = logging.getLogger("tgnn")
+from tgnn.utils.suggest import closest_match
 
 _DEFAULTS = ReadOptions()
 _NODE_FORMATS = ("table", "gnn-benchmark", "graph", "graph on disk")
@@ -109,8 +107,8 @@ def task_level(name: str) -> str:
 def _suggest(name: str) -> str:
     if name in CODES:
         return f"it is an error-correcting code: run `tgnn train {name}`, or call tgnn.data.codes.load_code({name!r})"
-    similar = difflib.get_close_matches(name.lower(), CATALOG, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(similar)}?" if similar else "tgnn data list shows all names"
+    similar = closest_match(name, CATALOG)
+    return f"did you mean {similar}?" if similar else "tgnn data list shows all names"
 
 
 def _load_from_catalog(entry: CatalogEntry, root: str | os.PathLike[str] | None, offline: bool) -> LoadedData:
@@ -158,8 +156,6 @@ def _load_from_path(name: str, options: ReadOptions) -> LoadedData:
     path = find_path(name)
     data, report = read_path(path, options=options)
     report.raise_for_errors()
-    for finding in report.findings:
-        if finding.level == "warning":
-            logger.warning("%s: %s", path.name, finding)
+    log_warnings(report, path)
     data.info = infer_dataset_info(data, path.resolve().name, f"files in {path}")
     return data

@@ -24,6 +24,18 @@ def as_int64(array: np.ndarray, name: str) -> Tensor:
     return torch.from_numpy(array.astype(np.int64))
 
 
+def as_positions(edges: np.ndarray, num_nodes: int) -> np.ndarray:
+    """Return edges as an array of numbers. Ids of nodes, such as strings, are an error."""
+    if edges.dtype.kind in "iufbc":
+        return edges
+    if ids := [value for value in edges.reshape(-1).tolist() if not isinstance(value, int)]:
+        raise ValueError(
+            f"edge_index must contain positions of rows of X (0 to {num_nodes - 1}), got {ids[0]!r}. Replace each id "
+            "by its position, or train on data frames with ids by tgnn.train((nodes, edges))."
+        )
+    return edges.astype(np.int64)
+
+
 def as_tensor(array: np.ndarray, name: str) -> Tensor:
     """Convert an array with a row per node, edge or graph to a tensor, integers to int64 and floats to float32."""
     if array.ndim == 0 or array.dtype.kind not in "iubf":

@@ -18,7 +18,7 @@ from torch_geometric.utils import from_scipy_sparse_matrix
 from tgnn.data.graph_dataset import GraphDataset, pack
 from tgnn.data.tables.edges import add_reverse_edges
 from tgnn.data.tables.frames import is_frame, to_polars
-from tgnn.data.tensors import csr, torch_csr
+from tgnn.data.tensors import as_positions, csr, torch_csr
 from tgnn.data.validation.checks import check_edge_weights
 from tgnn.data.validation.report import Reporter, ValidationReport
 from tgnn.estimators.preprocessing import Preprocessor
@@ -293,7 +293,8 @@ def check_finite(x: Tensor, name: str, allow_nan: bool = False) -> None:
 
 def to_edge_index(edges: Any, num_nodes: int) -> Tensor:
     """Return edges as int64 ``[2, E]``, after checking that all nodes exist. A data frame has a row per edge."""
-    edge_index = _to_tensor(to_polars(edges).to_numpy().T.copy() if is_frame(edges) else edges)
+    edges = to_polars(edges).to_numpy().T.copy() if is_frame(edges) else edges
+    edge_index = _to_tensor(edges if isinstance(edges, Tensor) else as_positions(np.asarray(edges), num_nodes))
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise ValueError(
             "edge_index must have shape [2, E] (source and destination nodes), or be a data frame of two columns, "

@@ -216,7 +216,7 @@ def register_model(
 def get_model(name: str) -> Model:
     """Return the model of that name. An unknown name raises a :class:`ModelError` that suggests a similar one."""
     if name not in MODELS:
-        similar = closest_match(name, MODELS, cutoff=0.4)
+        similar = closest_match(name, MODELS)
         hint = f"did you mean {similar}?" if similar else f"choose one of {', '.join(MODELS)}"
         raise ModelError(f"unknown model {name!r}; {hint}")
     return MODELS[name]

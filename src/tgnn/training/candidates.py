@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from tgnn.data.load import task_level
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.parallel_runs import run_parallel
+from tgnn.training.resume import check_unused
 from tgnn.training.run_folder import CANDIDATES, CONFIG, DATA, ENVIRONMENT, HISTORY, MODEL, RunFolder
-from tgnn.training.train import check_unused, resolve_config
+from tgnn.training.train import resolve_config
 
 if TYPE_CHECKING:
     from tgnn.training.repeated_runs import RunGroup

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -341,10 +341,27 @@ def with_options(
     for key, value in options.items():
         section, dot, field = key.partition(".")
         if not dot or section not in Config.model_fields:
-            suggestion = _suggest(key, [*option_keys(), *model_keys]) or "optimizer.lr"
+            suggestion = suggest_option(key, [*option_keys(), *model_keys]) or "optimizer.lr"
             raise ConfigError(f"unknown option {key!r}; options are written as section.key, e.g. {suggestion}")
         result.setdefault(section, {})[field] = value
     return result
+
+
+def with_columns(
+    options: Mapping[str, Any] | None, target: str | Sequence[str] | None, id: str | None, task: str | None
+) -> Mapping[str, Any] | None:
+    """Return options with the columns and the task of the user's own data, if they are given.
+
+    Example:
+        >>> with_columns({"train.epochs": 2}, "churn", None, None)
+        {'train.epochs': 2, 'data.target': 'churn'}
+    """
+    given = {"target": target, "id": id, "task": task}
+    columns = {f"data.{name}": value for name, value in given.items() if value is not None}
+    if twice := columns.keys() & (options or {}).keys():
+        name = min(twice)
+        raise ConfigError(f"Give {name.removeprefix('data.')} or the option {name}, not both.")
+    return {**(options or {}), **columns} if columns else options
 
 
 def option_keys() -> list[str]:
@@ -353,7 +370,7 @@ def option_keys() -> list[str]:
     return [f"{section}.{key}" for section, schema in sections.items() for key in schema.model_fields]  # type: ignore[union-attr]
 
 
-def _suggest(key: str, known: list[str]) -> str | None:
+def suggest_option(key: str, known: list[str]) -> str | None:
     """Find the key that was probably meant: one with the same or a similar last part."""
     by_last_part = {name.rpartition(".")[2]: name for name in reversed(known)}
     return by_last_part.get(closest_match(key.rpartition(".")[2], by_last_part) or "")
@@ -368,6 +385,6 @@ def _explain(problem: Any) -> str:
     if section not in Config.model_fields or not field:
         return f"unknown section {where!r}; the sections are {', '.join(Config.model_fields)}"
     own = [key for key in option_keys() if key.startswith(f"{section}.")]
-    suggestion = _suggest(where, own) or _suggest(where, option_keys())
+    suggestion = suggest_option(where, own) or suggest_option(where, option_keys())
     names = ", ".join(key.partition(".")[2] for key in own)
     return f"unknown option {where}; " + (f"did you mean {suggestion}?" if suggestion else f"{section} has {names}")

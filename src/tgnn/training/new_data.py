@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import logging
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,10 @@ from tgnn.data.dataset_info import DatasetInfo, LoadedData, content_hash
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import default_protocol, find_path, load
 from tgnn.data.on_disk import DiskGraph
-from tgnn.data.readers.detect import detect_format, read_path
+from tgnn.data.readers.detect import detect_format, read_frames, read_path
 from tgnn.data.splits import Split, choose_split, labeled_mask
 from tgnn.data.tables.compare_encodings import first_difference
-from tgnn.data.tables.frames import write_frames
+from tgnn.data.tables.frames import are_frames, log_warnings, to_tables
 from tgnn.data.tables.numeric import rescaling, standardized
 from tgnn.data.tables.schema import ReadOptions
 from tgnn.data.transforms import add_degree_feature, scale_columns
@@ -32,7 +30,6 @@ from tgnn.training.run_folder import RunFolder
 
 Width = int | tuple[int, ...] | None
 """Number of numeric features, or number of categories of each categorical column, as ``DataShape`` stores it."""
-logger = logging.getLogger("tgnn")
 
 
 class IncompatibleDataError(ValueError):
@@ -46,7 +43,7 @@ def load_new_data(
 
     Args:
         run: The run.
-        data: Name or path of the data, data frames (:func:`~tgnn.data.tables.frames.write_frames`), a graph or a data
+        data: Name or path of the data, data frames (:func:`~tgnn.data.tables.frames.to_tables`), a graph or a data
             set of graphs. ``None``: the run's own data.
         options: Column of ids and labels, if they are not those of the training data.
 
@@ -59,8 +56,8 @@ def load_new_data(
         config, name = run.config, "the graph"
         loaded = _from_graph(data, DatasetInfo(**info["info"]), encoding)
     elif data is not None and not isinstance(data, str | os.PathLike):
-        with tempfile.TemporaryDirectory(prefix="tgnn-") as folder:
-            return load_new_data(run, write_frames(data, Path(folder)), options)
+        config, name = run.config, "the data"
+        loaded = _load_frames(data, info, options or ReadOptions())
     else:
         config = run.config_with_data(data)
         name = config.data.name
@@ -102,9 +99,34 @@ def _load(config: Config, run_info: dict[str, Any], options: ReadOptions) -> Loa
     _check_format(name, run_info["encoding"])
     data, report = read_path(Path(name).expanduser(), encoding=run_info["encoding"], options=options)
     report.raise_for_errors()
-    for finding in report.findings:
-        if finding.level == "warning":
-            logger.warning("%s: %s", Path(name).name, finding)
+    log_warnings(report, Path(name))
+    return _described(data, info, name)
+
+
+def _load_frames(frames: Any, run_info: dict[str, Any], options: ReadOptions) -> LoadedData:
+    """Load data frames with the encoding (categories, classes, scales) of the training data."""
+    if not are_frames(frames):
+        raise TypeError(
+            "new data must be a path, a data frame of molecules, a pair (nodes, edges) of data frames, a dictionary of "
+            "the data frames nodes, edges and graphs, a torch_geometric Data or a GraphDataset, got "
+            f"{type(frames).__name__}"
+        )
+    tables, encoding = to_tables(frames), run_info["encoding"]
+    given = "smiles" if "molecules" in tables else "graph tables" if "graphs" in tables else "table"
+    trained = (encoding or {}).get("kind")
+    if trained in _FRAMES and trained != given:
+        passed = "a single data frame was" if given == "smiles" else f"the data frames {', '.join(tables)} were"
+        raise IncompatibleDataError(
+            f"The model was trained on {_FORMATS[trained]}, so it needs {_FRAMES[trained]}, but {passed} passed."
+        )
+    data, report = read_frames(frames, encoding=encoding, options=options)
+    report.raise_for_errors()
+    report.log_warnings(name="")
+    return _described(data, DatasetInfo(**run_info["info"]), "the data")
+
+
+def _described(data: LoadedData, info: DatasetInfo, name: str) -> LoadedData:
+    """Add the description of the training data to new data of the same task level."""
     if (info.level == "graph") != isinstance(data, GraphDataset):
         found = "a data set of graphs" if isinstance(data, GraphDataset) else "one graph"
         raise IncompatibleDataError(f"The model predicts {info.level}s, but {name} is {found}.")
@@ -116,6 +138,11 @@ _FORMATS = {
     "smiles": "molecules",
     "table": "a folder of tables of one graph",
     "graph tables": "a folder of tables of many graphs",
+}
+_FRAMES = {
+    "smiles": "a single data frame of molecules",
+    "table": "a pair (nodes, edges) of data frames",
+    "graph tables": "a dictionary of the data frames graphs, nodes and edges",
 }
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +15,7 @@ from torch import Tensor
 from tgnn.data.dataset_info import LoadedData, TaskType, content_hash
 from tgnn.data.splits import labeled_mask
 from tgnn.data.tables.schema import ReadOptions
+from tgnn.data.validation.report import quoted, subject
 from tgnn.training.config import Config, TrainConfig
 from tgnn.training.ensemble import average_predictions, ensemble_outputs
 from tgnn.training.loaders import make_inference_batches
@@ -23,6 +27,8 @@ from tgnn.training.prepare import add_model_inputs, find_device
 from tgnn.training.repeated_runs import RunGroup
 from tgnn.training.result_details import describe_result, example_sizes, output_names
 from tgnn.training.run_folder import RunError, RunFolder
+
+logger = logging.getLogger("tgnn")
 
 
 def predict(
@@ -59,14 +65,18 @@ def predict(
         >>> predictions.table().columns[:5]
         ['id', 'split', 'label', 'prediction', 'probability 0']
     """
-    if not isinstance(run, RunFolder):
-        group = run if isinstance(run, RunGroup) else RunGroup(run)
-        if group.has_started:
-            predictions = average_predictions(_predict_members(group, data, device, id, strict))
-            if out is not None:
-                predictions.write(out, spreadsheet_safe)
-            return predictions
-        run = RunFolder(group.path)
+    options = ReadOptions(id=id, strict=strict, own=data is None)
+    group = run if isinstance(run, RunGroup) else RunGroup(run)
+    if not isinstance(run, RunFolder) and group.has_started:
+        predictions = average_predictions(_predict_members(group, data, device, options))
+    else:
+        predictions = _predict_run(run if isinstance(run, RunFolder) else RunFolder(group.path), data, device, options)
+    if out is not None:
+        predictions.write(out, spreadsheet_safe)
+    return predictions
+
+
+def _predict_run(run: RunFolder, data: Any, device: str, options: ReadOptions) -> Predictions:
     if run.is_decoder:
         raise RunError(
             f"{run.path} holds a decoder. Decode received frames with tgnn.training.decoding.decode(run.load_model(), "
@@ -74,40 +84,59 @@ def predict(
         )
     task, torch_device = run.task, find_device(device)
     model = run.load_model().to(torch_device)
-    new_data, split = load_new_data(run, data, ReadOptions(id=id, strict=strict, own=data is None))
+    new_data, split = load_new_data(run, data, options)
     outputs = compute_outputs(model, new_data, run.config, torch_device)
     names = output_names(run.data_info.get("encoding"), run.shape.outputs)
-    predictions = make_predictions(task, outputs, names, new_data, split)
-    if out is not None:
-        predictions.write(out, spreadsheet_safe)
-    return predictions
+    return make_predictions(task, outputs, names, new_data, split)
 
 
-def _predict_members(
-    group: RunGroup, data: str | os.PathLike[str] | None, device: str, id: str | None = None, strict: bool = False
-) -> list[Predictions]:
-    return [predict(run, data, device=device, id=id, strict=strict) for run in group.finished_runs]
+def _predict_members(group: RunGroup, data: Any, device: str, options: ReadOptions) -> list[Predictions]:
+    with _each_message_once():  # every run reads the data
+        return [_predict_run(run, data, device, options) for run in group.finished_runs]
+
+
+@contextlib.contextmanager
+def _each_message_once() -> Iterator[None]:
+    """Drop log messages that were logged before."""
+    logged = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        found = message not in logged
+        logged.add(message)
+        return found
+
+    logger.addFilter(is_new)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_new)
 
 
 def evaluate_together(
-    group: RunGroup, data: str | os.PathLike[str] | None, metric: str | None, device: str, id: str | None = None
+    group: RunGroup,
+    data: str | os.PathLike[str] | None,
+    metric: str | None,
+    device: str,
+    options: ReadOptions | None = None,
 ) -> dict[str, Any]:
     """Compute the metric of the mean prediction of several runs on labeled new data, as :func:`evaluate` does."""
     runs = group.finished_runs
     task = replace(runs[0].task, log_prior_ratio=(), temperature=1.0)
     metric = TrainConfig(metric=metric).metric or task.metric
     check_metric(metric, task.target)
+    options = _options_for_labels(runs[0], data, options)
     if data is None:
         raise RunError(
             f"{group.path} holds {len(runs)} runs with test sets of their own. Evaluate one of them, such as "
             f"{runs[0].path}, or all together on labeled new data with --data."
         )
-    members = _predict_members(group, data, device, id)
+    members = _predict_members(group, data, device, options)
     if any(member.split is not None for member in members):
         raise RunError(f"{data} is the training data of the runs. Give other labeled data.")
     outputs, labels = ensemble_outputs(task, average_predictions(members))
     if not len(labels):
-        raise ValueError(f"{data} has no labels to compare with.")
+        raise _no_labels_error(runs[0], data, options)
     details = describe_result(task, outputs, labels, labels[:0], members[0].names, None, runs[0].shape.level)
     return {
         "metric": metric,
@@ -118,6 +147,25 @@ def evaluate_together(
         "split_hash": None,
         "details": details.model_dump(mode="json", exclude_none=True),
     }
+
+
+def _options_for_labels(run: RunFolder, data: Any, options: ReadOptions | None) -> ReadOptions:
+    """Return the options to read labeled data, after checking that the run was trained for their task."""
+    options, task = options or ReadOptions(), TaskType(run.task.target).option
+    if options.task not in (None, task):
+        raise RunError(f"{run.path} was trained for {task}, not {options.task}. Train again.")
+    return replace(options, labeled=data is not None)
+
+
+def _no_labels_error(run: RunFolder, data: Any, options: ReadOptions) -> ValueError:
+    """Return the error of new data without a label that the model could have predicted."""
+    target = (run.data_info.get("encoding") or {}).get("target") or {}
+    columns, classes = options.target or target.get("columns") or (), target.get("classes") or ()
+    reason = ""
+    if columns:
+        missing = f"none of the classes {quoted(classes)} of the training data" if classes else "no values"
+        reason = f": {subject('column', columns, 'has', 'have')} {missing}"
+    return ValueError(f"{data} has no labels to compare with{reason}.")
 
 
 def compute_outputs(
@@ -164,9 +212,7 @@ def evaluate(
     config, recorded, task = run.config, run.metrics, run.task
     metric = TrainConfig(metric=metric).metric or task.metric
     check_metric(metric, task.target)
-    options = options or ReadOptions()
-    if options.task is not None and options.task != TaskType(task.target).option:
-        raise RunError(f"{run.path} was trained for {TaskType(task.target).option}, not {options.task}. Train again.")
+    options = _options_for_labels(run, data, options)
     model, torch_device = run.load_model(), find_device(device)
     new_data, split = load_new_data(run, data, replace(options, own=True))
     y = new_data.y
@@ -176,7 +222,7 @@ def evaluate(
         run.check_unchanged({"data": content_hash(new_data)})
         raise RunError(f"{run.path} cannot be evaluated, because the split of its data changed. Train again.")
     elif y is None or not bool(labeled_mask(y).any()):
-        raise ValueError(f"{data} has no labels to compare with. Name their column, e.g. --target label.")
+        raise _no_labels_error(run, data, options)
     else:
         rows = labeled_mask(y).nonzero().flatten()
     assert y is not None

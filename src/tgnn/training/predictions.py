@@ -23,9 +23,11 @@ from tgnn.utils.io import atomic_path
 
 ROWS_PER_CHUNK = 2**17
 """Rows that are converted and written at once."""
+_SHOWN_COLUMNS = 6
+"""Maximum number of columns in the representation."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Predictions:
     """Predictions of a model, one per node or graph, in the order of the data.
 
@@ -54,11 +56,20 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __repr__(self) -> str:
+        """Describe the predictions in one line, because their values may fill pages."""
+        is_multi_label = self.values.dim() == 2
+        task = "regression" if self.probabilities is None else "multi-label" if is_multi_label else "classification"
+        names = self.table(0, 1).columns
+        columns = ", ".join([*names[:_SHOWN_COLUMNS], *(["..."] if len(names) > _SHOWN_COLUMNS else [])])
+        return f"Predictions({task}, {len(self):,} rows, columns: {columns}; .table() or .to_pandas() returns them)"
+
     def table(self, begin: int = 0, end: int | None = None) -> polars.DataFrame:
         """Return all or some rows as a table.
 
         The columns are ``id``, ``split`` (of the training data), ``label`` (if known), ``prediction``,
-        ``std`` (of several runs) and ``probability <name>``. Rows that could not be read have an empty prediction.
+        ``std`` (of several runs) and ``probability <name>``.
+        Rows that could not be read have an empty prediction and keep their label.
         """
         rows = slice(begin, end)
         ids = self.ids[rows]
@@ -82,6 +93,17 @@ class Predictions:
             predicted = polars.selectors.starts_with("prediction", "std", "probability")
             frame = frame.with_columns(polars.when(readable).then(predicted).name.keep())
         return frame
+
+    def to_pandas(self) -> Any:
+        """Return all rows as a pandas data frame with the columns of :meth:`table`. pyarrow is not needed."""
+        try:
+            import pandas  # type: ignore[import-untyped]
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "pandas is not installed. Run `pip install pandas`, or use table(), which returns a polars data frame.",
+                name="pandas",
+            ) from error
+        return pandas.DataFrame({column.name: column.to_numpy() for column in self.table().get_columns()})
 
     def _columns(self, name: str, values: Tensor) -> dict[str, Any]:
         """Return the columns of targets or predictions. Unknown ones are null."""
@@ -154,6 +176,9 @@ def make_predictions(
         size = len(outputs) + len(gaps)
         rows = torch.from_numpy(np.setdiff1d(np.arange(size), gaps))
         values, probabilities, labels = (_insert_gaps(part, rows, size) for part in (values, probabilities, labels))
+        for row in unreadable:
+            if labels is not None and row.y is not None:
+                labels[row.row] = row.y
         if codes is not None:
             codes = np.insert(codes, np.array(gaps) - np.arange(len(gaps)), -1)
         by_row = dict(zip(rows.tolist(), ids)) | {row.row: row.id for row in unreadable}

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from tgnn.data.build.molecules import ATOM_CATEGORIES, BOND_CATEGORIES
-from tgnn.data.dataset_info import LoadedData, content_hash, infer_dataset_info
+from tgnn.data.dataset_info import LoadedData, content_hash, explain_missing_labels, infer_dataset_info
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.load import default_protocol, load
 from tgnn.data.on_disk import DiskGraph
 from tgnn.data.positional_encodings import with_positional_encoding, with_relative_positions
 from tgnn.data.splits import Split, choose_split, labeled_mask
+from tgnn.data.tables.schema import ReadOptions
 from tgnn.data.transforms import scale_rows
 from tgnn.data.validation.report import Finding, ValidationReport
 from tgnn.data.validation.validate import inspect
 from tgnn.models import DataShape, build_model, get_model
 from tgnn.nn.feature_maps import CategoryEncoder
-from tgnn.training.config import Config, ConfigError, DataConfig, TrainConfig, make_config
+from tgnn.training.config import Config, ConfigError, DataConfig, TrainConfig
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
 from tgnn.training.metrics import (
     Task,
@@ -137,7 +136,7 @@ def hold_out_test_labels(data: LoadedData, split: Split | None, metric: str | No
     """
     y, name, metric = data.y, data.info.name, metric or data.info.metric
     if split is None or y is None:
-        raise ValueError(f"{name} has no labels to train on. {_suggest_target(data)}")
+        raise ValueError(f"{name} has no labels to train on. {explain_missing_labels(data)}")
     check_metric(metric, data.info.target)
     _check_sets(data, y, split, metric)
     data_hash = content_hash(data)
@@ -149,15 +148,14 @@ def hold_out_test_labels(data: LoadedData, split: Split | None, metric: str | No
     return Prepared(data, split, task, infer_shape(data, split.train), test_labels, data_hash)
 
 
-def check_own_data(path: Path, options: Mapping[str, Any]) -> ValidationReport:
+def check_own_data(path: Path, options: ReadOptions) -> ValidationReport:
     """Validate own data, and add an error to the report if a model cannot be trained on it.
 
     Args:
         path: File or folder of the data.
-        options: ``target``, ``id`` and ``task`` of :class:`~tgnn.training.config.DataConfig`. ``None`` has no effect.
+        options: Columns to predict, column of ids and task of tables or molecules.
     """
-    config = make_config({"data": {key: value for key, value in options.items() if value is not None}})
-    data, report = inspect(path, options=config.data.read_options)
+    data, report = inspect(path, options=options)
     if data is None:
         return report
     data.info = infer_dataset_info(data, path.resolve().name, f"files in {path}")
@@ -168,13 +166,6 @@ def check_own_data(path: Path, options: Mapping[str, Any]) -> ValidationReport:
     except ValueError as error:
         report.add(Finding("error", "not-trainable", str(error)))
     return report
-
-
-def _suggest_target(data: LoadedData) -> str:
-    encoding = (data.encoding if isinstance(data, GraphDataset) else data.get("encoding")) or {}
-    columns = [] if isinstance(data, GraphDataset) else [one["column"] for one in encoding.get("nodes") or []]
-    example = columns[-1] if columns else "label"
-    return f"Name the column to predict, e.g. --target {example}, or add a column `label`."
 
 
 _SET_NAMES = {"train": "training", "val": "validation", "test": "test"}

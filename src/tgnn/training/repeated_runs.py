@@ -15,9 +15,9 @@ import scipy.stats
 from tgnn.training.config import Config
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.parallel_runs import WorkerKilledError, run_parallel
+from tgnn.training.resume import check_moved_data, check_unused, with_data_path
 from tgnn.training.run_files import RunsFile, SummaryFile
 from tgnn.training.run_folder import RUNS, Folder, RunError, RunFolder, no_run_error
-from tgnn.training.train import check_unused
 from tgnn.utils.io import write_json
 
 if TYPE_CHECKING:
@@ -89,15 +89,16 @@ class RunGroup(Folder):
         """Compute the metric of the mean prediction of all runs on labeled new data."""
         from tgnn.training.predict import evaluate_together
 
-        return evaluate_together(self, data, metric, device, None if options is None else options.id)
+        return evaluate_together(self, data, metric, device, options)
 
-    def resume(self, **options: Any) -> RunGroup:
+    def resume(self, data: str | os.PathLike[str] | None = None, **options: Any) -> RunGroup:
         """Continue the runs that are not finished.
 
         Args:
+            data: Path of the runs' own data if it was moved.
             options: ``jobs`` and ``on_run``, as in :func:`tgnn.train`.
         """
-        train_repeated(self.config, self.size, self.path, resume=True, **options)
+        train_repeated(with_data_path(self.config, data), self.size, self.path, resume=True, **options)
         return self
 
 
@@ -142,7 +143,10 @@ def train_repeated(
     if resume and RunFolder(folder).has_started:
         raise RunError(f"{folder} holds a single run. Choose another folder for several runs.")
     if resume and group.has_started and group.config.hash != config.hash:
-        raise RunError(f"{folder} holds runs with another configuration. Choose another folder.")
+        if group.config.replace("data", name=config.data.name).hash != config.hash:
+            raise RunError(f"{folder} holds runs with another configuration. Choose another folder.")
+        if started := [run for run in group.runs if run.has_started]:
+            check_moved_data(started[0], config)
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / RUNS, {"runs": runs, "config": config.model_dump(mode="json")})

@@ -230,11 +230,7 @@ class RunFolder(Folder):
         config = self.config
         if data is not None:
             return config.replace("data", name=os.fspath(data))
-        name = config.data.name
-        if name not in CATALOG and not Path(name).expanduser().exists():
-            raise RunError(
-                f"{self.path} was trained on {name}, which does not exist. Restore it, or give its path with --data."
-            )
+        check_data_exists(config, self.path)
         return config
 
     def load_model(self) -> torch.nn.Module:
@@ -356,16 +352,25 @@ class RunFolder(Folder):
 
         return evaluate(self, data, metric=metric, device=device, options=options)
 
-    def resume(self, **options: Any) -> RunFolder:
+    def resume(self, data: str | os.PathLike[str] | None = None, **options: Any) -> RunFolder:
         """Continue an unfinished run with its own configuration.
 
         Args:
+            data: Path of the run's own data if it was moved.
             options: ``on_epoch``, as in :func:`tgnn.train`.
         """
+        from tgnn.training.resume import with_data_path
         from tgnn.training.train import train_run
 
-        train_run(self.config, self, resume=True, **options)
+        train_run(with_data_path(self.config, data), self, resume=True, **options)
         return self
+
+
+def check_data_exists(config: Config, path: Path) -> None:
+    """Raise :class:`RunError` if the data of the run in ``path`` does not exist."""
+    name = config.data.name
+    if name not in CATALOG and not Path(name).expanduser().exists():
+        raise RunError(f"{path} was trained on {name}, which does not exist. Restore it, or give its path with --data.")
 
 
 def no_run_error(path: Path) -> RunError:
@@ -375,7 +380,9 @@ def no_run_error(path: Path) -> RunError:
             f"No model is selected in {path} yet. Run the same `tgnn train --model auto` again to continue."
         )
     if path.exists():
-        return RunError(f"{path} is not a run folder: it has no {CONFIG}.")
+        below = sorted(file.parent for depth in ("*", "*/*") for file in path.glob(f"{depth}/{CONFIG}"))
+        hint = f" Use a run folder below it: {', '.join(map(str, below[:3]))}." if below else ""
+        return RunError(f"{path} is not a run folder: it has no {CONFIG}.{hint}")
     runs = [file.parent.name for name in (CONFIG, RUNS) for file in path.parent.glob(f"*/{name}")]
     similar = closest_match(path.name, runs)
     return RunError(f"The run {path} does not exist." + (f" Did you mean {path.parent / similar}?" if similar else ""))

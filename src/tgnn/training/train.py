@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,10 @@ from tgnn.models.registration import validate_hyperparameters
 from tgnn.ops import cpp_build
 from tgnn.training.calibration import calibrate, check_calibration
 from tgnn.training.checkpoint import Progress, check_finite
-from tgnn.training.config import Config, ConfigError
+from tgnn.training.config import Config, ConfigError, with_columns
 from tgnn.training.decoder_runs import is_code, resolve_decoder_config, train_decoder_run
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
+from tgnn.training.frames import store_frames
 from tgnn.training.interrupts import Interrupted, catch_interrupts
 from tgnn.training.loggers import LOGGERS
 from tgnn.training.loop import Epoch, OnEpoch, Trainer, check_score, infer_test_set
@@ -34,7 +35,8 @@ from tgnn.training.prepare import (
 )
 from tgnn.training.recipes import read_user_recipe, resolve
 from tgnn.training.result_details import describe_test_set
-from tgnn.training.run_folder import DECODER, ENVIRONMENT, RUNS, RunError, RunFolder
+from tgnn.training.resume import check_same_data, check_unused, is_extended, read_finished, was_restarted
+from tgnn.training.run_folder import DECODER, RUNS, RunError, RunFolder, check_data_exists
 from tgnn.utils.memory import check_memory
 
 if TYPE_CHECKING:
@@ -44,9 +46,12 @@ logger = logging.getLogger("tgnn")
 
 
 def train(
-    data: str | os.PathLike[str] | Config | None = None,
+    data: Any = None,
     model: str | None = None,
     *,
+    target: str | Sequence[str] | None = None,
+    id: str | None = None,
+    task: str | None = None,
     out: str | os.PathLike[str] | None = None,
     recipe: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -63,10 +68,15 @@ def train(
     ``options``. The best epoch is selected on the validation set. The test labels are read once, after training.
 
     Args:
-        data: Name of a data set (:func:`tgnn.data.list_datasets`), path of your own data, or a configuration of
-            :func:`resolve_config`. ``None``: the recipe names the data.
+        data: Name of a data set (:func:`tgnn.data.list_datasets`), path of your own data, a pandas or polars data frame
+            of molecules, data frames ``(nodes, edges)`` or ``{"graphs": ..., "nodes": ..., "edges": ...}``, or a
+            configuration of :func:`resolve_config`. ``None``: the recipe names the data. Data frames are stored in the
+            folder of the run.
         model: Name of a model (``tgnn models``). ``None``: the model of the recipe, else ``"tgnn"``. ``"auto"``: the
             best of several models on the validation set (:func:`tgnn.training.candidates.train_auto`).
+        target: Column of your own data to predict, or several columns. ``None``: recognized by name.
+        id: Column of ids of your own data. ``None``: recognized by name.
+        task: ``"classification"``, ``"multi-label"`` or ``"regression"``. ``None``: inferred from the labels.
         out: Folder of the run. ``None``: ``runs/<data>-<model>-<time>``. An existing run is never overwritten.
         recipe: YAML file with hyperparameters and options.
         options: Single hyperparameters and options as ``{"section.key": value}``, as ``tgnn train --set``.
@@ -87,6 +97,22 @@ def train(
         >>> run.metrics["metric"], run.metrics["epochs"], 0 <= run.metrics["test"] <= 1
         ('accuracy', 3, True)
     """
+    options = with_columns(options, target, id, task)
+    if not isinstance(data, str | os.PathLike | Config | None):
+        folder = Path(out) if out is not None else _name_folder("frames", model, world)
+        with store_frames(data, folder, resume, world) as path:
+            return train(
+                path,
+                model,
+                out=folder,
+                recipe=recipe,
+                options=options,
+                runs=runs,
+                jobs=jobs,
+                on_epoch=on_epoch,
+                on_run=on_run,
+                world=world,
+            )
     if model == "auto" and not isinstance(data, Config):
         from tgnn.training.candidates import train_auto
 
@@ -168,8 +194,12 @@ def _absolute(name: str) -> str:
 
 def default_folder(config: Config, world: World = SINGLE_PROCESS, auto: bool = False) -> Path:
     """Return ``runs/<data>-<model>-<time>``. torchrun's job id replaces the time, because it survives restarts."""
+    return _name_folder(Path(config.data.name).name, "auto" if auto else config.model.name, world)
+
+
+def _name_folder(data: str, model: str | None, world: World) -> Path:
     label = world.job_id or time.strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{Path(config.data.name).name}-{'auto' if auto else config.model.name}-{label}"
+    return Path("runs") / "-".join(filter(None, (data, model, label)))
 
 
 # ---- the steps of a run ----------------------------------------------------------------------------------------
@@ -187,21 +217,23 @@ def train_run(
 
     Nothing is written before the model is built. A finished run that is resumed is returned as it is, unless the
     configuration has another number of epochs or patience: then it is extended from its checkpoint, which
-    ``keep_checkpoint`` keeps after training.
+    ``keep_checkpoint`` keeps after training. The data of a run that is resumed may have been moved.
     """
     run = folder if isinstance(folder, RunFolder) else RunFolder(folder)
     if config.model.name == DECODER:
         if resume:
             raise RunError(f"{run.path} holds a decoder, which cannot be resumed. Remove the folder and train again.")
         return train_decoder_run(config, run.path)
-    resume = world.broadcast(lambda: resume or _was_restarted(run, config, world))
-    is_extended = resume and world.broadcast(lambda: _is_extended(run, config))
-    if resume and not is_extended and world.broadcast(lambda: run.is_finished):
-        return world.broadcast(lambda: _read_finished(run, config))
+    resume = world.broadcast(lambda: resume or was_restarted(run, config, world))
+    extends = resume and world.broadcast(lambda: is_extended(run, config))
+    if resume and not extends and world.broadcast(lambda: run.is_finished):
+        return world.broadcast(lambda: read_finished(run, config))
     if world.is_rank_zero and not resume:
         check_unused(run.path)
     if world.is_rank_zero and (run.path / RUNS).exists():
         raise RunError(f"{run.path} holds several runs. Continue them with tgnn train --resume {run.path}.")
+    if world.is_rank_zero and resume and run.has_started:
+        check_data_exists(config, run.path)
 
     set_num_threads(config, world)
     prepared = prepare(config)
@@ -230,7 +262,8 @@ def train_run(
     run.path.mkdir(parents=True, exist_ok=True)
     with run.lock(), catch_interrupts() as stop:
         if resume and run.has_started:
-            if is_extended:
+            if extends:
+                check_same_data(run, config, prepared.data_hash)
                 run.check_unchanged({name: hashes[name] for name in ("data", "split")})
                 run.reopen(config)
             run.check_unchanged(hashes)
@@ -243,7 +276,7 @@ def train_run(
         metrics: dict[str, Any] = {}
         try:
             best_weights, progress = trainer.fit(run, resume, log_epoch, save_last=keep_checkpoint)
-            if is_extended and progress.epoch < config.train.epochs:
+            if extends and progress.epoch < config.train.epochs:
                 logger.warning(
                     "Training stopped at epoch %d of %d, because the last %d epochs brought no improvement. Continue "
                     "with a larger --patience.",
@@ -309,49 +342,3 @@ def _metrics(
         "parameters": sum(p.numel() for p in model.parameters()),
         "config_hash": config.hash,
     }
-
-
-# ---- existing runs ---------------------------------------------------------------------------------------------
-
-
-def check_unused(folder: Path) -> None:
-    """Raise :class:`RunError` if a folder already holds one or several runs."""
-    if RunFolder(folder).has_started or (folder / RUNS).exists():
-        raise RunError(f"{folder} already holds a run. Continue it with --resume {folder}, or choose another folder.")
-
-
-def _read_finished(run: RunFolder, config: Config) -> dict[str, Any]:
-    run.check_files()
-    run.load_model()  # which verifies the weights
-    if run.config.hash != config.hash:
-        raise RunError(f"{run.path} holds a finished run with another configuration. Choose another folder.")
-    return run.metrics
-
-
-def _is_extended(run: RunFolder, config: Config) -> bool:
-    """Whether a run in the folder continues with another maximum number of epochs or patience."""
-    if not run.has_started or run.config.hash == config.hash:
-        return False
-    if run.config.replace("train", epochs=config.train.epochs, patience=config.train.patience).hash != config.hash:
-        return False
-    finished = len(run.history())
-    if config.train.epochs < finished:
-        raise RunError(f"{run.path} has finished {finished} epochs. Give a larger number with --epochs.")
-    if run.is_finished and not run.checkpoint_path.exists():
-        raise RunError(
-            f"{run.path} cannot be extended, because it has no checkpoint. Train it again with `tgnn train --recipe "
-            f"{run.config_path} --epochs {config.train.epochs} --out {run.path}-again`."
-        )
-    return True
-
-
-def _was_restarted(run: RunFolder, config: Config, world: World) -> bool:
-    """Whether torchrun started this run before, with the same configuration, and has restarted its processes."""
-    if world.restarts == 0 and world.job_id is None:
-        return False
-    if not run.has_started or not (run.path / ENVIRONMENT).exists():
-        return False
-    if (world.restarts == 0 and run.environment.get("job") != world.job_id) or run.config.hash != config.hash:
-        return False
-    logger.warning("The processes were restarted; continuing from the last checkpoint.")
-    return True

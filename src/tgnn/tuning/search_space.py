@@ -16,9 +16,8 @@ from tgnn.data.on_disk import DiskGraph
 from tgnn.data.splits import STORED
 from tgnn.data.transforms import FEATURE_SCALINGS
 from tgnn.models import get_model, model_options, search_space
-from tgnn.training.config import Config, ConfigError, make_config, option_keys, with_options
+from tgnn.training.config import Config, ConfigError, make_config, option_keys, suggest_option, with_options
 from tgnn.training.prepare import Prepared, check_model, make_model, prepare_without_test
-from tgnn.utils.suggest import closest_match
 
 Space = Mapping[str, tuple[Any, ...]]
 """Values to try for each ``section.key``."""
@@ -249,6 +248,8 @@ def _check_user_space(config: Config, level: str, user_space: Space, model_keys:
         if key in _NOT_SEARCHABLE:
             raise ConfigError(f"{key} cannot be searched, because scores of different values are not comparable")
         if not values and key not in (known_keys := [*option_keys(), *model_keys]):
-            raise ConfigError(f"unknown option {key!r}: did you mean {closest_match(key, known_keys, cutoff=0)}?")
+            similar = suggest_option(key, known_keys)
+            hint = f"did you mean {similar}?" if similar else "options are written as section.key, e.g. optimizer.lr"
+            raise ConfigError(f"unknown option {key!r}; {hint}")
         for value in values:
             check_model(make_config(with_options(config.model_dump(mode="json"), {key: value}, model_keys)), level)

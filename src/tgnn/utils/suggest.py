@@ -6,13 +6,14 @@ import difflib
 from collections.abc import Iterable
 
 
-def closest_match(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+def closest_match(name: str, names: Iterable[str], cutoff: float = 0.65) -> str | None:
     """Return the known name that is most similar to a misspelled one, or ``None``.
 
-    Names that start with ``name`` have priority. Among equally similar names, the one of the closest length wins.
+    The similarity is the ratio of :class:`difflib.SequenceMatcher`. Names that start with ``name`` have priority. Among
+    equally similar names, the one of the closest length wins.
 
     Example:
-        >>> closest_match("gnc", ["gin+cp", "gcn"]), closest_match("x", ["gcn"])
+        >>> closest_match("gnc", ["gin+cp", "gcn"]), closest_match("foo", ["diffpool", "gcn"])
         ('gcn', None)
     """
     name = name.lower()

@@ -47,14 +47,18 @@ def test_molecules_of_other_elements_and_broken_rows(read, run, succeed, tmp_pat
     assert own["split"].value_counts().sort("split")["count"].to_list() == [1, 12, 36, 12]  # null: the broken row
     assert own["label"][:3].to_list() == [0.5, 1.5, 2.5]
     assert own["prediction"].null_count() == 1
+    assert own["label"].to_list()[-1] == 3  # the broken row keeps its label
 
     _, _, err = run("predict run --data others.csv --out p.csv")
+    assert "others.csv, line 3: RDKit cannot" in err
+    assert "others.csv: others.csv" not in err
     assert "2 of 5 rows have no prediction: line 3 ('C(('), line 5 ('')" in err
     table = pl.read_csv(tmp_path / "p.csv")
     assert table["id"].to_list() == ["a", "b", "c", "d", "e"]
     assert table["prediction"].is_null().to_list() == [False, True, False, True, False]
     code, _, err = run("predict run --data others.csv --out q.csv --strict")
-    assert (code, "lines 3, 5: RDKit cannot parse the molecule 'C(('" in err) == (2, True)
+    assert (code, "line 3: RDKit cannot parse the molecule 'C(('" in err) == (2, True)
+    assert "line 5: column 'smiles' is empty" in err
 
 
 # ---- what to predict --------------------------------------------------------------------------------------------

@@ -83,6 +83,9 @@ def test_compare_uses_the_same_splits_and_ends_in_advice(succeed, run, read, tmp
     splits = [[cell_run["split_hash"] for cell_run in cell["runs"]] for cell in stored["cells"]]
     assert splits[0] == splits[1]
     assert splits[0][0] != splits[0][1]
+    code, _, err = run("predict runs/compare/friends")
+    cells = sorted(path.name for path in (tmp_path / "runs/compare/friends/cells").iterdir())[:3]
+    assert (code, ", ".join(f"runs/compare/friends/cells/{cell}" for cell in cells) + "." in err) == (2, True)
     code, _, err = run("compare --data friends --models gcn,sgcn")
     assert code == 2
     assert "unknown model 'sgcn'" in err
@@ -108,6 +111,14 @@ def test_auto_keeps_the_best_model_on_the_validation_set(succeed, run, tmp_path)
         "evaluate run"
     )
     succeed("predict run --out p.csv")
+    code, _, err = run("train --resume run --epochs 5")
+    command = "train --recipe run/config.yaml --epochs 5 --out run-again"
+    assert (
+        code,
+        f"--model auto keeps no checkpoint of the model that it selects. Train its model again with `tgnn {command}`"
+        in err,
+    ) == (2, True)
+    assert f"{metrics['model']}, " in succeed(command)
     code, _, err = run("train --data friends --model auto --rank 4 --out other")
     assert code == 2
     assert "rank" in err
@@ -158,7 +169,15 @@ def test_several_runs_predict_as_one(succeed, run, tmp_path):
         code, _, err = run(command)
         assert code == 2
         assert message in err
+    code, _, err = run("train --resume runs --epochs 5")
+    command = "train --recipe runs/seed-0/config.yaml --runs 2 --epochs 5 --out runs-again"
+    assert (code, f"they keep no checkpoints. Train them again with `tgnn {command}`" in err) == (2, True)
+    assert "over 2 runs" in succeed(f"{command} --jobs 1")
+    code, _, err = run("train --resume runs/seed-0 --epochs 5")
+    assert (code, "several runs keep no checkpoints" in err) == (2, True)
     (tmp_path / "runs/seed-1/metrics.json").unlink()
     code, _, err = run("predict runs --out q.csv")
     assert code == 2
     assert "1 of 2 runs in runs are not finished" in err
+    code, _, err = run("train --resume runs --epochs 5")
+    assert (code, "Continue the unfinished ones (1 of 2) without --epochs" in err) == (2, True)

@@ -291,3 +291,46 @@ def test_a_finished_run_is_extended(read, run, tmp_path):
     assert (code, "short has finished 9 epochs" in err) == (2, True)
     assert run("train --resume short --epochs 12 --patience 1")[0] == 0
     assert RunFolder(tmp_path / "short").config.train.patience == 1
+
+
+def test_a_run_continues_after_its_data_was_moved(read, run, tmp_path):
+    write_friends(tmp_path / "friends")
+    write_friends(tmp_path / "others", seed=1)
+    read("train --data friends --epochs 5 --no-baselines --out run")
+    read("train --data friends --epochs 9 --no-baselines --out long")
+    read("train --data friends --epochs 3 --runs 2 --jobs 1 --out runs")
+    (tmp_path / "friends").rename(tmp_path / "moved")
+    assert read("train --resume run")["epochs"] == 5  # a finished run needs no data
+    for command, message in (
+        ("train --resume run --epochs 9", "friends, which does not exist. Restore it, or give its path with --data."),
+        ("train --resume run --epochs 9 --data nowhere", "nowhere is neither a file or folder"),
+        ("train --resume run --epochs 9 --data others", "others is not the data of run: its hash is "),
+        ("train --resume run --data others", "others is not the data of run: its hash is "),
+    ):
+        code, _, err = run(command)
+        assert (code, message in err, "Continue with" in err) == (2, True, False), err
+    assert RunFolder(tmp_path / "run").is_finished
+    assert read("train --resume run --data moved")["epochs"] == 5
+    assert read("train --resume run --data moved --epochs 9")["epochs"] == 9
+    losses = [[row["loss"] for row in RunFolder(tmp_path / name).history()] for name in ("run", "long")]
+    assert losses[0] == losses[1]
+    assert read("evaluate run")["recorded"] == read("evaluate run")["test"]  # from its new path
+
+    (tmp_path / "runs/seed-1/metrics.json").unlink()
+    (tmp_path / "runs/summary.json").unlink()
+    code, _, err = run("train --resume runs --data others --jobs 1")
+    assert (code, "others is not the data of runs/seed-0" in err) == (2, True)
+    assert read("train --resume runs --data moved --jobs 1")["runs"] == 2
+
+
+def test_the_hint_to_continue_repeats_the_options(run, monkeypatch, tmp_path):
+    write_friends(tmp_path / "friends")
+    assert run("train --data friends --epochs 2 --out run")[0] == 0
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tgnn.training.loop.save_checkpoint", fail)
+    code, _, err = run("train --resume run --data friends --epochs 60 --patience 9")
+    assert code != 0
+    assert "Continue with: tgnn train --resume run --data friends --epochs 60 --patience 9" in err

@@ -204,8 +204,9 @@ def test_molecules_with_ids_targets_and_a_split(tmp_path):
 
 def test_unreadable_molecules(tmp_path):
     path = write(tmp_path, "smiles,y\nCO,1.5\nnonsense,2.5\n,3.5\nC,4.5\n")
-    with pytest.raises(DataError, match="molecules.csv, lines 3, 4: RDKit cannot parse the molecule 'nonsense'"):
+    with pytest.raises(DataError, match="csv, line 3: RDKit cannot parse the molecule 'nonsense'; correct it") as error:
         read_smiles_csv(path, strict=True)
+    assert "molecules.csv, line 4: column 'smiles' is empty; correct it or remove its row" in str(error.value)
     graphs, report = read_smiles_csv(path)
     assert [(row.row, row.place, row.text) for row in graphs.unreadable] == [
         (1, "line 3", "nonsense"),
@@ -216,7 +217,9 @@ def test_unreadable_molecules(tmp_path):
     assert graphs.graph_id.tolist() == [0, 3]
     assert graphs.smiles == ["CO", "C"]
     assert [graph.num_nodes for graph in graphs] == [2, 1]
-    assert [(f.level, f.locations) for f in report.findings if f.code == "unreadable-molecule"] == [("warning", (3, 4))]
+    assert [row.y.item() for row in graphs.unreadable] == [2.5, 3.5]
+    skipped = [(f.code, f.level, f.locations) for f in report.findings if f.message.endswith("skipped")]
+    assert skipped == [("missing-molecule", "warning", (4,)), ("unreadable-molecule", "warning", (3,))]
 
 
 def test_several_targets_keep_what_is_missing(tmp_path):
@@ -243,7 +246,7 @@ def test_new_molecules(tmp_path):
     assert new.y is None
     labeled, _ = read_smiles_csv(write(tmp_path, "label,smiles\nb,CO\nc,C\n"), encoding=encoding)
     assert labeled.y.tolist() == [1, -1]
-    with pytest.raises(ValueError, match="has no column 'smiles'"):
+    with pytest.raises(ValueError, match="there is no column 'smiles' of SMILES; available: 'label'"):
         read_smiles_csv(write(tmp_path, "label\nb\n"), encoding=encoding)
     with pytest.raises(ValueError, match="the encoding is for 'table' data"):
         read_smiles_csv(write(tmp_path, "smiles\nC\n"), encoding={"version": 1, "kind": "table"})

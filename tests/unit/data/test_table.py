@@ -297,7 +297,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "own_data.md"
 def test_the_report_of_the_documented_example(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text()
-    nodes, edges = re.findall(r"```csv\n(.*?)```", text, flags=re.S)
+    nodes, edges, *_ = re.findall(r"```csv\n(.*?)```", text, flags=re.S)
     (tmp_path / "friends").mkdir()
     Path("friends/nodes.csv").write_text(nodes)
     Path("friends/edges.csv").write_text(edges)

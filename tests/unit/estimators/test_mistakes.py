@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import networkx
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse
 import torch
@@ -53,6 +55,12 @@ def test_not_fitted(kind, tmp_path):
         ((np.ones((3, 2)), [[0, 3], [1, 1]]), r"edge_index contains node 3, but the graph has 3 nodes \(0 to 2\)"),
         ((np.ones((3, 2)), [[0, -1], [1, 1]]), "edge_index contains node -1"),
         ((np.ones((3, 2)), [[0.0, 1.0], [1, 1]]), "edge_index must contain integers"),
+        (
+            (np.ones((3, 2)), pl.DataFrame({"source": ["ann", "bob"], "target": ["bob", "carol"]})),
+            r"edge_index must contain positions of rows of X \(0 to 2\), got 'ann'. Replace each id by its position",
+        ),
+        ((np.ones((3, 2)), pd.DataFrame({"source": [0, 1], "target": ["1", "2"]})), "positions of rows .* got '1'"),
+        ((np.ones((3, 2)), [["a", "b"], ["b", "c"]]), "positions of rows of X"),
         ((np.ones((3, 2)), [[0, 1], [1, 1], [2, 2]]), r"edge_index must have shape \[2, E\] .* got \[3, 2\]"),
         ((np.ones((3, 2)), [0, 1]), r"edge_index must have shape \[2, E\]"),
         ((np.ones(3), [[0], [1]]), "Expected 2D array"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import logging
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars
@@ -206,5 +209,73 @@ def test_frames_and_graphs_in_memory_are_predicted_as_files_are(tmp_path, kind):
     torch.testing.assert_close(run.predict(graph, device="cpu").probabilities, wanted.probabilities)
     with pytest.raises(IncompatibleDataError, match="has 1 features, but the model is expecting 2"):
         run.predict(Data(raw[:, :1], data.edge_index), device="cpu")
-    with pytest.raises(TypeError, match="new data must be a path, a data frame of molecules"):
+    with pytest.raises(TypeError, match="new data must be a path, a data frame of molecules.* got list"):
         run.predict([1, 2])
+
+
+def read_frames(folder: str) -> tuple[polars.DataFrame, polars.DataFrame]:
+    return polars.read_csv(f"{folder}/nodes.csv"), polars.read_csv(f"{folder}/edges.csv")
+
+
+def test_mistakes_in_frames_are_named_without_files(tmp_path):
+    one = tables(tmp_path / "one")
+    run = tgnn.load_run(learned(one, tmp_path / "run"))
+    nodes, edges = read_frames(one)
+    with pytest.raises(
+        IncompatibleDataError, match=r"needs a pair \(nodes, edges\) of data frames, but a single data "
+    ):
+        run.predict(nodes)
+    with pytest.raises(IncompatibleDataError, match="but the data frames nodes, edges, graphs were passed"):
+        run.predict({"nodes": nodes, "edges": edges, "graphs": nodes})
+    with pytest.raises(TypeError, match="`edges` must be a pandas or polars data frame, got list"):
+        run.predict((nodes, [(0, 1)]))
+    with pytest.raises(ValueError, match="The data frame `edges` is missing. The data frames are nodes"):
+        run.predict({"nodes": nodes})
+    with pytest.raises(ValueError, match="'links' is not the name of a table"):
+        run.predict({"nodes": nodes, "links": edges})
+    with pytest.raises(ValueError, match="^The data frames cannot be used:\n- nodes: column 'age' of the training "):
+        run.predict((nodes.drop("age"), edges))
+    with pytest.raises(ValueError, match=r"- edges, rows 20, .* not in nodes;"):
+        run.predict((nodes.head(20), edges))
+
+
+def test_several_runs_log_the_warnings_about_frames_once(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("tgnn"), "propagate", True)  # a command disables it
+    one = tables(tmp_path / "one")
+    group = tgnn.train(one, out=tmp_path / "runs", options={"train.epochs": 1}, runs=2, jobs=1)
+    nodes, edges = read_frames(one)
+    caplog.clear()
+    for _ in range(2):
+        group.predict((nodes.with_columns(weight=1), edges))
+    text = "nodes: column 'weight' is not in the training data and ignored"
+    assert [record.getMessage() for record in caplog.records] == [text] * 2
+
+
+def test_several_runs_have_a_split_column_only_if_they_have_the_same_split(tmp_path):
+    one = tables(tmp_path / "one")
+    group = tgnn.train(one, out=tmp_path / "runs", options={"train.epochs": 1}, runs=2, jobs=1)
+    assert "split" not in group.predict().table().columns
+    nodes, edges = read_frames(one)
+    nodes = nodes.with_columns(split=polars.Series(["train", "val", "test", "train"] * 10))
+    group = tgnn.train((nodes, edges), out=tmp_path / "same", options={"train.epochs": 1}, runs=2, jobs=1)
+    assert group.predict().table()["split"].to_list() == nodes["split"].to_list()
+
+
+def test_predictions_are_shown_in_one_line_and_converted_to_pandas(tmp_path, monkeypatch):
+    run = tgnn.load_run(learned(tables(tmp_path / "one"), tmp_path / "run"))
+    predictions = run.predict()
+    assert repr(predictions) == (
+        "Predictions(classification, 40 rows, columns: id, split, label, prediction, probability a, probability b; "
+        ".table() or .to_pandas() returns them)"
+    )
+    table = predictions.table()
+    frame = predictions.to_pandas()
+    assert list(frame.columns) == table.columns
+    assert frame["prediction"].tolist() == table["prediction"].to_list()
+    assert frame["probability a"].tolist() == table["probability a"].to_list()
+    wide = replace(predictions, values=torch.zeros(40, 9), probabilities=None, labels=None, names=list("abcdefghi"))
+    assert "regression, 40 rows, columns: id, split, " in repr(wide)
+    assert "prediction d, ...; " in repr(wide)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ModuleNotFoundError, match="pandas is not installed. Run `pip install pandas`, or use table()"):
+        predictions.to_pandas()

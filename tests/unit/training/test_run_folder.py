@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import logging
 from functools import partial
 
 import polars
 import pytest
 
 import tgnn
+from tgnn.data.validation.report import DataError
 from tgnn.training import loaders, prepare
 from tgnn.training import train as train_module
 from tgnn.training.config import ConfigError
@@ -105,6 +108,54 @@ def test_what_is_given_to_train_is_checked(tmp_path):
         tgnn.train("karate", options={"data.name": "cora"})
     with pytest.raises(RunError, match="is not a run folder"):
         tgnn.load_run(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas"])
+def test_data_frames_are_stored_in_the_folder_of_the_run(tmp_path, monkeypatch, caplog, kind):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(logging.getLogger("tgnn"), "propagate", True)  # a command disables it
+    library = importlib.import_module(kind)
+    nodes = library.DataFrame(
+        {"id": [f"n{i}" for i in range(30)], "age": [i * i for i in range(30)], "churn": ["no", "yes"] * 15}
+    )
+    edges = library.DataFrame(
+        {"source": [f"n{i}" for i in range(30)], "target": [f"n{min(i + 1, 29)}" for i in range(30)]}
+    )
+    run = tgnn.train((nodes, edges), target="churn", options=QUICK)
+    assert run.path.parent.name == "runs"
+    assert run.path.name.startswith("frames-")
+    assert sorted(path.name for path in (run.path / "data_frames").iterdir()) == ["edges.parquet", "nodes.parquet"]
+    predictions = tgnn.load_run(run.path).predict()
+    assert predictions.names == ["no", "yes"]
+    assert predictions.ids[:2] == ["n0", "n1"]
+    loop = "edges, row 30: self-loop dropped; tGNN includes every node in its own neighborhood anyway"
+    assert [record.getMessage() for record in caplog.records] == [loop] * 2  # train and predict
+    with pytest.raises(RunError, match="already holds a run"):
+        tgnn.train((nodes, edges), target="churn", out=run.path)
+    with pytest.raises(ConfigError, match="Data frames cannot be given to a run that is resumed"):
+        tgnn.train((nodes, edges), target="churn", out=run.path, resume=True)
+    with pytest.raises(DataError, match="^The data frames cannot be used:\n- nodes: .*'chrn'"):
+        tgnn.train((nodes, edges), target="chrn", out=tmp_path / "new" / "run")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_data_frame_of_molecules(tmp_path):
+    pytest.importorskip("rdkit")
+    frame = polars.DataFrame({"smiles": ["C" * (1 + i) for i in range(20)], "boiling": [i / 2 for i in range(20)]})
+    run = tgnn.train(frame, target="boiling", task="regression", out=tmp_path / "run", options={"train.epochs": 2})
+    assert len(run.predict()) == 20
+    assert len(run.predict(frame.head(3))) == 3
+
+
+def test_types_that_train_refuses(tmp_path):
+    graph = tgnn.data.load("karate")
+    with pytest.raises(TypeError, match="got Data. Graphs and arrays are for the estimators"):
+        tgnn.train(graph, out=tmp_path / "run")
+    with pytest.raises(TypeError, match="`nodes` must be a pandas or polars data frame, got Tensor. Arrays and lists"):
+        tgnn.train((graph.x, graph.edge_index), out=tmp_path / "run")
+    with pytest.raises(ConfigError, match="Give target or the option data.target, not both"):
+        tgnn.train("friends", target="churn", options={"data.target": "age"})
     assert not list(tmp_path.iterdir())
 
 

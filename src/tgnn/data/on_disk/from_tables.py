@@ -28,12 +28,14 @@ from tgnn.data.tables.edges import (
 from tgnn.data.tables.features import SPARSE, WIDE, Features, apply
 from tgnn.data.tables.numeric import Encoding, NumericColumn, report_standardized
 from tgnn.data.tables.read_folder import FolderReader
-from tgnn.data.tables.schema import Schema
+from tgnn.data.tables.schema import ReadOptions, Schema
 from tgnn.data.tables.table_file import BLOCK_CELLS, Table, TableFile, find
 from tgnn.data.validation.checks import check_feature_ranges, check_finite_features
 from tgnn.data.validation.report import Finding, ValidationReport, subject
 from tgnn.utils.io import claim_folder
 from tgnn.utils.progress import bar
+
+_DEFAULTS = ReadOptions()
 
 
 def stream_tables(
@@ -43,6 +45,7 @@ def stream_tables(
     leave_out: bool = False,
     overwrite: bool = False,
     block_cells: int = BLOCK_CELLS,
+    options: ReadOptions = _DEFAULTS,
 ) -> ValidationReport:
     """Convert tables of nodes and edges (CSV, TSV, also gzipped, or Parquet) to a graph on disk.
 
@@ -55,12 +58,13 @@ def stream_tables(
         leave_out: Whether to drop edge weights and edge features.
         overwrite: Whether to replace an existing graph.
         block_cells: Number of cells of a table that are read at once.
+        options: Columns to predict, column of ids and task, if they are not those of the schema.
 
     Returns:
         The report with statistics, warnings and notes.
     """
     out = Path(out)
-    reading = FolderReader(folder, "table")
+    reading = FolderReader(folder, "table", options=options)
     schema, report = reading.schema, reading.report
     if schema.duplicates == "keep":
         raise ValueError(

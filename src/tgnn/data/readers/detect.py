@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from tgnn.data.on_disk.manifest import FILE
 from tgnn.data.readers.graph_npz import open_npz, read_graph, read_graphs
 from tgnn.data.readers.shchur_npz import read_gnn_benchmark
 from tgnn.data.readers.tu import read_tu
+from tgnn.data.tables.frames import name_frames, write_frames
 from tgnn.data.tables.read_folder import read_graph_tables, read_table
 from tgnn.data.tables.schema import ReadOptions
 from tgnn.data.tables.table_file import SUFFIXES, find
 from tgnn.data.transforms import add_degree_feature
 from tgnn.data.validation.checks import check_data
-from tgnn.data.validation.report import Finding, ValidationReport
+from tgnn.data.validation.report import DataError, Finding, ValidationReport
 from tgnn.utils.read import check_regular
 
 ACCEPTED = """\
@@ -108,6 +110,24 @@ def read_path(
     return data, report
 
 
+def read_frames(
+    frames: Any, *, encoding: Mapping[str, Any] | None = None, options: ReadOptions = _DEFAULTS
+) -> tuple[Data | GraphDataset | DiskGraph, ValidationReport]:
+    """Read data frames as :func:`read_path` reads files. The report and the errors name the data frames.
+
+    Args:
+        frames: Data frames, as :func:`~tgnn.data.tables.frames.to_tables` takes them.
+        encoding: As for :func:`read_path`.
+        options: As for :func:`read_path`.
+    """
+    with tempfile.TemporaryDirectory(prefix="tgnn-") as folder:
+        try:
+            data, report = read_path(write_frames(frames, Path(folder)), encoding=encoding, options=options)
+        except DataError as error:
+            raise DataError(name_frames(error.report)) from None
+    return data, name_frames(report)
+
+
 def _read(
     path: Path, data_format: str, encoding: Mapping[str, Any] | None, options: ReadOptions
 ) -> tuple[Data | GraphDataset | DiskGraph, ValidationReport]:
@@ -125,10 +145,14 @@ def _read(
             task=options.schema_task,
             strict=options.strict,
             own=options.own,
+            labeled=options.labeled,
             encoding=encoding,
         )
     if options.target or options.id or options.task:
-        raise ValueError(f"--target, --id and --task are for tables and molecules, but {path} has another format")
+        raise ValueError(
+            f"--target, --id and --task are for tables and molecules, but {path} has another format; pass them to "
+            "`tgnn data convert` when you convert the tables"
+        )
     report = ValidationReport(str(path), data_format)
     if data_format == "tu":
         data: Data | GraphDataset | DiskGraph = _read_tu(path, encoding, report)

@@ -15,7 +15,13 @@ from tgnn.data.graph_dataset import GraphDataset, UnreadableRow
 from tgnn.data.splits import labeled_mask, split_codes
 from tgnn.data.tables.columns import like_id
 from tgnn.data.tables.ids import as_ids
-from tgnn.data.tables.labels import graph_statistics, read_labels, read_split, warn_of_missing_label
+from tgnn.data.tables.labels import (
+    graph_statistics,
+    missing_labels_text,
+    read_labels,
+    read_split,
+    warn_of_missing_label,
+)
 from tgnn.data.tables.read_folder import VERSION
 from tgnn.data.tables.schema import make_schema, suggestion
 from tgnn.data.tables.table_file import Table, examples, open_table_file
@@ -38,6 +44,7 @@ def read_smiles_csv(
     task: str | None = None,
     strict: bool = False,
     own: bool = False,
+    labeled: bool = False,
     encoding: Mapping[str, Any] | None = None,
 ) -> tuple[GraphDataset, ValidationReport]:
     r"""Read molecules as graphs with the atom and bond features of the Open Graph Benchmark.
@@ -53,6 +60,7 @@ def read_smiles_csv(
         strict: Whether a molecule that RDKit cannot parse is an error. Otherwise it is skipped with a warning, and
             listed in ``graphs.unreadable``.
         own: Whether to read the split although an encoding is given.
+        labeled: Whether missing columns of targets are an error although an encoding is given.
         encoding: ``graphs.encoding`` of data that was read before. Classes then get the same indices.
 
     Returns:
@@ -76,7 +84,9 @@ def read_smiles_csv(
     if encoding is None:
         columns = _find_columns(table, smiles, targets or (), ids, split)
     else:
-        columns = _known_columns(table, encoding, targets or (), ids)
+        columns = _known_columns(table, encoding, targets or (), ids, labeled)
+    roles = {"smiles": "smiles", "id": "ids", "label": "targets", "split": "split"}
+    report.columns = {role: columns[key] for role, key in roles.items() if columns[key] is not None}
     single = {"molecule": columns["smiles"], "id": columns["ids"], "split": columns["split"]}
     table.check_scalar_columns({role: column for role, column in single.items() if column is not None})
     report.raise_for_errors()
@@ -86,12 +96,7 @@ def read_smiles_csv(
     arrays, unreadable = featurize(text)
     readable = np.ones(len(text), dtype=bool)
     readable[unreadable] = False
-    if unreadable:
-        message = f"RDKit cannot parse the molecule {molecules[unreadable[0]]!r}"
-        if strict or not readable.any():
-            table.error("unreadable-molecule", f"{message}; correct it or remove its row", ~readable)
-        else:
-            table.warning("unreadable-molecule", f"{message}; skipped", ~readable)
+    _report_unreadable(table, molecules, ~readable, is_error=strict or not readable.any())
     if encoding is None:
         message = "duplicate molecule; a random split may put it into both the training and the test set"
         table.warning("duplicate-molecule", message, _duplicates(molecules) & pl.Series(readable))
@@ -118,9 +123,22 @@ def read_smiles_csv(
     graphs = GraphDataset(packed, graph_id=graph_id, encoding=used, smiles=kept)
     places = table.numbers(np.array(unreadable, dtype=np.int64)).tolist()
     graphs.unreadable = [
-        UnreadableRow(row, f"{table.unit} {place}", names[row], text[row]) for row, place in zip(unreadable, places)
+        UnreadableRow(row, f"{table.unit} {place}", names[row], text[row], None if y is None else y[row])
+        for row, place in zip(unreadable, places)
     ]
     return graphs, report
+
+
+def _report_unreadable(table: Table, molecules: pl.Series, unreadable: np.ndarray, is_error: bool) -> None:
+    """Report empty cells, and molecules that RDKit cannot parse, as errors or as warnings."""
+    empty = molecules.is_null().to_numpy()
+    rows = unreadable & ~empty
+    noun = "molecules" if molecules.filter(pl.Series(rows)).n_unique() > 1 else "molecule"
+    text = f"RDKit cannot parse the {noun} {examples(molecules, rows)}"
+    report = table.error if is_error else table.warning
+    advice = "; correct it or remove its row" if is_error else "; skipped"
+    report("missing-molecule", f"column {molecules.name!r} is empty{advice}", unreadable & empty)
+    report("unreadable-molecule", f"{text}{advice}", rows)
 
 
 def _duplicates(values: pl.Series) -> pl.Series:
@@ -131,15 +149,24 @@ def _duplicates(values: pl.Series) -> pl.Series:
 
 
 def _known_columns(
-    table: Table, encoding: Mapping[str, Any], targets: Sequence[str], ids: str | None
+    table: Table, encoding: Mapping[str, Any], targets: Sequence[str], ids: str | None, labeled: bool
 ) -> dict[str, Any]:
-    """Return the columns of the training data, or the given ones. New molecules need not have targets and a split."""
+    """Return the columns of the training data, or the given ones.
+
+    New molecules need not have targets, unless they must be ``labeled``, and a split.
+    """
     if encoding.get("version") != VERSION or encoding.get("kind") != "smiles":
         raise ValueError(f"the encoding is for {encoding.get('kind')!r} data, but the file contains SMILES")
     columns, present = dict(encoding["columns"]), set(table.frame.columns)
     if columns["smiles"] not in present:
-        raise ValueError(f"{table.name} has no column {columns['smiles']!r} of SMILES")
+        text = (
+            f"there is no column {columns['smiles']!r} of SMILES; {suggestion(columns['smiles'], table.frame.columns)}"
+        )
+        table.fail("columns", text)
     _check_columns(table, [*targets, *([ids] if ids else [])])
+    missing = [name for name in columns["targets"] if name not in present]
+    if missing and labeled and not targets:
+        table.fail("columns", missing_labels_text(missing, table.frame.columns))
     columns["targets"] = list(targets) or (columns["targets"] if present.issuperset(columns["targets"]) else [])
     columns["ids"] = ids or columns["ids"]
     if columns["ids"] not in present:

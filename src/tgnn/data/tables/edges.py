@@ -67,11 +67,11 @@ def check_header(file: Reporter, guessed: Iterable[str], ids: pl.Series) -> None
 class EndpointLookup:
     """Index of the nodes of one graph, to look up the endpoints of an edge table block by block."""
 
-    def __init__(self, ids: pl.Series, nodes: Table | None, schema: Schema) -> None:
+    def __init__(self, ids: pl.Series, nodes: Table | None, schema: Schema, is_new: bool = False) -> None:
         self.ids = ids
         """Node ids. They become strings if an endpoint is a string."""
         self._lookup = Lookup(ids)
-        self._nodes, self._schema = nodes, schema
+        self._nodes, self._schema, self._is_new = nodes, schema, is_new
 
     def ends(self, edges: Table) -> np.ndarray:
         """Return the source and target index of each row (-1 if unknown). With a node table, report unknown ids."""
@@ -83,29 +83,33 @@ class EndpointLookup:
             edges.report.raise_for_errors()
         ends = np.stack([self._lookup.positions(side) for side in sides])
         if self._nodes is not None:
-            _check_dangling_edges(edges, sides, ends, ids, self._nodes.name, self._schema)
+            _check_dangling_edges(edges, sides, ends, ids, self._nodes.name, self._schema, self._is_new)
         return ends
 
 
-def resolve_endpoints(nodes: Table | None, edges: Table, schema: Schema) -> tuple[pl.Series, np.ndarray]:
+def resolve_endpoints(
+    nodes: Table | None, edges: Table, schema: Schema, is_new: bool = False
+) -> tuple[pl.Series, np.ndarray]:
     """Return the node ids of one graph and the source and target index of each edge row (-1 if unknown).
 
-    Without a node table, the nodes are all ids in the edge table, sorted.
+    Without a node table, the nodes are all ids in the edge table, sorted. For new data (``is_new``), errors do not
+    refer to ``schema.yaml``, which is not read.
     """
     check_missing_ids(edges, [edges.column("source"), edges.column("target")], NO_ENDPOINT)
     ids = collect_ids([edges]) if nodes is None else unique_ids(nodes, "node")
     check_header(edges, edges.roles.guessed, ids)
-    lookup = EndpointLookup(ids, nodes, schema)
+    lookup = EndpointLookup(ids, nodes, schema, is_new)
     ends = lookup.ends(edges)
     return lookup.ids, ends
 
 
 def resolve_endpoints_of_graphs(
-    graph_ids: pl.Series, graph_of_node: np.ndarray, nodes: Table, edges: Table, schema: Schema
+    graph_ids: pl.Series, graph_of_node: np.ndarray, nodes: Table, edges: Table, schema: Schema, is_new: bool = False
 ) -> np.ndarray:
     """Return the rows of the node table that are source and target of each edge (-1 if unknown).
 
-    Different graphs may use the same node ids if the edge table has a column ``graph``.
+    Different graphs may use the same node ids if the edge table has a column ``graph``. ``is_new`` as for
+    :func:`resolve_endpoints`.
     """
     ids, *sides = to_common_type(nodes.column("id"), edges.column("source"), edges.column("target"))
     check_missing_ids(nodes, [ids], "the node id is missing")
@@ -124,12 +128,12 @@ def resolve_endpoints_of_graphs(
         edges.report.raise_for_errors()
         keys = [np.where((at := positions(side, distinct)) < 0, -1, graph * len(distinct) + at) for side in sides]
         ends = np.stack([positions(pl.Series(key), pl.Series(node_key)) for key in keys])
-    _check_dangling_edges(edges, sides, ends, ids, f"the same graph of {nodes.name}", schema)
+    _check_dangling_edges(edges, sides, ends, ids, f"the same graph of {nodes.name}", schema, is_new)
     return ends
 
 
 def _check_dangling_edges(
-    edges: Table, sides: list[pl.Series], ends: np.ndarray, ids: pl.Series, where: str, schema: Schema
+    edges: Table, sides: list[pl.Series], ends: np.ndarray, ids: pl.Series, where: str, schema: Schema, is_new: bool
 ) -> None:
     """Report edges whose source or target is unknown: an error, or a warning with ``dangling: drop``."""
     rows = np.flatnonzero((ends < 0).any(0))
@@ -145,8 +149,8 @@ def _check_dangling_edges(
     if schema.dangling == "drop":
         edges.warning("dangling-id", f"{text}; edge dropped", rows)
     else:
-        text = f"{text}; add the node, or drop such edges with dangling: drop in schema.yaml"
-        edges.error("dangling-id", text, rows)
+        solution = "remove these edges" if is_new else "drop such edges with dangling: drop in schema.yaml"
+        edges.error("dangling-id", f"{text}; add the node, or {solution}", rows)
 
 
 def _concat(columns: list[pl.Series]) -> pl.Series:

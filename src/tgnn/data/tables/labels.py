@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from tgnn.data.tables.numeric import MISSING, as_numbers
 from tgnn.data.tables.schema import Schema
 from tgnn.data.tables.table_file import Table, examples
 from tgnn.data.validation.checks import check_labels
-from tgnn.data.validation.report import quoted
+from tgnn.data.validation.report import quoted, subject
 
 _FEW_CLASSES = 10  # more distinct integers than this may be a regression target
 _ROWS_PER_CLASS = 5  # many integers with fewer rows each, on average, are a regression target
@@ -60,6 +60,12 @@ def warn_of_missing_label(table: Table, columns: list[str]) -> None:
         few = [name for name, v in read.items() if not v.dtype.is_nested() and v.n_unique() <= _FEW_CLASSES]
         text += f"; name the column to predict, e.g. --target {(few or columns)[-1]}"
     table.warning("no-label", text)
+
+
+def missing_labels_text(missing: Sequence[str], columns: Sequence[str]) -> str:
+    """Return the error of new data that must have labels but does not have their columns."""
+    text = subject("column", missing, "of the labels is", "of the labels are")
+    return f"{text} missing; the columns are {quoted(columns, 20)}; --target names another column of labels"
 
 
 def read_split(table: Table, column: str, labeled: Tensor | None) -> Split | None:

@@ -27,6 +27,7 @@ from tgnn.data.tables.features import apply, infer_encodings
 from tgnn.data.tables.labels import (
     Target,
     graph_statistics,
+    missing_labels_text,
     read_labels,
     read_split,
     target_statistics,
@@ -93,7 +94,7 @@ def read_table(
     if find(reading.folder, "nodes") is not None:
         nodes = reading.open("nodes", "nodes", labels=True).read()
     edges = reading.open("edges", "edges").read()
-    ids, ends = resolve_endpoints(nodes, edges, reading.schema)
+    ids, ends = resolve_endpoints(nodes, edges, reading.schema, encoding is not None)
     edge_index, rows = make_edges(ends, len(ids), reading.schema, edges)
     of_nodes = Reporter(report, unit="node") if nodes is None else nodes
     check_isolated_nodes(edge_index, len(ids), of_nodes)
@@ -147,7 +148,8 @@ def read_graph_tables(
     ids = unique_ids(graphs, "graph")
     report.raise_for_errors()
     graph_of_node = graph_of_rows(nodes, ids)
-    ends = resolve_endpoints_of_graphs(ids, graph_of_node, nodes, edges, reading.schema)
+    is_new = encoding is not None
+    ends = resolve_endpoints_of_graphs(ids, graph_of_node, nodes, edges, reading.schema, is_new)
     report.raise_for_errors()
 
     order = np.argsort(graph_of_node, kind="stable")  # graph by graph
@@ -247,6 +249,8 @@ class FolderReader:
         file = open_table_file(path, self.report, scratch)
         given = getattr(self.schema, stem)
         if self.known is not None:
+            if stem == self._examples:
+                self._check_label_columns(file)
             present = set(file.columns)
             given_label = bool(self.options.target) and stem == self._examples
             roles = ("split",) if given_label else ("label", "split")  # new data may have no labels
@@ -260,9 +264,25 @@ class FolderReader:
             given = given.model_copy(update=absent | {"features": kinds})
         guess = self.known is None
         found = find_roles(file, file.columns, part, given, labels=labels, guess=guess, is_unique=file.is_unique)
+        if stem == self._examples:
+            named = {"id": found.by_role.get("id"), "label": found.labels, "split": found.by_role.get("split")}
+            self.report.columns = {role: columns for role, columns in named.items() if columns is not None}
         self.report.raise_for_errors()
         self.seen[stem] = list(file.columns)
         return replace(file, roles=found)
+
+    def _check_label_columns(self, file: TableFile) -> None:
+        """Report columns of labels of new data that are features of the model, or that are missing but needed."""
+        assert self.known is not None
+        features = {one["column"] for one in self.known.get(self._examples, [])}
+        if wrong := [column for column in self.options.target if column in features]:
+            text = subject("column", wrong, "is a feature", "are features")
+            trained = quoted((self.known["target"] or {}).get("columns", ()))
+            file.fail("columns", f"{text} of the model, so it cannot be the label; the label in training was {trained}")
+        labels = as_list(getattr(self.schema, self._examples).label)
+        missing = [column for column in labels if column not in file.columns]
+        if missing and self.options.labeled and not self.options.target:
+            file.fail("columns", missing_labels_text(missing, file.columns))
 
     def features(
         self, table: Table, what: str = "feature", may_be_sparse: bool = False
@@ -305,6 +325,8 @@ class FolderReader:
             as_feature = f"read the column as an edge feature (edges: {{features: {{{column}: numeric}}}})"
             rescale = f"set scale_weights: true in schema.yaml, or {as_feature}"
             remove = f"remove the edge, or {as_feature}"
+            if self.known is not None:  # schema.yaml of new data is not read
+                rescale, remove = "rescale the weights as in the training data", "remove the edge"
             check_edge_weights(weight, table, rescale, remove)
             found["edge_weight"] = torch.from_numpy(weight[rows])
         encodings, matrix = self.features(table, "edge feature")

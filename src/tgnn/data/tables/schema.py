@@ -117,6 +117,7 @@ class ReadOptions:
         task: ``"classification"``, ``"multi-label"`` or ``"regression"``. ``None``: inferred from the labels.
         strict: Whether a molecule that cannot be read is an error. Otherwise it is skipped with a warning.
         own: Whether the data are those of a run that is read again, with its encoding. Their split is then read, too.
+        labeled: Whether new data must have labels. Otherwise the column of labels may be missing.
     """
 
     target: tuple[str, ...] = ()
@@ -124,6 +125,7 @@ class ReadOptions:
     task: str | None = None
     strict: bool = False
     own: bool = False
+    labeled: bool = False
 
     @property
     def schema_task(self) -> Task | None:

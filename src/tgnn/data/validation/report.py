@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+logger = logging.getLogger("tgnn")
 
 LEVELS = ("error", "warning", "note")
 """Severity of a finding. With an error the data cannot be used, a warning may be a mistake, a note is information."""
@@ -75,6 +79,8 @@ class ValidationReport:
         format: Detected format, e.g. ``"table"`` (see :func:`~tgnn.data.readers.detect.detect_format`).
         statistics: Number of nodes, edges, features, classes and so on.
         findings: Findings in the order in which they were made.
+        columns: The recognized columns of the table of nodes, graphs or molecules that has the labels: ``id``,
+            ``label`` (a list) and ``split``. Empty for other formats.
 
     Example:
         >>> report = ValidationReport("folder", "table", {"nodes": 3})
@@ -92,6 +98,7 @@ class ValidationReport:
     format: str
     statistics: dict[str, Any] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    columns: dict[str, Any] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -107,12 +114,25 @@ class ValidationReport:
         if not self.ok:
             raise DataError(self)
 
+    def log_warnings(self, name: str | None = None) -> None:
+        """Log all warnings.
+
+        Args:
+            name: Name of the data, which stands before a warning that does not begin with it. ``None``: the last part
+                of the path. Empty: no name.
+        """
+        name = Path(self.path).name if name is None else name
+        for finding in self.findings:
+            if finding.level == "warning":
+                logger.warning("%s", finding if finding.file == name or not name else f"{name}: {finding}")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as built-in types for JSON."""
         return {
             "path": self.path,
             "format": self.format,
             "ok": self.ok,
+            "columns": self.columns,
             "statistics": self.statistics,
             "findings": [
                 asdict(finding) | {"locations": list(finding.locations), "values": list(finding.values)}
@@ -122,6 +142,8 @@ class ValidationReport:
 
     def __str__(self) -> str:
         lines = [f"{self.path}: {self.format}"]
+        if self.columns:
+            lines.append(f"  columns: {', '.join(_describe_column(*item) for item in self.columns.items())}")
         lines += [f"  {name}: {_format_statistic(value)}" for name, value in self.statistics.items()]
         ordered = sorted(self.findings, key=lambda finding: LEVELS.index(finding.level))
         lines += [f"  {finding.level}: {finding}" for finding in ordered]
@@ -206,6 +228,12 @@ def quoted(values: Iterable[object], limit: int = 5) -> str:
     values = list(values)
     text = ", ".join(map(repr, values[:limit]))
     return text if len(values) <= limit else f"{text} and {len(values) - limit:,} more"
+
+
+def _describe_column(role: str, columns: str | list[str] | None) -> str:
+    """Return a role with its column or columns, for example "id 'name'" or "label not recognized"."""
+    names = [columns] if isinstance(columns, str) else columns
+    return f"{role} {quoted(names)}" if names else f"{role} not recognized"
 
 
 def _format_statistic(value: object) -> str:
