@@ -93,16 +93,17 @@ TABLE_2_NOTES = (
     ),
     Note(
         "The learning rate of each model is the best of three on the validation set, with a tenth of the epochs "
-        "(tools/select_learning_rate.py). The other hyperparameters of the shared network were chosen by hand for "
-        "tGNN, on ZINC partly by test scores (docs/research_log.md, 2026-11-18).",
+        "(tools/select_learning_rate.py). `zinc+bonds` has the learning rates of `zinc`. The other hyperparameters of "
+        "the shared network were chosen by hand for tGNN, on ZINC partly by test scores (docs/research_log.md, "
+        "2026-11-18).",
         "optimizer",
         "model",
     ),
     Note(
         "`tgnn without products` has no product branch, and 52 instead of 48 channels for the same number of "
-        "parameters. `tgnn plain` is the network of the paper with batch normalization: plain products, a plain sum,"
-        " no residual connections and no feed-forward sublayers, and CP pooling in the readout (108,000 parameters)."
-        " Both have the learning rate of `tgnn`.",
+        "parameters. `tgnn plain` is the network of the paper with batch normalization: plain products, a plain sum, "
+        "no residual connections and no feed-forward sublayers, and CP pooling in the readout (108,000 parameters, "
+        "111,000 with bonds). Both have the learning rate of `tgnn`.",
         "model",
     ),
     "MLP, GCN, DiffPool and MoNet use no edge features and have no cell for ZINC with bonds.",
