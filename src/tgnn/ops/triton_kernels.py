@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 _LARGEST = tl.constexpr(1.7976931348623157e308)
+_DOWN = tl.constexpr(2.0**-64)
 
 
 @triton.jit
@@ -141,6 +142,7 @@ def distribute(
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     mask = columns < rank
     total = tl.zeros([BLOCK], tl.float64)
+    scaled_down = tl.zeros([BLOCK], tl.float64)
     for k in range(tl.load(ptr + u), tl.load(ptr + u + 1)):
         v = tl.load(other + k).to(tl.int64)
         e = k
@@ -154,13 +156,21 @@ def distribute(
         f, x = _normalize(tl.where(is_zero, 1.0, f), tl.zeros([BLOCK], tl.int64))
         d = _finite(_join(m / f, (c >> 1) - x))
         if HAS_WEIGHT:
-            part = tl.sum(tl.where(mask, _finite(d * (z_plus_y - 1.0)), 0.0), 0)
+            terms = tl.where(mask, _finite(d * (z_plus_y - 1.0)), 0.0)
+            part = _sum_or_rescaled(tl.sum(terms, 0), tl.sum(terms * _DOWN, 0))
             tl.store(grad_weight + tl.program_id(1).to(tl.int64) * num_edges + e, part)
             d = d * w
         if HAS_ADDEND:
             _store_finite(grad_addend + e * rank + columns, d, mask)
         total += d
-    _store_finite(grad_z + u * rank + columns, total, mask)
+        scaled_down += d * _DOWN
+    _store_finite(grad_z + u * rank + columns, _sum_or_rescaled(total, scaled_down), mask)
+
+
+@triton.jit
+def _sum_or_rescaled(total, scaled_down):
+    """Return a sum, or the sum of the same numbers times 2^-64 if large numbers of both signs gave inf or NaN."""
+    return tl.where(tl.abs(total) <= _LARGEST, total, _finite(scaled_down * 18446744073709551616.0))
 
 
 @triton.jit
