@@ -47,7 +47,8 @@ def test_a_search_and_its_recipe(run, read, tmp_path):
     best = next(t for t in study["trials"] if t["number"] == final["number"])
 
     text = (folder / "best.yaml").read_text()
-    score = f"{final['score']:.4f} in the final evaluation (best of {count} trial{'s' * (count > 1)}, mean over 3 new splits)"
+    trials = f"{count} trial{'s' * (count > 1)}"
+    score = f"{final['score']:.4f} in the final evaluation (best of {trials}, mean over 3 new splits)"
     search = f"{best['score']:.4f} in the search (5 trials, mean over 1 split)"
     assert f"\n# Validation accuracy: {score}, {search}. Split protocol: stratified.\n" in text
     command = "tgnn tune karate --model gcn --trials 5 --splits 1 --jobs 1 --search model.hidden_channels=4,8"
