@@ -64,7 +64,11 @@ def claim_folder(path: Path) -> FileLock:
         shutil.rmtree(path)
         lock.release()
     path.mkdir()
-    lock.acquire(timeout=0)
+    try:
+        lock.acquire(timeout=0)
+    except BaseException:  # an interrupt, too
+        shutil.rmtree(path, ignore_errors=True)
+        raise
     return lock
 
 

@@ -88,8 +88,6 @@ class GraphWriter:
         copies = 3 if num_edges <= self._at_once else 5
         needed = (self.num_nodes + 1) * 8 + self.num_nodes * row_bytes + num_edges * copies * node_size
         check_disk_space(self.folder.parent, needed, self.folder)
-        self._lock = claim_folder(self.part)
-        self._pairs = (self.part / "pairs.edges").open("wb")
         self._arrays: dict[str, _ArrayFile] = {}
         self._in_edges: CompressedEdges | None = None
 
@@ -186,6 +184,15 @@ class GraphWriter:
     # ---- finish -------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> GraphWriter:
+        lock = None
+        try:
+            lock = self._lock = claim_folder(self.part)
+            self._pairs = (self.part / "pairs.edges").open("wb")
+        except BaseException:  # an interrupt, too
+            if lock is not None:
+                lock.release()
+                shutil.rmtree(self.part, ignore_errors=True)
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
