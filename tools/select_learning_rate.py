@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 
 from tgnn.cli.train import parse_option
 from tgnn.data.catalog import CATALOG
@@ -60,6 +61,9 @@ def main() -> None:
         scores: dict[float, float] = {}
         for rate in rates:
             scores[rate], metric = validation_score(short_config(config, rate))
+            print(
+                f"{model}: learning rate {rate:g}, validation {metric} {scores[rate]:.4f}", file=sys.stderr, flush=True
+            )
         best = (max if HIGHER_IS_BETTER[metric] else min)(scores, key=lambda rate: scores[rate])
         line = ", ".join(f"{rate:g}: {score:.4f}" for rate, score in scores.items())
         print(f"{model}: {best:g} (validation {metric} {line})", flush=True)
