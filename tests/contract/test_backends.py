@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
@@ -56,42 +58,59 @@ def assert_same(found: list[Tensor], expected: list[Tensor], tolerance: float) -
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance * max(1.0, min(scale, 1e3)))
 
 
+def grid_inputs(graph: str, dtype: torch.dtype, zeros: float, edge_terms: str) -> tuple[Tensor, list[Tensor | None]]:
+    """Edges, and factors, edge terms and edge weights."""
+    num_src, num_dst, num_edges = GRAPHS[graph]
+    rank = {"ordinary": 5, "bipartite": 1, "dense, many duplicates": 131}.get(graph, 3)
+    z = random_factors(num_src, rank, dtype, zeros)
+    if zeros == 0:  # numbers around 1, so that half precision can hold a product of twenty of them
+        z = (z * 0.3 + 1).to(dtype)
+    unit = torch.Generator().manual_seed(4)
+    addend = random_factors(num_edges, rank, dtype, seed=3) * 0.1 if "addend" in edge_terms else None
+    weight = torch.rand(num_edges, generator=unit).to(dtype) if "weight" in edge_terms else None
+    return random_edges(num_src, num_dst, num_edges), [z, addend, weight]
+
+
+@functools.cache
+def grid_reference(
+    graph: str, dtype: torch.dtype, zeros: float, edge_terms: str, activation: str | None, exponent: float
+) -> list[Tensor]:
+    """The reference, which is slow, computes each case once for all backends."""
+    edges, inputs = grid_inputs(graph, dtype, zeros, edge_terms)
+    return everything("reference", edges, inputs, activation, GRAPHS[graph][1], exponent)
+
+
 @pytest.mark.parametrize("activation", [None, "tanh"])
 @pytest.mark.parametrize("edge_terms", ["", "addend", "weight", "addend weight"])
 @pytest.mark.parametrize("zeros", [0.0, 0.1])
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize("graph", list(GRAPHS))
 def test_equals_the_reference(accelerated, graph, dtype, zeros, edge_terms, activation):
-    num_src, num_dst, num_edges = GRAPHS[graph]
-    rank = {"ordinary": 5, "bipartite": 1, "dense, many duplicates": 131}.get(graph, 3)
-    edges = random_edges(num_src, num_dst, num_edges)
-    # Numbers around 1, so that half precision can hold a product of twenty of them.
-    z = (
-        random_factors(num_src, rank, dtype, zeros) * 0.3 + 1
-        if zeros == 0
-        else random_factors(num_src, rank, dtype, zeros)
-    )
-    z = z.to(dtype)
-    addend = random_factors(num_edges, rank, dtype, seed=3) * 0.1 if "addend" in edge_terms else None
-    weight = (
-        torch.rand(num_edges, generator=torch.Generator().manual_seed(4)).to(dtype) if "weight" in edge_terms else None
-    )
-    for exponent in (0.0, 0.5) if graph in ("ordinary", "one node") and addend is None else (0.0,):
-        expected = everything("reference", edges, [z, addend, weight], activation, num_dst, exponent)
-        found = everything(accelerated, edges, [z, addend, weight], activation, num_dst, exponent)
+    edges, inputs = grid_inputs(graph, dtype, zeros, edge_terms)
+    for exponent in (0.0, 0.5) if graph in ("ordinary", "one node") and inputs[1] is None else (0.0,):
+        found = everything(accelerated, edges, inputs, activation, GRAPHS[graph][1], exponent)
+        expected = grid_reference(graph, dtype, zeros, edge_terms, activation, exponent)
         assert_same(found, expected, TOLERANCE[dtype])
 
 
 @st.composite
 def problems(draw):
-    """Random graphs with factors of every size, zeros among them."""
+    """Random graphs with factors of every size, zeros among them: sources and destinations of edges, factors, N_dst."""
     num_src, num_dst = draw(st.integers(1, 6)), draw(st.integers(1, 6))
     num_edges = draw(st.integers(0, 24))
     src = draw(st.lists(st.integers(0, num_src - 1), min_size=num_edges, max_size=num_edges))
     dst = draw(st.lists(st.integers(0, num_dst - 1), min_size=num_edges, max_size=num_edges))
     number = st.one_of(st.just(0.0), st.floats(-4, 4), st.floats(1e-30, 1e30), st.floats(-1e30, -1e-30))
     z = draw(st.lists(number.map(lambda x: torch.tensor(x).item()), min_size=num_src, max_size=num_src))
-    return torch.tensor([src, dst], dtype=torch.int64).reshape(2, -1), torch.tensor(z).unsqueeze(1), num_dst
+    return tuple(src), tuple(dst), tuple(z), num_dst
+
+
+@functools.cache
+def solve(backend: str, problem: tuple[Any, ...], activation: str | None, exponent: float) -> list[Tensor]:
+    """The examples of all backends are the same, so that each is computed once by the reference."""
+    src, dst, z, num_dst = problem
+    edges = torch.tensor([src, dst], dtype=torch.int64).reshape(2, -1)
+    return everything(backend, edges, [torch.tensor(z).unsqueeze(1), None, None], activation, num_dst, exponent)
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name != "reference"])
@@ -100,10 +119,9 @@ def problems(draw):
 def test_equals_the_reference_on_random_graphs(name, problem):
     if available_backends()[name] != "available":
         pytest.skip(available_backends()[name])
-    edges, z, num_dst = problem
     for activation, exponent in ((None, 0.0), ("tanh", 0.0), (None, 0.5), ("tanh", 1.0)):
-        expected = everything("reference", edges, [z, None, None], activation, num_dst, exponent)
-        found = everything(name, edges, [z, None, None], activation, num_dst, exponent)
+        expected = solve("reference", problem, activation, exponent)
+        found = solve(name, problem, activation, exponent)
         tiny = torch.finfo(torch.float32).tiny
         for a, b in zip(found, expected):  # to the relative precision of float32, down to its smallest normal number
             torch.testing.assert_close(a, b, rtol=2e-5, atol=2 * tiny, equal_nan=True)
