@@ -31,7 +31,7 @@ def reproduce(
         typer.Argument(metavar="NAME", help="Table, figure or check to run. Without a name, list all of them."),
     ] = None,
     models: Annotated[
-        str | None, typer.Option(help="Run only these rows, by model or by row name, e.g. tgnn,gcn.")
+        str | None, typer.Option(help="Run only these rows, or all rows of a model, e.g. tgnn,gcn.")
     ] = None,
     datasets: Annotated[
         str | None,

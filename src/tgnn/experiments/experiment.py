@@ -35,7 +35,7 @@ class Selection:
     """Part of an experiment to run.
 
     Args:
-        models: Run only the rows of these models. ``None`` means all rows.
+        models: Run only these rows, or all rows of a model whose name is not that of a row. ``None`` means all rows.
         datasets: Run only these columns, or all columns of a data set whose name is not that of a column. A data set
             that the experiment does not have is added as a column.
         largest: Run only rows whose size (the number at the end of the name) is at most this.
@@ -114,7 +114,7 @@ class Experiment:
         cells = [
             self._cell(row, column, columns[column], selection)
             for row in self.rows
-            if _is_selected(row, selection)
+            if self._is_selected(row, selection)
             for column in columns
             if self.positions is None or column not in self.columns or (row[0], column) in self.positions
         ]
@@ -127,6 +127,16 @@ class Experiment:
         if any(key.startswith("model.") for key in selection.changes):
             _check_models(cells)
         return cells
+
+    def _is_selected(self, row: Row, selection: Selection) -> bool:
+        name, model, _ = row
+        size = name.split()[-1].partition("x")[0]
+        if selection.largest is not None and size.isdigit() and int(size) > selection.largest:
+            return False
+        names = {name for name, _, _ in self.rows}
+        return (
+            selection.models is None or name in selection.models or (model in selection.models and model not in names)
+        )
 
     def _columns(self, selection: Selection) -> Mapping[str, Column]:
         """Return the selected columns, with one for each data set that the experiment does not have."""
@@ -167,14 +177,6 @@ class Experiment:
             return ExperimentCell(name, column, None)
         config = resolve(data, model, task_level(data), changes={**options, **changes})
         return ExperimentCell(name, column, config)
-
-
-def _is_selected(row: Row, selection: Selection) -> bool:
-    name, model, _ = row
-    size = name.split()[-1].partition("x")[0]
-    if selection.largest is not None and size.isdigit() and int(size) > selection.largest:
-        return False
-    return selection.models is None or model in selection.models or name in selection.models
 
 
 def _check_models(cells: Sequence[ExperimentCell]) -> None:

@@ -65,6 +65,8 @@ def test_graph_networks_have_the_same_number_of_parameters():
 def test_selection():
     cells = cells_of("table-1-citation", models=["gcn"], datasets=["cora", "karate"])
     assert positions(cells) == [("gcn", "cora"), ("gcn", "karate")]
+    table_2 = cells_of("table-2-graph", models=["tgnn"], datasets=["zinc"])
+    assert positions(table_2) == [("tgnn", "zinc")]
     ranks = cells_of("figure-rank", models=["tgnn"], datasets=["cora"], largest=32)
     assert [one.config.model.arguments["rank"] for one in ranks] == [8, 16, 32]
     assert {one.column for one in cells_of("table-2-graph", datasets=["zinc"])} == {"zinc"}
