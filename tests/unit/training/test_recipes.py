@@ -6,12 +6,12 @@ import re
 from importlib.resources import files
 
 import pytest
-from tools.select_learning_rate import short_config, validation_score
+from tools.select_learning_rate import short_config, validation_score, with_learning_rate
 
 from tgnn.data.catalog import CATALOG
 from tgnn.models import MODELS, count_hops
 from tgnn.training.config import ConfigError
-from tgnn.training.prepare import check_model
+from tgnn.training.prepare import check_model, prepare_without_test
 from tgnn.training.recipes import parse_recipe_file, read_package_recipe, read_user_recipe, recipe_for, resolve
 from tgnn.utils.yaml import parse_yaml
 
@@ -172,6 +172,24 @@ def test_learning_rates_are_compared_with_a_tenth_of_the_epochs():
     assert (short.train.epochs, short.train.patience) == (6, 6)
     assert (short.model, short.data) == (recipe.model, recipe.data)
     small = {"model.hidden_channels": 4, "model.num_layers": 1, "train.epochs": 10}
-    score, metric = validation_score(short_config(resolve("digits-graphs", "gin", "graph", changes=small), 0.01))
-    assert metric == "accuracy"
-    assert 0 <= score <= 1
+    config = resolve("digits-graphs", "gin", "graph", changes=small)
+    assert 0 <= validation_score(short_config(config, 0.01), prepare_without_test(config)) <= 1
+
+
+@pytest.mark.parametrize("model", ["tgnn", "phm-gnn"])
+def test_a_selected_learning_rate_replaces_that_of_its_block_only(model):
+    recipe = read_text("mnist")
+    changed = with_learning_rate(recipe, model, 0.0123, "validation accuracy 0.5")
+    models, earlier = parse_yaml(changed)["models"], parse_yaml(recipe)["models"]
+    assert models[model]["optimizer"] == {**earlier[model]["optimizer"], "lr": 0.0123}
+    assert {name: block for name, block in models.items() if name != model} == {
+        name: block for name, block in earlier.items() if name != model
+    }
+    lines = changed.splitlines()
+    assert lines[lines.index(f"  {model}:") - 1] == "  # validation accuracy 0.5"
+    assert len(lines) == len(recipe.splitlines())
+
+
+def test_a_model_without_a_learning_rate_in_the_recipe_is_an_error():
+    with pytest.raises(ValueError, match="0 blocks of unknown"):
+        with_learning_rate(read_text("mnist"), "unknown", 0.1, "")
