@@ -38,7 +38,7 @@ TaskOption = Annotated[
 ]
 METRIC_HELP = (
     "Metric of validation and test: accuracy, balanced-accuracy, macro-f1, roc-auc, pr-auc, log-loss, mae, rmse or r2. "
-    "Default: accuracy for classes, roc-auc for labels, mae for numbers."
+    "Default: accuracy for classification, roc-auc for multi-label, mae for regression."
 )
 
 

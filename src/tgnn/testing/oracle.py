@@ -157,19 +157,23 @@ def tgnn_conv_oracle(
             total = total / degree[v] if degree[v] > 0 else total * 0
         if conv.low_order == "gcn":
             total = total / math.sqrt(degree[v]) if degree[v] > 0 else total * 0
-        return _normalize(conv.norm_low, _apply(conv.act_low, total))
+        return _apply(conv.act_low, total)
+
+    def root(v: int) -> Tensor:
+        zero = torch.zeros(conv.out_channels, dtype=torch.float64)
+        return zero if conv.lin_root is None else x[v] @ conv.lin_root.weight
 
     rows = []
     for v in range(num_nodes):
+        linear = None if conv.low_order is None else low(v)
+        if conv.norm_low is not None:
+            linear = _normalize(conv.norm_low, root(v) if linear is None else linear + root(v))
         if conv.cp is None:
-            row = low(v)
-        elif conv.low_order is None:
-            row = high(v)
+            assert linear is not None
+            row = linear
         else:
-            row = _mix(conv, high(v), low(v))
-        if conv.lin_root is not None:
-            row = row + x[v] @ conv.lin_root.weight
-        rows.append(row)
+            row = high(v) if linear is None else _mix(conv, high(v), linear)
+        rows.append(row if conv.norm_low is not None else row + root(v))
     return torch.stack(rows) if rows else torch.zeros(0, conv.out_channels, dtype=torch.float64)
 
 

@@ -60,9 +60,11 @@ def test_the_equation_with_other_options(mix, root_weight, act, factor_act):
 @pytest.mark.parametrize("terms", ["", "weight", "attr", "weight attr"])
 @pytest.mark.parametrize("factors", FACTORS)
 @pytest.mark.parametrize("degree_exponent", [0, 0.5, 1])
-def test_the_equation_of_gated_normalized_layers(factors, degree_exponent, terms):
+@pytest.mark.parametrize("root_weight", [False, True])
+def test_the_equation_of_gated_normalized_layers(factors, degree_exponent, terms, root_weight):
     edge_dim, exponent = 3 if "attr" in terms else None, degree_exponent if factors == "bounded" else 0
     options = {**NEW, "factors": factors, "degree_exponent": exponent, "bound": 0.7, "low_order": "gated_mean"}
+    options["root_weight"] = root_weight
     conv = randomized(TGNNConv(F, D, R, **options, edge_dim=edge_dim))
     weight = torch.rand(EDGES.size(1)) if "weight" in terms else None
     attr = torch.randn(EDGES.size(1), 3) if edge_dim else None
@@ -85,6 +87,19 @@ def test_branches_have_their_own_normalization_and_scale():
     assert torch.equal(conv.norm_high.module.weight, torch.full((D,), 0.01))
     assert TGNNConv(F, D, 0, low_order="gated_sum", high_scale=0.01).norm_high is None
     assert TGNNConv(F, D, R, low_order=None, high_scale=0.01).norm_low is None
+
+
+@pytest.mark.parametrize(("rank", "low_order"), [(0, "gated_mean"), (R, None), (R, "gated_mean")])
+def test_the_normalization_of_the_sum_branch_includes_the_root_weight(rank, low_order):
+    conv = randomized(TGNNConv(F, D, rank, low_order=low_order, root_weight=True, high_scale=0.5))
+    x, found = torch.randn(N, F), []
+    conv.norm_low.register_forward_hook(lambda norm, given, out: found.append(given[0]))
+    conv(x, EDGES)
+    low = TGNNConv(F, D, 0, low_order=low_order or "sum", root_weight=True)
+    low.load_state_dict(conv.state_dict(), strict=False)
+    expected = low(x, EDGES) if low_order else low.lin_root(x)
+    torch.testing.assert_close(found[0], expected)
+    assert_matches_oracle(conv.eval(), x, EDGES, tolerance=2e-4)
 
 
 @pytest.mark.parametrize("add_self_loops", [True, False])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -73,8 +73,8 @@ class TGNNConv(MessagePassing):
         degree_exponent: :math:`p` of ``factors="bounded"``, from 0 to 1. The degree :math:`d_v` is the sum of the edge
             weights (of the other edges, if ``exclusive``), or 1 if the sum is smaller.
         two_ended: Whether factors depend on both ends of an edge: :math:`z_u + W_4^\top x_v` replaces :math:`z_u`.
-        high_scale: If given, each branch has its own batch normalization. The learned scale :math:`s` of the product
-            branch, one number per channel, starts at this value, for example 0.01. ``None`` means no normalization.
+        high_scale: If given, each branch has its own batch normalization, and the sum branch includes ``root_weight``.
+            The learned scale :math:`s` of the product branch starts at this value, such as 0.01. Default: none.
         act: Activation :math:`\sigma` of the product, by default tanh. ``None`` is the identity.
         act_high: Activation :math:`\sigma'` of the product branch, by default none, as in PyG's layers.
             :class:`~tgnn.nn.TGNN` uses ReLU for ``act_high`` and ``act_low`` in all layers but the last.
@@ -183,8 +183,8 @@ class TGNNConv(MessagePassing):
             elif edge_dim is not None:
                 self.lin_edge_low = FeatureLinear(edge_dim, out_channels, input_name="edge_attr")
         self.act_low = activation_resolver(act_low)
-        has_low = high_scale is not None and low_order is not None
-        self.norm_low = ScaledBatchNorm(out_channels, 1.0) if has_low else None
+        has_linear = low_order is not None or root_weight
+        self.norm_low = ScaledBatchNorm(out_channels, 1.0) if high_scale is not None and has_linear else None
         self.norm_high = None if high_scale is None or rank == 0 else ScaledBatchNorm(out_channels, high_scale)
         self.mix = make_mix(mix, out_channels)
         self.lin_root = FeatureLinear(in_dst, out_channels) if root_weight else None
@@ -274,11 +274,13 @@ class TGNNConv(MessagePassing):
         ``deg_inv_sqrt`` is ``deg ** -0.5`` of the sources and of the destinations, if the layer uses degrees.
         """
         if x_dst is None and self._uses_destinations:
-            raise ValueError(
-                "The layer needs the features of the destinations (root_weight=True, two_ended=True or a gated "
-                "low_order), but x_dst is None."
-            )
+            options = "root_weight=True, two_ended=True or a gated low_order"
+            raise ValueError(f"The layer needs the features of the destinations ({options}), but x_dst is None.")
         low, edge_state = self._low(messages, neighborhood, deg_inv_sqrt, x_dst, return_edge_state)
+        root = None if self.lin_root is None else self.lin_root(x_dst)
+        root = root[as_edge_index(neighborhood.graph)[1]] if root is not None and self.exclusive else root
+        if self.norm_low is not None:  # the root weight is part of the sum branch, as in GatedGCN
+            low, root = self.norm_low(reduce(torch.add, [part for part in (low, root) if part is not None])), None
         if messages.factors is None:
             out = low
         else:
@@ -288,10 +290,7 @@ class TGNNConv(MessagePassing):
             high = high if self.norm_high is None else self.norm_high(high)
             out = high if low is None else self.mix(high, low)  # Eq. (5)
         assert out is not None
-        if self.lin_root is not None:
-            root = self.lin_root(x_dst)
-            out = out + (root[as_edge_index(neighborhood.graph)[1]] if self.exclusive else root)
-        return out, edge_state
+        return out if root is None else out + root, edge_state
 
     def _product(
         self,
@@ -352,7 +351,7 @@ class TGNNConv(MessagePassing):
         x_dst: Tensor | None,
         return_edge_state: bool,
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Compute the sum branch: sum, gated sum or mean over S(v), then ``act_low`` and the normalization."""
+        """Compute the sum branch: sum, gated sum or mean over S(v), then ``act_low``."""
         if messages.summands is None:
             return None, None
         edge_state = None
@@ -372,8 +371,7 @@ class TGNNConv(MessagePassing):
             degree = neighborhood.degrees().to(torch.promote_types(messages.summands.dtype, torch.float32))
             scale = torch.where(degree > 0, 1 / degree.clamp(min=torch.finfo(degree.dtype).tiny), 0)
             out = out * scale.to(out.dtype).unsqueeze(1)
-        out = out if self.act_low is None else self.act_low(out)
-        return out if self.norm_low is None else self.norm_low(out), edge_state
+        return out if self.act_low is None else self.act_low(out), edge_state
 
     def _apply_mask(self, weight: Tensor | None) -> Tensor:
         """Multiply the edge weights by the mask of a PyG explainer: a masked neighbor has factor 1 and summand 0."""
