@@ -39,13 +39,7 @@ def load(
     seed: int = 0,
     options: ReadOptions = _DEFAULTS,
 ) -> LoadedData:
-    """Load a data set of the catalog or your own data.
-
-    A node task is returned as PyG's :class:`~torch_geometric.data.Data`, or as a
-    :class:`~tgnn.data.on_disk.disk_graph.DiskGraph` if the graph stays on disk. A graph task is returned as a
-    :class:`~tgnn.data.GraphDataset`. ``data.info`` holds the task, the metric and the source
-    (:class:`~tgnn.data.DatasetInfo`). ``data.split`` holds the training, validation and test sets
-    (:class:`~tgnn.data.Split`); unlabeled data has none. The function never prompts.
+    """Load a data set of the catalog or your own data. The function never prompts.
 
     Args:
         name_or_path: A name from :func:`list_datasets`, or the path of your own data: a folder of tables, a ``.npz``
@@ -57,6 +51,13 @@ def load(
         seed: Random seed of the split. For the protocol ``fold`` it is the number of the fold.
         options: Columns to predict, column of ids and task of your own tables or molecules
             (:class:`~tgnn.data.tables.schema.ReadOptions`).
+
+    Returns:
+        PyG's :class:`~torch_geometric.data.Data` for a node task, a
+        :class:`~tgnn.data.on_disk.disk_graph.DiskGraph` if the graph stays on disk, or a
+        :class:`~tgnn.data.GraphDataset` for a graph task. ``data.info`` holds the task, the metric and the source
+        (:class:`~tgnn.data.DatasetInfo`). ``data.split`` holds the training, validation and test sets
+        (:class:`~tgnn.data.Split`). Unlabeled data has no split.
 
     Example:
         >>> data = load("karate")

@@ -31,7 +31,11 @@ class Change(NamedTuple):
 
 
 def with_cp(model: torch.nn.Module, rank: int, *, skip: Collection[str] = (), verbose: bool = True) -> torch.nn.Module:
-    """Return a copy of a PyG model with a CP layer added to the aggregation of every layer and readout.
+    r"""Return a copy of a PyG model with a CP layer added to the aggregation of every layer and readout.
+
+    .. math::
+        \operatorname{aggr}'(X) = \operatorname{aggr}(X) + M \tanh \Big( \prod_i W^\top
+        \begin{bmatrix} x_i \\ 1 \end{bmatrix} \Big), \qquad M = 0 \text{ before training}
 
     The aggregation of every ``MessagePassing`` layer, and every ``Aggregation`` used as a readout, is replaced by a
     :class:`~tgnn.nn.HighOrderAggregation` of it. All weights are kept. The new branch is initialized with 0, so the
@@ -45,6 +49,9 @@ def with_cp(model: torch.nn.Module, rank: int, *, skip: Collection[str] = (), ve
         rank: CP rank of every new product.
         skip: Names of modules that are not changed (as in ``model.named_modules()``).
         verbose: Whether to print the changes. The result also stores them in ``cp_changes``.
+
+    Shapes:
+        - **input and output:** those of ``model``
 
     Example:
         >>> from torch_geometric.nn import GCN

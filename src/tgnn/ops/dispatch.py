@@ -109,8 +109,12 @@ def use_backend(name: str) -> Iterator[None]:
         name: ``"reference"``, ``"torch"``, ``"cpp"`` or ``"triton"``.
 
     Example:
+        >>> from tgnn.ops import neighbor_product
         >>> with use_backend("reference"):
-        ...     pass
+        ...     neighbor_product(torch.tensor([[2.0], [3.0], [5.0]]), torch.tensor([[0, 1], [2, 2]]))
+        tensor([[1.],
+                [1.],
+                [6.]])
     """
     if name not in _BACKENDS:
         raise ValueError(f"There is no backend {name!r}; choose one of {', '.join(map(repr, _BACKENDS))}.")

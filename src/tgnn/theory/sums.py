@@ -63,6 +63,9 @@ def cp_sum(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
 def cp_mean(in_channels: int, k: int, *, scale: float = 1.0) -> CPAggregation:
     r"""Build the CP layer of rank :math:`F k` that averages :math:`k` vectors (Theorem 2): :func:`cp_sum` divided by k.
 
+    .. math::
+        \frac{1}{k} \sum_{i=1}^k x_i
+
     Args:
         in_channels: Number of features :math:`F`.
         k: Number of vectors.

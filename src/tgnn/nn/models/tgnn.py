@@ -22,6 +22,9 @@ class TGNN(BasicGNN):
     the last layer with ``jk``, they are ``act``. With default arguments the model has as many parameters as in the
     efficiency table of the paper: 58,128 on Cora with 2 layers, 32 hidden channels and rank 8.
 
+    .. math::
+        H^{(0)} = X, \qquad H^{(l+1)} = \operatorname{TGNNConv}^{(l)}(H^{(l)})
+
     With ``residual``, ``ffn`` or ``update_edges``, the network is a stack of :class:`~tgnn.nn.TGNNBlock` with
     ``hidden_channels`` outputs each, and a linear layer computes the outputs (``jk="last"`` unless ``jk`` is given).
 
@@ -30,9 +33,9 @@ class TGNN(BasicGNN):
         hidden_channels: Size of the hidden node embeddings.
         num_layers: Number of layers.
         out_channels: Number of output features; by default ``hidden_channels``.
-        rank: CP rank of every layer.
-        dropout: Dropout probability between layers.
-        input_dropout: Dropout probability of the input. In a sparse input it applies to stored entries.
+        rank: CP rank of every layer, by default 32. ``0`` removes the product branch.
+        dropout: Dropout probability between layers, by default 0.
+        input_dropout: Dropout probability of the input, by default 0. In a sparse input it applies to stored entries.
         act: Activations :math:`\sigma'` and :math:`\sigma''`, and the activation after a normalization. In blocks,
             :math:`\sigma'` and :math:`\sigma''` are the identity.
         norm: Normalization after each hidden layer, such as ``"batch_norm"``, followed by ``act``; by default none.
