@@ -73,6 +73,9 @@ def main() -> None:
     changes = {"data.root": arguments.root, **dict(map(parse_option, arguments.set))}
     rates = [float(text) for text in arguments.grid.split(",")]
     for model in arguments.models.split(","):
+        path = RECIPES / f"{arguments.data}.yaml"
+        if arguments.write:  # fails before the training if the recipe has no block of the model
+            with_learning_rate(path.read_text(encoding="utf-8"), model, rates[0], "")
         config = resolve(arguments.data, model, CATALOG[arguments.data].level, changes=changes)
         set_num_threads(config)
         prepared = prepare_without_test(config)
@@ -88,7 +91,6 @@ def main() -> None:
         command = f"python tools/select_learning_rate.py {arguments.data} {model} --grid {arguments.grid}{options}"
         print(f"{command}: validation {metric} {found}. Selected: {best:g}", flush=True)
         if arguments.write:
-            path = RECIPES / f"{arguments.data}.yaml"
             comment = f"{command}: validation {metric} {found}"
             write_text(path, with_learning_rate(path.read_text(encoding="utf-8"), model, best, comment))
 

@@ -45,8 +45,9 @@ NOTES = (
     "All networks are FactorGraphNets that differ in the aggregation at the checks. Their numbers of weights agree "
     "within 5%. Each has its own learning rate out of 0.003, 0.01, 0.03 and 0.1 (BCH codes: 0.001, 0.0025 and 0.005; "
     "LDPC(49,24): 0.0025, 0.005 and 0.01), the one with the lowest validation loss after a fifth of the steps (BCH "
-    "codes and LDPC(49,24): a tenth). Nothing is selected on test frames. A step has 32 new frames (BCH codes and "
-    "LDPC(49,24): 64). Rows with '10x' have ten times the steps, also to select the learning rate.",
+    "codes and LDPC(49,24): a tenth). A step has 32 new frames (BCH codes and LDPC(49,24): 64). Rows with '10x' have "
+    "ten times the steps, also to select the learning rate. The size and the training of the network of LDPC(49,24) "
+    "were chosen after the test error rates of a smaller one were known (docs/research_log.md, 2026-11-19).",
     "The frames are random codewords sent with BPSK over an AWGN channel. With the same seed, all decoders decode the "
     f"same test frames. A point ends after {MIN_FRAME_ERRORS} wrong frames, but not before 10,000 frames or "
     f"{10 * MIN_FRAME_ERRORS:,} wrong frames. It also ends after 100,000 frames (500,000 for BCH codes), and then says "

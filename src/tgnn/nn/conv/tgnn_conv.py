@@ -63,7 +63,8 @@ class TGNNConv(MessagePassing):
             In a gated sum, it is added to the argument of the gate. Default: no edge features.
         add_self_loops: Whether :math:`S(v)` contains :math:`v`. ``None`` means yes, except for a pair of
             ``in_channels`` and with ``exclusive``. The attribute ``uses_self_loops`` holds the result.
-        root_weight: Whether to add :math:`W_3^\top x_v`, a linear map of the root node, to the output.
+        root_weight: Whether to add :math:`W_3^\top x_v`, a linear map of the root node, to the output, or with
+            ``high_scale`` to the sum branch before its normalization.
         factors: Factors of the product. ``"plain"`` uses :math:`z_u = W_1^\top [x_u; 1]`, as above. ``"weighted"`` uses
             :math:`1 + w_{uv} (z_u - 1)` with :math:`w_{uv} = 1 / \sqrt{d_u d_v}`. ``"tempered"`` replaces the product
             by :math:`\operatorname{sign}(P) |P|^{1 / \sqrt{d_v}}`. ``"bounded"`` uses the positive factors
@@ -73,8 +74,8 @@ class TGNNConv(MessagePassing):
         degree_exponent: :math:`p` of ``factors="bounded"``, from 0 to 1. The degree :math:`d_v` is the sum of the edge
             weights (of the other edges, if ``exclusive``), or 1 if the sum is smaller.
         two_ended: Whether factors depend on both ends of an edge: :math:`z_u + W_4^\top x_v` replaces :math:`z_u`.
-        high_scale: If given, each branch has its own batch normalization, and the sum branch includes ``root_weight``.
-            The learned scale :math:`s` of the product branch starts at this value, such as 0.01. Default: none.
+        high_scale: If given, each branch has its own batch normalization. The learned scale :math:`s` of the product
+            branch, one number per channel, starts at this value, for example 0.01. ``None`` means no normalization.
         act: Activation :math:`\sigma` of the product, by default tanh. ``None`` is the identity.
         act_high: Activation :math:`\sigma'` of the product branch, by default none, as in PyG's layers.
             :class:`~tgnn.nn.TGNN` uses ReLU for ``act_high`` and ``act_low`` in all layers but the last.
