@@ -116,7 +116,10 @@ def _readme_row(result: Result, column: str) -> str:
     interval = "" if ours.interval is None else "{:.3f} to {:.3f}".format(*ours.interval)
     rest = ["" if baseline is None else _mean(means[baseline]), "" if best is None else f"{best} {_mean(means[best])}"]
     data = cell.config.get("data", {}).get("name", column)
-    names = [column if column.startswith(data) else f"{data}, {column}", _METRIC_NAMES.get(cell.metric, cell.metric)]
+    name = column if column.startswith(data) else f"{data}, {column}"
+    _, _, training_graphs = str(cell.config.get("data", {}).get("split")).partition(":")
+    name += f", {int(training_graphs):,} training graphs" if training_graphs else ""
+    names = [name, _METRIC_NAMES.get(cell.metric, cell.metric)]
     return _line([*names, str(ours.runs), _mean(ours), interval, paper, *rest])
 
 
