@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.snapshots.cells import RESULTS, recognized_cells
 from tests.snapshots.configs import current_configs
 from tests.snapshots.help import current_help
 from tgnn.experiments.definitions import EXPERIMENTS
-from tgnn.experiments.experiment import Selection
 from tgnn.experiments.results import read_result
 from tgnn.training.config import make_config
 
 HERE = Path(__file__).parent
-RESULTS = sorted((HERE.parent.parent / "results").glob("*.json"))
 UPDATE = "review the difference, then run: python -m tests.snapshots.update"
 
 
@@ -45,19 +44,6 @@ def test_every_stored_run_has_the_hash_of_its_configuration(path: Path) -> None:
                 assert run.config_hash == config.hash, f"{cell.row} on {cell.column}, seed {run.seed}"
 
 
-def recognized_cells() -> dict[str, list[str]]:
-    """Return the stored cells of each experiment that match the current recipes."""
-    found: dict[str, list[str]] = {}
-    for path in RESULTS:
-        experiment = EXPERIMENTS[path.stem]
-        hashes = {run.config_hash for cell in read_result(path).cells for run in cell.runs}
-        if experiment.measure is None:
-            found[path.stem] = [
-                f"{c.row} on {c.column}" for c in experiment.cells(Selection()) if c.config.hash in hashes
-            ]
-    return found
-
-
 def test_reproduce_recognizes_stored_cells() -> None:
     stored = json.loads((HERE / "recognized_cells.json").read_text(encoding="utf-8"))
-    assert recognized_cells() == stored
+    assert recognized_cells() == stored, UPDATE

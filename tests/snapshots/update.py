@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.snapshots.cells import recognized_cells
 from tests.snapshots.configs import current_configs
 from tests.snapshots.help import current_help
 
@@ -18,6 +19,8 @@ def main() -> None:
         old.unlink()
     for name, text in current_help().items():
         (HERE / "help" / f"{name}.txt").write_text(text, encoding="utf-8")
+    cells = json.dumps(recognized_cells(), indent=1)
+    (HERE / "recognized_cells.json").write_text(cells + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
