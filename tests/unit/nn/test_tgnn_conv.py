@@ -102,6 +102,16 @@ def test_the_normalization_of_the_sum_branch_includes_the_root_weight(rank, low_
     assert_matches_oracle(conv.eval(), x, EDGES, tolerance=2e-4)
 
 
+def test_the_normalized_root_weight_of_an_exclusive_layer_has_a_row_per_edge():
+    conv = randomized(TGNNConv(F, D, R, low_order=None, root_weight=True, high_scale=0.5, exclusive=True))
+    x, high, low = torch.randn(N, F), [], []
+    conv.norm_high.register_forward_hook(lambda norm, given, out: high.append(out))
+    conv.norm_low.register_forward_hook(lambda norm, given, out: low.append((given[0], out)))
+    out = conv(x, EDGES)
+    torch.testing.assert_close(low[0][0], conv.lin_root(x)[EDGES[1]])
+    torch.testing.assert_close(out, high[0] + low[0][1])
+
+
 @pytest.mark.parametrize("add_self_loops", [True, False])
 @pytest.mark.parametrize("edge_dim", [None, 3])
 def test_state_of_the_edges(edge_dim, add_self_loops):
