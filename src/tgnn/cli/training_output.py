@@ -206,7 +206,7 @@ def _is_better(metric: str, value: float, than: float | None) -> bool:
 def _describe_split(runs: list[dict[str, Any]]) -> str:
     """Give the name and the hash of the split, if all runs share them."""
     names, hashes = {run["split"] for run in runs}, {run["split_hash"] for run in runs}
-    if names == {"stratified"} and runs[0]["metric"] in METRICS["number"]:
+    if names == {"stratified"} and runs[0]["metric"] in METRICS["regression"]:
         names = {"random"}  # targets that are numbers have no classes to stratify by
     name = f"{names.pop()} split" if len(names) == 1 else "splits"
     return f"{name}, {hashes.pop() if len(hashes) == 1 else 'one per seed'}"

@@ -22,18 +22,18 @@ LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
 
 
 class TaskType(Enum):
-    """The type of a prediction task. The value is how :attr:`DatasetInfo.target` and stored files name it.
+    """The type of a prediction task. The value is how ``--task``, ``schema.yaml`` and stored files name it.
 
     Example:
-        >>> TaskType("number").default_metric
+        >>> TaskType("regression").default_metric
         'mae'
     """
 
-    CLASSIFICATION = "classes"
+    CLASSIFICATION = "classification"
     """One of several classes. Targets are class indices, -1 if unlabeled."""
-    MULTI_LABEL = "labels"
+    MULTI_LABEL = "multi-label"
     """Any of several binary labels. Targets are 0 or 1, NaN if unlabeled."""
-    REGRESSION = "number"
+    REGRESSION = "regression"
     """One or more real numbers. Targets are floats, NaN if unlabeled."""
 
     @property
@@ -41,26 +41,19 @@ class TaskType(Enum):
         """Metric for this type of task: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``."""
         return DEFAULT_METRICS[self.value]
 
-    @property
-    def option(self) -> str:
-        """Name of the task in the option ``--task``: ``"classification"``, ``"multi-label"`` or ``"regression"``."""
-        return {"classes": "classification", "labels": "multi-label", "number": "regression"}[self.value]
 
+TaskTypeName: TypeAlias = Annotated[str, Field(pattern=f"^({'|'.join(member.value for member in TaskType)})$")]
+"""Value of a :class:`TaskType`, checked when it is read from a file."""
 
-DEFAULT_METRICS = {"classes": "accuracy", "labels": "roc-auc", "number": "mae"}
-"""Default metric of each :class:`TaskType`, by its stored value."""
-_SCHEMA_TASKS = {
-    "classes": TaskType.CLASSIFICATION,
-    "multi-label": TaskType.MULTI_LABEL,
-    "regression": TaskType.REGRESSION,
-}
+DEFAULT_METRICS = {"classification": "accuracy", "multi-label": "roc-auc", "regression": "mae"}
+"""Default metric of each :class:`TaskType`, by its value."""
 
 
 def task_name(level: str, target: str, outputs: int) -> str:
     """Name a task in the words of the field. The arguments are fields of :class:`DatasetInfo`."""
-    if target == "labels":
+    if target == "multi-label":
         return f"{'binary' if outputs == 1 else 'multi-label'} {level} classification"
-    return f"{level} {'regression' if target == 'number' else 'classification'}"
+    return f"{level} {'regression' if target == 'regression' else 'classification'}"
 
 
 @dataclass(frozen=True)
@@ -70,7 +63,7 @@ class DatasetInfo:
     Args:
         name: Name in the catalog, or name of the user's file or folder.
         level: Whether the examples are nodes (``"node"``) or graphs (``"graph"``).
-        target: Value of the :class:`TaskType`: ``"classes"``, ``"labels"`` or ``"number"``.
+        target: Value of the :class:`TaskType`: ``"classification"``, ``"multi-label"`` or ``"regression"``.
         metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``.
         outputs: Number of classes, labels or numbers to predict.
         source: Where the data was loaded from.
@@ -78,7 +71,7 @@ class DatasetInfo:
         stored_split: Name of the split that is stored with the data.
 
     Example:
-        >>> DatasetInfo("cora", "node", "classes", "accuracy", 7, "memory").task
+        >>> DatasetInfo("cora", "node", "classification", "accuracy", 7, "memory").task
         'node classification'
     """
 
@@ -86,7 +79,7 @@ class DatasetInfo:
 
     name: str
     level: Annotated[str, Field(pattern="^(node|graph)$")]
-    target: Annotated[str, Field(pattern="^(classes|labels|number)$")]
+    target: TaskTypeName
     metric: str
     outputs: NonNegativeInt
     source: str
@@ -119,8 +112,8 @@ def infer_dataset_info(data: LoadedData, name: str, source: str) -> DatasetInfo:
     y, schema = data.y, (getattr(data, "encoding", None) or {}).get("target") or {}
     if y is None:
         task_type, outputs = TaskType.CLASSIFICATION, 0
-    elif schema.get("task") in _SCHEMA_TASKS:
-        task_type = _SCHEMA_TASKS[schema["task"]]
+    elif schema.get("task"):
+        task_type = TaskType(schema["task"])
         outputs = y.size(1) if y.dim() == 2 else 1
         if task_type is TaskType.CLASSIFICATION:
             outputs = len(schema["classes"])

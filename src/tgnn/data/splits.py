@@ -121,7 +121,7 @@ def protocols(data: LoadedData) -> dict[str, Callable[[int], Split]]:
     if data.y is None:
         return {}
     y, smiles, test_folds = data.y, getattr(data, "smiles", None), getattr(data, "test_folds", None)
-    has_classes = data.info.target == "classes"
+    has_classes = data.info.target == "classification"
     available: dict[str, Callable[[int], Split]] = {}
     if (stored := _stored_split(data)) is not None:
         available[data.info.stored_split] = lambda _: stored

@@ -204,10 +204,10 @@ class Estimator(BaseEstimator, ABC):
         if isinstance(data, GraphDataset) and (~validation_mask).sum() < 2:
             raise ValueError("only one graph is left for training, but batch normalization needs two: give more graphs")
         is_train, rows = torch.from_numpy(~validation_mask), torch.from_numpy(indices)
-        num_outputs = int(targets.max()) + 1 if self._target_type == "classes" else 1
+        num_outputs = int(targets.max()) + 1 if self._target_type == "classification" else 1
         data = self._transform(data, num_outputs, config)
         size = len(data) if isinstance(data, GraphDataset) else int(data.num_nodes)
-        data.y = torch.full((size,), -1 if self._target_type == "classes" else float("nan"), dtype=targets.dtype)
+        data.y = torch.full((size,), -1 if self._target_type == "classification" else float("nan"), dtype=targets.dtype)
         data.y[rows] = targets
         empty = torch.empty(0, dtype=torch.int64)
         split = Split("hold-out", config.train.seed, size, rows[is_train], rows[~is_train], empty)
@@ -326,7 +326,7 @@ class Estimator(BaseEstimator, ABC):
 class Classifier(ClassifierMixin, Estimator):
     """Base class of classifiers. Class labels are strings or numbers, and predictions have the same labels."""
 
-    _target_type: ClassVar[str] = "classes"
+    _target_type: ClassVar[str] = "classification"
 
     class_weight: Any = None
 
@@ -369,7 +369,7 @@ class Classifier(ClassifierMixin, Estimator):
 class Regressor(RegressorMixin, Estimator):
     """Base class of regressors. Targets are numbers."""
 
-    _target_type: ClassVar[str] = "number"
+    _target_type: ClassVar[str] = "regression"
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions.

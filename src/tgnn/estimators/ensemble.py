@@ -23,7 +23,7 @@ class Ensemble(torch.nn.Module):
 
     Args:
         members: The networks.
-        target: ``"classes"`` or ``"number"``.
+        target: ``"classification"`` or ``"regression"``.
     """
 
     def __init__(self, members: Sequence[torch.nn.Module], target: str) -> None:
@@ -33,7 +33,7 @@ class Ensemble(torch.nn.Module):
     def forward(self, data: Data) -> Tensor:
         """Compute the outputs of the ensemble, ``[N, outputs]``."""
         outputs = torch.stack([member(data).float() for member in self.members])
-        if self.target == "number":
+        if self.target == "regression":
             return outputs.mean(0)
         return outputs.log_softmax(-1).logsumexp(0) - math.log(len(outputs))
 

@@ -52,8 +52,8 @@ class EstimatorFile(StoredModel):
         """Raise a ``ValueError`` if the content contradicts the class of the estimator or itself."""
         check_task(self.task, self.shape)
         if (self.shape.level, self.task.target) != (estimator._level, estimator._target_type):
-            raise ValueError(f"it predicts {self.task.target} of a {self.shape.level}")
-        num_classes = self.shape.outputs if self.task.target == "classes" else None
+            raise ValueError(f"its task is {self.shape.level} {self.task.target}")
+        num_classes = self.shape.outputs if self.task.target == "classification" else None
         if num_classes != (None if self.classes is None else len(self.classes.values)):
             raise ValueError("the number of classes differs from the number of outputs")
         if missing := set(estimator.get_params(deep=False)) - {*self.parameters, "graph"}:

@@ -61,7 +61,7 @@ def score_baselines(prepared: Prepared, test_labels: Tensor, seed: int) -> list[
         For each baseline, its ``name``, its test metric ``test`` and all ``scores``.
     """
     task = replace(prepared.task, log_prior_ratio=())
-    is_regression = task.target == "number"
+    is_regression = task.target == "regression"
     test_labels = test_labels.cpu()
     train, val, test = (part.cpu() for part in (prepared.split.train, prepared.split.val, prepared.split.test))
     if len(train) > _MAX_ROWS:
@@ -77,8 +77,8 @@ def score_baselines(prepared: Prepared, test_labels: Tensor, seed: int) -> list[
         )
     ]
     features = feature_matrix(prepared.data)
-    if features is not None and (task.target == "classes" or prepared.shape.outputs <= _MAX_OUTPUTS):
-        trees = prepared.shape.outputs if task.target == "classes" and prepared.shape.outputs > 2 else 1
+    if features is not None and (task.target == "classification" or prepared.shape.outputs <= _MAX_OUTPUTS):
+        trees = prepared.shape.outputs if task.target == "classification" and prepared.shape.outputs > 2 else 1
         is_boosted = features.shape[1] * trees * _num_models(task, y) <= _MAX_COST
         name = f"{'gradient boosting' if is_boosted else 'MLP'} without the graph"
         rows = [_dense(features, part) for part in (train, val, test)]
@@ -104,19 +104,19 @@ def score_baselines(prepared: Prepared, test_labels: Tensor, seed: int) -> list[
 
 
 def _num_models(task: Task, y: Tensor) -> int:
-    return 1 if task.target == "classes" or y.dim() == 1 else y.size(1)
+    return 1 if task.target == "classification" or y.dim() == 1 else y.size(1)
 
 
 def _model_makers(task: Task, is_boosted: bool, rows: int, seed: int) -> list[MakeModel]:
     """Return functions that make an untrained scikit-learn model. Several are regression models to select from."""
     leaf = max(1, min(20, rows // 20))  # scikit-learn's 20 examples per leaf cannot split small training sets
-    if is_boosted and task.target == "number":
+    if is_boosted and task.target == "regression":
         losses = ("absolute_error", "squared_error") if task.metric == "mae" else ("squared_error",)
         boosting = partial(HistGradientBoostingRegressor, min_samples_leaf=leaf, random_state=seed)
         return [partial(boosting, loss=loss) for loss in losses]
     if is_boosted:
         return [lambda: HistGradientBoostingClassifier(min_samples_leaf=leaf, random_state=seed)]
-    mlp = MLPRegressor if task.target == "number" else MLPClassifier
+    mlp = MLPRegressor if task.target == "regression" else MLPClassifier
     options = {"hidden_layer_sizes": (64,), "early_stopping": rows >= 200, "max_iter": 100, "random_state": seed}
     return [lambda: make_pipeline(MaxAbsScaler(), mlp(**options))]
 
@@ -125,7 +125,7 @@ def _fit_outputs(
     make: MakeModel, x_train: np.ndarray, y: Tensor, x_test: np.ndarray, task: Task, outputs: int
 ) -> Tensor:
     """Train models and return their predictions for the test set as a model of ours outputs them, ``[N, outputs]``."""
-    if task.target == "classes":
+    if task.target == "classification":
         model, classes = _fit(make, x_train, y.numpy(), task), torch.unique(y)
         probabilities = torch.zeros(len(x_test), outputs, dtype=torch.float64)
         probabilities[:, classes] = torch.from_numpy(model.predict_proba(x_test)).double()
@@ -134,7 +134,7 @@ def _fit_outputs(
     for number, column in enumerate(y.reshape(len(y), -1).unbind(1)):
         known = ~column.isnan()
         values, rows = column[known].double().numpy(), x_train[known.numpy()]
-        if task.target == "number":
+        if task.target == "regression":
             if not len(values):
                 columns.append(torch.zeros(len(x_test)))
                 continue

@@ -35,7 +35,7 @@ def fit_temperature(task: Task, out: Tensor, y: Tensor) -> float:
     Example:
         >>> out = torch.tensor([[8.0, 0.0]]).repeat(400, 1)  # sure, but right in 3 of 4 cases
         >>> y = (torch.arange(400) < 100).long()
-        >>> temperature = fit_temperature(Task("classes", "accuracy"), out, y)
+        >>> temperature = fit_temperature(Task("classification", "accuracy"), out, y)
         >>> round(float((out / temperature).softmax(1)[0, 0]), 2)
         0.75
     """
@@ -44,7 +44,7 @@ def fit_temperature(task: Task, out: Tensor, y: Tensor) -> float:
 
     def log_loss(log_temperature: float) -> float:
         scaled = logits / np.exp(log_temperature)
-        if task.target == "classes":
+        if task.target == "classification":
             classes = scaled.size(1)
             return float(F.cross_entropy(scaled, y, label_smoothing=unsure * classes / max(classes - 1, 1)))
         targets = y.double().reshape(scaled.shape)
@@ -58,7 +58,7 @@ def fit_temperature(task: Task, out: Tensor, y: Tensor) -> float:
 
 def check_calibration(prepared: Prepared) -> None:
     """Raise :class:`ConfigError` if the predictions of a task cannot be calibrated."""
-    if prepared.task.target == "number":
+    if prepared.task.target == "regression":
         raise ConfigError("train.calibrate needs a classification task, but the targets are numbers.")
     if not len(prepared.split.val):
         raise ConfigError("train.calibrate needs a validation set, and there is none.")

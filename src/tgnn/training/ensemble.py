@@ -60,6 +60,6 @@ def ensemble_outputs(task: Task, predictions: Predictions) -> tuple[Tensor, Tens
         values = predictions.values.reshape(len(predictions), -1)[rows]
         return (values - torch.tensor(task.center)) / torch.tensor(task.scale), labels[rows]
     probabilities = predictions.probabilities[rows].double()
-    if task.target == "labels":
+    if task.target == "multi-label":
         return probabilities.logit(1e-9).float(), labels[rows]
     return probabilities.clamp_min(1e-30).log().float(), labels[rows]

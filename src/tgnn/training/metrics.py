@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from pydantic import AfterValidator, Field
 from torch import Tensor
 
+from tgnn.data.dataset_info import TaskTypeName
 from tgnn.training.config import CLASSIFICATION_METRICS
 from tgnn.training.scores import METRICS, RANKING_METRICS, class_score, label_score, number_score
 from tgnn.utils.read import STRICT
@@ -32,7 +33,7 @@ class Task:
     """Loss, metric and predictions of one type of target.
 
     Args:
-        target: ``"classes"`` (multi-class), ``"labels"`` (multi-label) or ``"number"`` (regression).
+        target: ``"classification"`` (multi-class), ``"multi-label"`` or ``"regression"``.
         metric: One of the metrics of the target type (:data:`tgnn.training.scores.METRICS`). It selects the best epoch.
         center: Mean of the training targets of a regression task, one per output. The model predicts standardized
             targets.
@@ -43,14 +44,14 @@ class Task:
         temperature: Divides the logits of predictions (:mod:`tgnn.training.calibration`).
 
     Example:
-        >>> task = Task("classes", "accuracy")
+        >>> task = Task("classification", "accuracy")
         >>> task.score(torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([0, 0]))
         0.5
     """
 
     __pydantic_config__ = STRICT
 
-    target: Annotated[str, Field(pattern="^(classes|labels|number)$")]
+    target: TaskTypeName
     metric: Annotated[str, AfterValidator(_check_metric)]
     center: Sequence[float] = (0.0,)
     scale: Sequence[float] = (1.0,)
@@ -75,12 +76,12 @@ class Task:
         """
         out = out.float()  # half precision cannot represent targets such as years
         class_weight = _like(self.class_weight, out) if self.class_weight else None
-        if self.target == "classes":
+        if self.target == "classification":
             if weight is None:
                 return F.cross_entropy(out, y, class_weight)
             return _weighted_mean(F.cross_entropy(out, y, class_weight, reduction="none"), weight)
         y = y.float().reshape(out.shape)
-        if self.target == "number":
+        if self.target == "regression":
             y = (y - _like(self.center, y)) / _like(self.scale, y)
         known = ~y.isnan()
         all_known = bool(known.all())
@@ -93,7 +94,7 @@ class Task:
             weight = (weight if weight.dim() == 2 else weight.unsqueeze(1)).expand_as(y)[known]
         if not all_known:
             out, y = out[known], y[known]
-        if self.target == "labels":
+        if self.target == "multi-label":
             compute_loss: Any = F.binary_cross_entropy_with_logits
         else:
             compute_loss = F.mse_loss if self.metric in ("rmse", "r2") else F.l1_loss
@@ -108,16 +109,16 @@ class Task:
     def score(self, out: Tensor, y: Tensor, metric: str | None = None) -> float:
         """Compute the metric, or another metric of the target type, over the examples whose target is known."""
         metric = metric or self.metric
-        if self.target == "classes" and metric == "accuracy":
+        if self.target == "classification" and metric == "accuracy":
             return float((self.correct_priors(out).argmax(1) == y).float().mean())
-        if self.target == "number":
+        if self.target == "regression":
             if metric == "mae" and out.size(1) == 1:
                 y = y.to(out.dtype).reshape(out.shape)
                 return float((self._unstandardize(out) - y).abs()[~y.isnan()].mean())
             return number_score(metric, _array(y.reshape(out.shape)), _array(self._unstandardize(out)), self.scale)
         _, probabilities = self.predictions(out)
         assert probabilities is not None
-        if self.target == "classes":
+        if self.target == "classification":
             return class_score(metric, _array(y), _array(probabilities))
         values = out if metric in RANKING_METRICS else probabilities  # float32 probabilities tie where logits do not
         return label_score(metric, _array(y.reshape(out.shape)), _array(values))
@@ -133,10 +134,10 @@ class Task:
         targets, without probabilities.
         """
         out = out.float()
-        if self.target == "classes":
+        if self.target == "classification":
             out = self.correct_priors(out)
             return out.argmax(1), (out / self.temperature).softmax(1)
-        if self.target == "labels":
+        if self.target == "multi-label":
             return (out > 0).long(), (out / self.temperature).sigmoid()
         return self._unstandardize(out), None
 
@@ -159,7 +160,7 @@ def _like(values: Sequence[float], tensor: Tensor) -> Tensor:
 
 def make_task(target: str, metric: str, y: Tensor) -> Task:
     """Create the task of a target type. Regression targets are standardized by the training targets ``y``."""
-    if target != "number":
+    if target != "regression":
         return Task(target, metric)
     columns = y.double().reshape(len(y), -1)
     center, scale = [], []
@@ -174,7 +175,7 @@ def make_task(target: str, metric: str, y: Tensor) -> Task:
 def check_metric(metric: str, target: str) -> None:
     """Raise ``ValueError`` if a metric is not defined for a target type."""
     if metric not in METRICS[target]:
-        kind = {"classes": "classes", "labels": "labels", "number": "numbers"}[target]
+        kind = {"classification": "classes", "multi-label": "labels", "regression": "numbers"}[target]
         raise ValueError(
             f"The metric {metric} (--metric) cannot be used, because the targets are {kind}. "
             f"Use {', '.join(METRICS[target][:-1])} or {METRICS[target][-1]}."
@@ -189,14 +190,14 @@ def balanced_class_weight(y: Tensor, target: str, num_classes: int) -> tuple[flo
 
     Args:
         y: Targets of the training set.
-        target: ``"classes"`` or ``"labels"``.
+        target: ``"classification"`` or ``"multi-label"``.
         num_classes: Number of classes or labels.
 
     Example:
-        >>> balanced_class_weight(torch.tensor([0, 0, 0, 1]), "classes", 2)
+        >>> balanced_class_weight(torch.tensor([0, 0, 0, 1]), "classification", 2)
         (0.666..., 2.0)
     """
-    if target == "classes":
+    if target == "classification":
         counts = torch.bincount(y, minlength=num_classes).double()
         return tuple((counts.sum() / (num_classes * counts.clamp_min(1))).tolist())
     columns = y.reshape(len(y), -1)
@@ -206,7 +207,7 @@ def balanced_class_weight(y: Tensor, target: str, num_classes: int) -> tuple[flo
 
 def has_both_values(y: Tensor, target: str) -> bool:
     """Whether ROC-AUC and PR-AUC are defined: two classes occur, or a label is 0 for some examples and 1 for others."""
-    if target == "classes":
+    if target == "classification":
         return len(torch.unique(y)) > 1
     columns = y.reshape(len(y), -1)
     return bool(((columns == 0).any(0) & (columns == 1).any(0)).any())

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tgnn.data.dataset_info import LoadedData, TaskType, content_hash
+from tgnn.data.dataset_info import LoadedData, content_hash
 from tgnn.data.splits import labeled_mask
 from tgnn.data.tables.schema import ReadOptions
 from tgnn.data.validation.report import quoted, subject
@@ -151,7 +151,7 @@ def evaluate_together(
 
 def _options_for_labels(run: RunFolder, data: Any, options: ReadOptions | None) -> ReadOptions:
     """Return the options to read labeled data, after checking that the run was trained for their task."""
-    options, task = options or ReadOptions(), TaskType(run.task.target).option
+    options, task = options or ReadOptions(), run.task.target
     if options.task not in (None, task):
         raise RunError(f"{run.path} was trained for {task}, not {options.task}. Train again.")
     return replace(options, labeled=data is not None)

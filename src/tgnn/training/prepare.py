@@ -180,7 +180,7 @@ def _check_sets(data: LoadedData, y: Tensor, split: Split, metric: str) -> None:
                 f"The {set_name} set of {name} is empty (split {split.name!r}). Label more examples, or add a column "
                 "`split` with the values train, val and test."
             )
-    if data.info.target == "classes" and len(torch.unique(y[split.train])) < 2:
+    if data.info.target == "classification" and len(torch.unique(y[split.train])) < 2:
         raise ValueError(f"The training set of {name} has examples of one class only. Two or more classes are needed.")
     if isinstance(data, GraphDataset) and len(split.train) < 2:
         raise ValueError(f"The training set of {name} has one graph. Two or more graphs are needed.")
@@ -189,7 +189,7 @@ def _check_sets(data: LoadedData, y: Tensor, split: Split, metric: str) -> None:
     if metric in RANKING_METRICS:
         for part in ("val", "test"):
             if not has_both_values(y[getattr(split, part)], data.info.target):
-                what = "all examples are of one class" if data.info.target == "classes" else _NO_LABEL
+                what = "all examples are of one class" if data.info.target == "classification" else _NO_LABEL
                 raise ValueError(
                     f"{metric.upper()} is not defined on the {_SET_NAMES[part]} set of {name}: {what}. Label more "
                     "examples, or use another split."
@@ -213,7 +213,7 @@ def apply_class_priors(prepared: Prepared, config: TrainConfig) -> None:
     y, split, task = prepared.data.y, prepared.split, prepared.task
     assert y is not None
     if config.class_weight == "balanced":
-        if task.target == "number":
+        if task.target == "regression":
             raise ConfigError(
                 "train.class_weight=balanced needs a classification task, but the targets are numbers. "
                 "Use train.class_weight=none."
@@ -227,7 +227,7 @@ def apply_class_priors(prepared: Prepared, config: TrainConfig) -> None:
         prepared.task = replace(task, class_weight=weight)
     if config.prior_correction == "none":
         return
-    if task.target != "classes":
+    if task.target != "classification":
         raise ConfigError(
             "train.prior_correction=validation needs a classification task, but the target type is "
             f"{task.target}. Use train.prior_correction=none."

@@ -143,13 +143,13 @@ def describe_result(
     scores = all_scores(task, out, y)
     values, probabilities = task.predictions(out)
     parts: dict[str, Any] = {}
-    if task.target == "classes":
+    if task.target == "classification":
         assert probabilities is not None
         parts = _describe_classes(y, values, y_train, names)
         errors = (values != y).numpy().astype(float)
     else:
         y, y_train = y.reshape(out.shape), y_train.reshape(-1, out.size(1))
-        if task.target == "labels":
+        if task.target == "multi-label":
             parts = {"classes": _describe_labels(y, values, y_train, names)}
             errors = torch.where(y.isnan(), torch.nan, (values != y).float()).nanmean(1).numpy()
         else:
@@ -204,7 +204,7 @@ def _describe_labels(y: Tensor, predicted: Tensor, y_train: Tensor, names: Seque
 def _describe_targets(y: Tensor, predicted: Tensor, names: Sequence[str]) -> list[TargetScores]:
     rows = []
     for number, (truth, values) in enumerate(known_columns(y.double().numpy(), predicted.double().numpy())):
-        scores = {m: number_score(m, truth[:, None], values[:, None]) for m in METRICS["number"]}
+        scores = {m: number_score(m, truth[:, None], values[:, None]) for m in METRICS["regression"]}
         finite = {metric: score if math.isfinite(score) else None for metric, score in scores.items()}
         step = max(1, math.ceil(len(truth) / _MAX_POINTS))
         points = [(round_to(a), round_to(b)) for a, b in zip(truth[::step], values[::step])]
@@ -243,7 +243,7 @@ def _confidences(task: Task, out: Tensor, y: Tensor) -> tuple[np.ndarray, np.nda
     """Return the probability of each predicted class or label, and whether the prediction is correct."""
     values, probabilities = task.predictions(out.cpu())
     assert probabilities is not None
-    if task.target == "classes":
+    if task.target == "classification":
         return probabilities.amax(1).numpy(), (values == y.cpu()).numpy()
     y = y.cpu().reshape(values.shape)
     known = ~y.isnan()

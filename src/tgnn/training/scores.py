@@ -19,7 +19,11 @@ from sklearn.metrics import (
 
 from tgnn.training.config import CLASSIFICATION_METRICS, REGRESSION_METRICS
 
-METRICS = {"classes": CLASSIFICATION_METRICS, "labels": CLASSIFICATION_METRICS, "number": REGRESSION_METRICS}
+METRICS = {
+    "classification": CLASSIFICATION_METRICS,
+    "multi-label": CLASSIFICATION_METRICS,
+    "regression": REGRESSION_METRICS,
+}
 """Metrics of each target type."""
 RANKING_METRICS = ("roc-auc", "pr-auc")
 """Metrics that need examples with and without the label."""

@@ -71,7 +71,7 @@ class TwoFoldScore:
     def _can_evaluate(self, *halves: Tensor) -> bool:
         """Return whether the metric is defined on each half."""
         width = self._targets[0].numel()
-        if self._task.target == "classes":
+        if self._task.target == "classification":
             width = len(self._task.log_prior_ratio) or int(self._targets.max()) + 1
         try:
             for half in halves:

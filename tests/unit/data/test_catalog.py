@@ -253,10 +253,10 @@ def test_names_that_do_not_exist(name, message):
 @pytest.mark.parametrize(
     ("y", "target", "outputs"),
     [
-        (torch.tensor([0, 2, 1]), "classes", 3),
-        (torch.tensor([0.5, 1.5, float("nan")]), "number", 1),
-        (torch.tensor([[0.0, 1.0], [1.0, float("nan")], [0.0, 0.0]]), "labels", 2),
-        (torch.tensor([[0.5, 1.0], [1.0, 2.0], [0.0, 0.0]]), "number", 2),
+        (torch.tensor([0, 2, 1]), "classification", 3),
+        (torch.tensor([0.5, 1.5, float("nan")]), "regression", 1),
+        (torch.tensor([[0.0, 1.0], [1.0, float("nan")], [0.0, 0.0]]), "multi-label", 2),
+        (torch.tensor([[0.5, 1.0], [1.0, 2.0], [0.0, 0.0]]), "regression", 2),
     ],
 )
 def test_the_task_is_inferred_from_the_targets(y, target, outputs):

@@ -37,7 +37,7 @@ def small(**attributes: object) -> Data:
     return data.update(attributes)
 
 
-CLASSES = {"version": 1, "target": {"task": "classes", "classes": ["a", "b"]}}
+CLASSES = {"version": 1, "target": {"task": "classification", "classes": ["a", "b"]}}
 GRAPHS: dict[str, Callable[[], Data]] = {
     "hubs": random_graph,
     "many duplicate edges": lambda: random_graph(70, 3000, 2, seed=1),
@@ -49,8 +49,8 @@ GRAPHS: dict[str, Callable[[], Data]] = {
     "half precision": lambda: small(x=torch.randn(3, 4).half()),
     "string ids": lambda: small(node_id=keep_ids(pl.Series(["ann", "Zoë", "007"])), encoding=CLASSES),
     "integer ids": lambda: small(node_id=torch.tensor([3, 1, 2**50])),
-    "labels": lambda: small(y=torch.tensor([[0.0, 1.0], [1.0, float("nan")], [0.0, 0.0]])),
-    "number": lambda: small(y=torch.tensor([0.5, float("nan"), 7.0])),
+    "multi-label": lambda: small(y=torch.tensor([[0.0, 1.0], [1.0, float("nan")], [0.0, 0.0]])),
+    "regression": lambda: small(y=torch.tensor([0.5, float("nan"), 7.0])),
 }
 
 
@@ -66,7 +66,7 @@ def test_round_trip(tmp_path, name):
     data.x = data.x.unsqueeze(1) if data.x.dim() == 1 else data.x
     same(graph.to_memory(), data)
     assert graph.encoding == data.get("encoding")
-    assert graph.info.target == (name if name in ("labels", "number") else "classes")
+    assert graph.info.target == (name if name in ("multi-label", "regression") else "classification")
     if name == "half precision":
         assert graph.x.dtype == torch.float16
     if name == "categories":
@@ -200,7 +200,11 @@ NOTHING = object()
         (("hash",), "5", "the hash does not match the checksums of the files"),
         (("nodes",), -1, "nodes is -1, but it should be greater than or equal to 0"),
         (("info", "new"), 1, "info.new is an unknown key"),
-        (("info", "target"), "zzz", "info.target is 'zzz', but it should be 'classes', 'labels' or 'number'"),
+        (
+            ("info", "target"),
+            "zzz",
+            "info.target is 'zzz', but it should be 'classification', 'multi-label' or",
+        ),
     ],
 )
 def test_an_invalid_manifest(folder, keys, value, message):

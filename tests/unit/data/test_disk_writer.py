@@ -103,7 +103,7 @@ def test_any_integer_type(tmp_path):
         with pytest.raises(RuntimeError, match=r"No edges can be added after sort_edges\(\)"):
             writer.add_edges([0], [1])
     graph = DiskGraph(tmp_path / "graph")
-    assert graph.info.target == "labels"
+    assert graph.info.target == "multi-label"
     assert graph.node_id.tolist() == [7, 5, 3, 1]
     assert graph.stored_split().test.tolist() == [3]
 
@@ -293,13 +293,13 @@ def test_invalid_arguments(tmp_path, given, error, message):
     ("change", "message"),
     [
         ({"outputs": 2}, "y.npy has the class 3, but there are 2 classes .*, according to info"),
-        ({"target": "zzz"}, "target\n  Input should be 'classes', 'labels' or 'number'"),
-        ({"target": "number", "outputs": 3}, "y.npy has 1 targets per node, but there must be 3"),
+        ({"target": "zzz"}, "target\n  Input should be 'classification', 'multi-label' or 'regression'"),
+        ({"target": "regression", "outputs": 3}, "y.npy has 1 targets per node, but there must be 3"),
     ],
 )
 def test_info_must_agree_with_the_labels(tmp_path, change, message):
     data = random_graph()
-    data.info = replace(DatasetInfo("a", "node", "classes", "accuracy", 4, ""), **change)
+    data.info = replace(DatasetInfo("a", "node", "classification", "accuracy", 4, ""), **change)
     with pytest.raises(ValueError, match=message):
         write_disk(data, tmp_path / "graph")
     assert not list(tmp_path.iterdir())

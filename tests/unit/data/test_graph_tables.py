@@ -42,7 +42,7 @@ def test_graphs_nodes_and_edges(tmp_path):
     split = graphs.stored_split()
     assert [part.tolist() for part in (split.train, split.val, split.test)] == [[0], [1], [2]]
     counts = {"graphs": 3, "nodes": 5, "edges": 6, "features": 5, "edge features": 1}
-    counts |= {"task": "classes", "classes": 2, "labeled": 3, "train": 1, "val": 1, "test": 1}
+    counts |= {"task": "classification", "classes": 2, "labeled": 3, "train": 1, "val": 1, "test": 1}
     assert report.statistics == counts
     assert [str(f).split(": ")[0] for f in report.findings if f.code == "empty-graph"] == ["graphs.csv, line 3"]
     batch = graphs.batch(torch.tensor([2, 0]))

@@ -129,10 +129,10 @@ def test_findings_of_many_graphs():
 @pytest.mark.parametrize(
     ("level", "target", "outputs", "name"),
     [
-        ("node", "classes", 7, "node classification"),
-        ("graph", "labels", 1, "binary graph classification"),
-        ("node", "labels", 39, "multi-label node classification"),
-        ("graph", "number", 1, "graph regression"),
+        ("node", "classification", 7, "node classification"),
+        ("graph", "multi-label", 1, "binary graph classification"),
+        ("node", "multi-label", 39, "multi-label node classification"),
+        ("graph", "regression", 1, "graph regression"),
     ],
 )
 def test_task_names(level, target, outputs, name):

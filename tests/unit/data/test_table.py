@@ -34,7 +34,7 @@ def test_nodes_and_edges(tmp_path):
     assert data.y.tolist() == [1, 0, 1, -1]
     assert data.node_id.tolist() == ["ann", "bob", "carol", "dan"]
     assert torch.stack([data.train_mask, data.val_mask, data.test_mask]).equal(torch.eye(3, 4, dtype=torch.bool))
-    assert data.encoding["target"] == {"task": "classes", "columns": ["label"], "classes": ["blue", "red"]}
+    assert data.encoding["target"] == {"task": "classification", "columns": ["label"], "classes": ["blue", "red"]}
     assert data.encoding["nodes"] == [
         {"column": "age", "kind": "numeric", "width": 1},
         {"column": "town", "kind": "categorical", "vocabulary": ["Oslo", "Rome"]},
@@ -47,7 +47,7 @@ def test_nodes_and_edges(tmp_path):
     assert finding(report, "isolated-node").startswith("nodes.csv, line 5: ")
     assert "2 reverse edges added (set undirected: false" in finding(report, "undirected")
     counts = {"nodes": 4, "edge rows": 2, "edges": 4, "features": 3, "sparse": False}
-    counts |= {"task": "classes", "classes": 2, "labeled": 3, "train": 1, "val": 1, "test": 1}
+    counts |= {"task": "classification", "classes": 2, "labeled": 3, "train": 1, "val": 1, "test": 1}
     assert report.statistics == counts
     again, report = read_path(write(tmp_path, schema_yaml="# nothing yet\n"))
     (tmp_path / "schema.yaml").unlink()

@@ -211,15 +211,15 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("nodes", "schema", "y", "target"),
     [
-        ("label\n3\n-1\n\n3", {}, [1, 0, -1, 1], {"task": "classes", "classes": [-1, 3]}),
-        ("label\n01\n1\n\n01", {}, [0, 1, -1, 0], {"task": "classes", "classes": ["01", "1"]}),
-        ("label\n1.0\n0.0\nnan\n1.0", {}, [1, 0, -1, 1], {"task": "classes", "classes": [0, 1]}),
+        ("label\n3\n-1\n\n3", {}, [1, 0, -1, 1], {"task": "classification", "classes": [-1, 3]}),
+        ("label\n01\n1\n\n01", {}, [0, 1, -1, 0], {"task": "classification", "classes": ["01", "1"]}),
+        ("label\n1.0\n0.0\nnan\n1.0", {}, [1, 0, -1, 1], {"task": "classification", "classes": [0, 1]}),
         ("label\n1.5\n0\n\nNA", {}, [1.5, 0, NAN, NAN], {"task": "regression"}),
         ("label\n1.0\n1e20\n2.0", {}, [1, 1e20, 2], {"task": "regression"}),
         ("label\n" + "\n".join(f"{i}.0" for i in range(12)), {}, list(range(12)), {"task": "regression"}),
-        ("label\nTrue\nFalse\n\nTrue", {}, [1, 0, -1, 1], {"task": "classes", "classes": ["False", "True"]}),
-        ("label\na;b\na\n\na", {}, [1, 0, -1, 0], {"task": "classes", "classes": ["a", "a;b"]}),
-        ("label\nx\nNA\nNA", {}, [1, 0, 0], {"task": "classes", "classes": ["NA", "x"]}),
+        ("label\nTrue\nFalse\n\nTrue", {}, [1, 0, -1, 1], {"task": "classification", "classes": ["False", "True"]}),
+        ("label\na;b\na\n\na", {}, [1, 0, -1, 0], {"task": "classification", "classes": ["a", "a;b"]}),
+        ("label\nx\nNA\nNA", {}, [1, 0, 0], {"task": "classification", "classes": ["NA", "x"]}),
         ("label\n1\n2", {"task": "regression"}, [1, 2], {"task": "regression"}),
         (
             "label\nx;y\ny\n",
@@ -245,7 +245,12 @@ def test_labels(tmp_path, nodes, schema, y, target):
     ("nodes", "schema", "code", "message"),
     [
         ("id,u,v\na,0,7.5\nb,1,\n", {"task": "multi-label"}, "not-a-number", "line 2: column 'v' contains '7.5', but"),
-        ("id,u,v\na,0,7.5\nb,1,\n", {"task": "classes"}, "columns", "task: classes needs one label column"),
+        (
+            "id,u,v\na,0,7.5\nb,1,\n",
+            {"task": "classification"},
+            "columns",
+            "task: classification needs one label column",
+        ),
         ("id,u,v\na,1,1\nb,two,1\n", {"task": "regression"}, "not-a-number", "line 3: column 'u' contains 'two', but"),
     ],
 )
@@ -258,9 +263,9 @@ def test_labels_that_do_not_fit_the_task(tmp_path, nodes, schema, code, message)
 @pytest.mark.parametrize(
     ("nodes", "schema", "target", "outputs"),
     [
-        ("id,u,v\na,0,1\nb,1,0\n", {"task": "regression", "nodes": {"label": ["u", "v"]}}, "number", 2),
-        ("id,u,v\na,0,1\nb,1,0\n", {"task": "multi-label", "nodes": {"label": ["u", "v"]}}, "labels", 2),
-        ("id,a,label\na,1,red\nb,2,\n", {}, "classes", 1),
+        ("id,u,v\na,0,1\nb,1,0\n", {"task": "regression", "nodes": {"label": ["u", "v"]}}, "regression", 2),
+        ("id,u,v\na,0,1\nb,1,0\n", {"task": "multi-label", "nodes": {"label": ["u", "v"]}}, "multi-label", 2),
+        ("id,a,label\na,1,red\nb,2,\n", {}, "classification", 1),
     ],
 )
 def test_the_schema_decides_the_task(tmp_path, nodes, schema, target, outputs):

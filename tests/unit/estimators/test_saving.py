@@ -106,7 +106,7 @@ def test_missing_and_damaged_files(saved, tmp_path):
         (lambda about, weights: about["parameters"].pop("options"), "parameters.options is missing"),
         (lambda about, weights: about["task"].update(log_prior_ratio=[1.0]), "task.log_prior_ratio has 1 values"),
         (lambda about, weights: about["task"].update(scale=[0.0]), "task.scale must have a positive value"),
-        (lambda about, weights: about["task"].update(target="number"), "it predicts number of a node"),
+        (lambda about, weights: about["task"].update(target="regression"), "its task is node regression"),
         (lambda about, weights: about.update(history="x", n_iter="y"), "history is 'x', but it should be a valid"),
         (lambda about, weights: weights[next(iter(weights))].fill_(float("nan")), "contains NaN or infinity"),
         (lambda about, weights: about.pop("estimator"), "does not contain an estimator"),

@@ -133,7 +133,7 @@ def test_the_training_loop_adds_the_extra_loss():
     ring = torch.stack([torch.arange(9), torch.arange(9).roll(1)])
     data = Data(edge_index=torch.cat([ring, ring.flip(0)], 1), num_nodes=9, y=torch.arange(9) % 3)
     split = Split("all", 0, 9, *torch.arange(9).split((9, 0, 0)))
-    task, shape = Task("classes", "accuracy"), SHAPES["node"]
+    task, shape = Task("classification", "accuracy"), SHAPES["node"]
     Trainer(model, Prepared(data, split, task, shape, HeldOutLabels(data.y), ""), Config()).fit()
     assert bool((model.walks.embedding.weight != before).any())
 

@@ -13,19 +13,19 @@ from tgnn.training.metrics import Task
 from tgnn.training.result_details import describe_calibration
 
 
-@pytest.mark.parametrize("target", ["classes", "labels"])
+@pytest.mark.parametrize("target", ["classification", "multi-label"])
 def test_a_small_validation_set_without_errors_hardly_sharpens_probabilities(target):
     """The target probability is 81 / 82, so the logits, with a margin of 3, are scaled to a margin of log 81."""
     y = torch.arange(80) % 2
-    out = torch.stack([3.0 - 6 * y, 6 * y - 3.0], 1) / 2 if target == "classes" else (6 * y - 3.0).unsqueeze(1)
+    out = torch.stack([3.0 - 6 * y, 6 * y - 3.0], 1) / 2 if target == "classification" else (6 * y - 3.0).unsqueeze(1)
     assert fit_temperature(Task(target, "accuracy"), out, y) == pytest.approx(3 / math.log(81), rel=1e-3)
 
 
-@pytest.mark.parametrize("target", ["classes", "labels"])
+@pytest.mark.parametrize("target", ["classification", "multi-label"])
 def test_the_temperature_of_overconfident_logits_is_found(target):
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(4000, 3, generator=generator)
-    if target == "classes":
+    if target == "classification":
         y = torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
     else:
         y = torch.bernoulli(logits.sigmoid(), generator=generator)

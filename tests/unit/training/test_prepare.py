@@ -53,7 +53,7 @@ def make_graphs(count: int, target: str, metric: str) -> GraphDataset:
 
 @pytest.mark.parametrize(("part", "name"), [("val", "validation"), ("test", "test")])
 def test_undefined_roc_auc_is_an_error_before_training(part, name):
-    graphs, split = make_graphs(12, "labels", "roc-auc"), Split("mine", 0, 12, *torch.arange(12).split(4))
+    graphs, split = make_graphs(12, "multi-label", "roc-auc"), Split("mine", 0, 12, *torch.arange(12).split(4))
     graphs.y = torch.arange(12).remainder(2).float().reshape(-1, 1)
     graphs.y[getattr(split, part)] = 0
     with pytest.raises(ValueError, match=f"ROC-AUC is not defined on the {name} set of mine"):
@@ -62,7 +62,7 @@ def test_undefined_roc_auc_is_an_error_before_training(part, name):
 
 def test_one_training_graph_is_an_error():
     with pytest.raises(ValueError, match="The training set of mine has one graph"):
-        hold_out_test_labels(make_graphs(3, "number", "mae"), Split("mine", 0, 3, *torch.arange(3).split(1)))
+        hold_out_test_labels(make_graphs(3, "regression", "mae"), Split("mine", 0, 3, *torch.arange(3).split(1)))
 
 
 @pytest.mark.parametrize("scaling", ["row-sum", "row-l2"])
@@ -86,7 +86,7 @@ def test_degrees_equal_those_of_the_batch(directed):
     for numbers in (torch.tensor([7, 2, 11]), torch.arange(12), torch.tensor([], dtype=torch.int64)):
         batch = graphs.batch(numbers)
         assert torch.equal(graphs.degrees(numbers), degree(batch.edge_index[1], batch.num_nodes, torch.long))
-    graphs.info = DatasetInfo("", "graph", "classes", "accuracy", 2, "memory")
+    graphs.info = DatasetInfo("", "graph", "classification", "accuracy", 2, "memory")
     counts = infer_shape(graphs, torch.arange(5)).degrees
     assert sum(counts) == nodes[:5].sum()
     assert sum(number * count for number, count in enumerate(counts)) == edges[:5].sum() * (1 if directed else 2)
@@ -109,7 +109,7 @@ def test_positional_encodings_are_inputs_of_the_model():
 
 
 def test_categories_stay_categories_beside_positional_encodings():
-    graphs = make_graphs(4, "number", "mae")
+    graphs = make_graphs(4, "regression", "mae")
     graphs.x = torch.tensor([[0, 3], [2, 1]] * 4)
     shape = infer_shape(transform_features(graphs, encoded_config().data))
     assert shape.features == (3, 4, 0, 0, 0, 0)

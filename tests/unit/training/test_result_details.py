@@ -13,7 +13,7 @@ def test_classes():
     y, y_train = torch.tensor([0, 0, 1, 2]), torch.tensor([0, 0, 0, 1])
     out = torch.tensor([[3.0, 0, 0], [0, 3.0, 0], [0, 3.0, 0], [0, 3.0, 0]])
     sizes = torch.tensor([0, 1, 3, 4])
-    details = describe_result(Task("classes", "accuracy"), out, y, y_train, ["a", "b", "c"], sizes, "node")
+    details = describe_result(Task("classification", "accuracy"), out, y, y_train, ["a", "b", "c"], sizes, "node")
     assert details.confusion == [[1, 1, 0], [0, 1, 0], [0, 1, 0]]
     assert details.classes is not None
     rows = [(row.name, row.precision, row.recall, row.train, row.test) for row in details.classes]
@@ -31,7 +31,7 @@ def test_classes():
 def test_labels_ignore_unknown_entries():
     nan = float("nan")
     out, y = torch.tensor([[2.0, -2.0], [-2.0, 2.0], [2.0, 2.0]]), torch.tensor([[1.0, 0.0], [1.0, nan], [nan, 0.0]])
-    details = describe_result(Task("labels", "roc-auc"), out, y, y, ["p", "q"], None, "graph")
+    details = describe_result(Task("multi-label", "roc-auc"), out, y, y, ["p", "q"], None, "graph")
     assert details.classes is not None
     rows = [(row.precision, row.recall, row.test) for row in details.classes]
     assert rows == [(1.0, 0.5, 2), (0.0, 0.0, 0)]
@@ -45,7 +45,7 @@ def test_labels_ignore_unknown_entries():
 
 def test_numbers():
     y = torch.tensor([[1.0, 100.0], [2.0, 200.0], [3.0, float("nan")]])
-    task = Task("number", "mae", center=(0.0, 0.0), scale=(1.0, 100.0))
+    task = Task("regression", "mae", center=(0.0, 0.0), scale=(1.0, 100.0))
     out = torch.tensor([[1.0, 2.0], [2.0, 2.0], [4.0, 0.0]])
     details = describe_result(task, out, y, y, ["length", "mass"], torch.tensor([5, 9, 9]), "graph")
     assert details.targets is not None

@@ -26,7 +26,7 @@ def classes(right: float, count: int = 400, seed: int = 0) -> tuple[torch.Tensor
 
 
 def test_random_outputs_score_at_chance():
-    task, best = Task("classes", "accuracy"), 0.0
+    task, best = Task("classification", "accuracy"), 0.0
     two_fold = TwoFoldScore(task, classes(0.5)[0], "metric", seed=0)
     for epoch in range(200):
         truth, outputs = classes(0.5, seed=epoch)
@@ -37,7 +37,7 @@ def test_random_outputs_score_at_chance():
 
 
 def test_the_best_epoch_counts():
-    two_fold = TwoFoldScore(Task("classes", "accuracy"), classes(0.5)[0], "metric", seed=0)
+    two_fold = TwoFoldScore(Task("classification", "accuracy"), classes(0.5)[0], "metric", seed=0)
     for epoch, right in enumerate((0.5, 0.7, 0.9, 0.6)):
         two_fold.update(classes(right, seed=epoch)[1])
     assert two_fold.score == pytest.approx(0.9, abs=0.04)
@@ -47,7 +47,7 @@ def test_the_best_epoch_counts():
 def test_select_by(select_by, expected):
     truth = torch.arange(16) % 2
     right = torch.nn.functional.one_hot(truth, 2).float()
-    two_fold = TwoFoldScore(Task("classes", "accuracy"), truth, select_by, seed=0)
+    two_fold = TwoFoldScore(Task("classification", "accuracy"), truth, select_by, seed=0)
     two_fold.update(right * 1e-3)  # all correct, with a large loss
     two_fold.update(
         torch.where(torch.arange(16).unsqueeze(1) < 4, -1e-3 * right, 9 * right)
@@ -60,7 +60,7 @@ def test_class_priors_come_from_the_other_half():
     learned, found = torch.arange(20).repeat(10), []
     for seed in range(100):
         truth = torch.randint(20, (60,), generator=torch.Generator().manual_seed(seed))
-        task = Task("classes", "accuracy", log_prior_ratio=compute_log_prior_ratio(learned, truth, 20))
+        task = Task("classification", "accuracy", log_prior_ratio=compute_log_prior_ratio(learned, truth, 20))
         two_fold = TwoFoldScore(task, truth, "metric", seed, learned)
         two_fold.update(torch.zeros(60, 20))
         found.append(two_fold.score)
@@ -69,7 +69,7 @@ def test_class_priors_come_from_the_other_half():
 
 def test_a_class_may_be_missing_from_validation():
     learned, truth = torch.arange(5).repeat(4), torch.tensor([0, 1] * 8)
-    task = Task("classes", "accuracy", log_prior_ratio=compute_log_prior_ratio(learned, truth, 5))
+    task = Task("classification", "accuracy", log_prior_ratio=compute_log_prior_ratio(learned, truth, 5))
     two_fold = TwoFoldScore(task, truth, "metric", 0, learned)
     two_fold.update(
         torch.nn.functional.one_hot(truth, 5) + 1.1 * torch.eye(5)[4]
@@ -78,16 +78,16 @@ def test_a_class_may_be_missing_from_validation():
 
 
 def test_both_halves_have_the_classes():
-    task, truth = Task("labels", "roc-auc"), torch.tensor([0.0] * 20 + [1.0] * 2)
+    task, truth = Task("multi-label", "roc-auc"), torch.tensor([0.0] * 20 + [1.0] * 2)
     for seed in range(20):
         TwoFoldScore(task, truth, "metric", seed).update(torch.rand(22, 1))
 
 
 def test_small_validation_sets_are_not_divided():
-    two_fold = TwoFoldScore(Task("labels", "roc-auc"), torch.tensor([0.0] * 5 + [1.0]), "metric", seed=0)
+    two_fold = TwoFoldScore(Task("multi-label", "roc-auc"), torch.tensor([0.0] * 5 + [1.0]), "metric", seed=0)
     two_fold.update(torch.tensor([0.1, 0.2, 0.3, 0.4, 0.6, 0.5]).unsqueeze(1))
     assert two_fold.score == pytest.approx(0.8)
-    alone = TwoFoldScore(Task("number", "mae"), torch.tensor([2.0]), "metric", seed=0)
+    alone = TwoFoldScore(Task("regression", "mae"), torch.tensor([2.0]), "metric", seed=0)
     alone.update(torch.tensor([[1.5]]))
     assert alone.score == pytest.approx(0.5)
 

@@ -108,8 +108,8 @@ class CatalogEntry:
         license: License, as stated by the publisher.
         citation: Publications to cite.
         official: Class of PyG, OGB or scikit-learn that provides the data set.
-        target: Stored value of the :class:`~tgnn.data.dataset_info.TaskType`: ``"classes"``, ``"labels"`` or
-            ``"number"``.
+        target: Stored value of the :class:`~tgnn.data.dataset_info.TaskType`: ``"classification"``,
+            ``"multi-label"`` or ``"regression"``.
         default_split: Default split protocol (see :mod:`tgnn.data.splits`).
         stored_split: Name of the split that is stored with the data, if there is one.
         layouts: File layouts that can be read.
@@ -128,7 +128,7 @@ class CatalogEntry:
     license: str
     citation: str
     official: str
-    target: str = "classes"
+    target: str = "classification"
     default_split: str = "stratified"
     stored_split: str = "published"
     layouts: tuple[FileLayout, ...] = ()

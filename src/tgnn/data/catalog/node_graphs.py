@@ -143,9 +143,9 @@ _SIZES = {
     "proteins": {"nodes": 132534, "edges": 79122504, "features": 8, "outputs": 112},
 }
 OGB = (
-    _ogb("products", "sales_ranking", True, "classes", _PRODUCTS, "Amazon license"),
-    _ogb("arxiv", "time", False, "classes", _ARXIV, "ODC-BY"),
-    _ogb("proteins", "species", True, "labels", _PROTEINS, "CC0"),
+    _ogb("products", "sales_ranking", True, "classification", _PRODUCTS, "Amazon license"),
+    _ogb("arxiv", "time", False, "classification", _ARXIV, "ODC-BY"),
+    _ogb("proteins", "species", True, "multi-label", _PROTEINS, "CC0"),
 )
 
 # ---- replacements of OGB's graphs ------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ REPLACEMENTS = (
         name="blogcatalog",
         title="friendships between bloggers; predict which of 39 groups a blogger is in",
         level="node",
-        target="labels",
+        target="multi-label",
         statistics={"nodes": 10312, "edges": 667966, "features": 10312, "outputs": 39},
         license="Apache-2.0 (the package); none stated for the data",
         citation="Tang and Liu 2009, Relational Learning via Latent Social Dimensions",

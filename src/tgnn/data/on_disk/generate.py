@@ -89,7 +89,9 @@ def generate(
         raise ValueError(f"{classes} classes need at least {8 * classes} nodes, got {nodes}.")
     plan = _Plan(nodes, edges, features, classes, seed)
     name = Path(folder).name
-    info = DatasetInfo(name, "node", "classes", "accuracy", classes, "", f"generated with seed {seed}", "generated")
+    info = DatasetInfo(
+        name, "node", "classification", "accuracy", classes, "", f"generated with seed {seed}", "generated"
+    )
     row = 4 * features + 9
     with GraphWriter(
         folder, nodes, num_edges=edges, row_bytes=row, info=info, merge=True, overwrite=overwrite

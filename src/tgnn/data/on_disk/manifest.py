@@ -44,7 +44,7 @@ class InfoRecord(StoredModel):
 
     name: str
     level: Literal["node"]
-    target: Literal["classes", "labels", "number"]
+    target: Literal["classification", "multi-label", "regression"]
     metric: Literal["accuracy", "roc-auc", "mae"]
     outputs: NonNegativeInt
     differs: str = ""
@@ -173,7 +173,7 @@ def node_type(num_nodes: int) -> np.dtype[Any]:
 
 def label_problem(y: np.ndarray, info: InfoRecord) -> str:
     """Return how labels disagree with the task, as :meth:`Manifest.find_problem` does."""
-    if info.target == "classes":
+    if info.target == "classification":
         if y.ndim != 1 or y.dtype.kind != "i":
             return f"has {y.dtype} {list(y.shape)}, but classes must be integers [nodes]"
         largest = int(y.max(initial=-1))

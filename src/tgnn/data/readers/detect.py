@@ -142,7 +142,7 @@ def _read(
             path,
             targets=options.target,
             ids=options.id,
-            task=options.schema_task,
+            task=options.task,
             strict=options.strict,
             own=options.own,
             labeled=options.labeled,

@@ -56,7 +56,7 @@ def read_smiles_csv(
         ids: Column of ids. Default: ``id``, ``name`` or the first column such as ``mol_id``, else the row number,
             starting at 0.
         split: Column with ``train``, ``val`` and ``test``. Default: ``split``.
-        task: ``"classes"``, ``"multi-label"`` or ``"regression"``. Default: inferred from the targets.
+        task: ``"classification"``, ``"multi-label"`` or ``"regression"``. Default: inferred from the targets.
         strict: Whether a molecule that RDKit cannot parse is an error. Otherwise it is skipped with a warning, and
             listed in ``graphs.unreadable``.
         own: Whether to read the split although an encoding is given.

@@ -120,7 +120,7 @@ def _targets(labels: np.ndarray, known: Mapping[str, Any] | None) -> tuple[np.nd
     classes = np.unique(labels) if known is None else np.array(known["classes"], dtype=np.float64)
     y = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     y = np.where(classes[y] == labels, y, -1).astype(np.int64)
-    return y, {"task": "classes", "columns": ["graph_labels"], "classes": classes.astype(np.int64).tolist()}
+    return y, {"task": "classification", "columns": ["graph_labels"], "classes": classes.astype(np.int64).tolist()}
 
 
 def _label_encoding(labels: np.ndarray, part: str) -> list[dict[str, Any]]:

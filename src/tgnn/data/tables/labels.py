@@ -31,7 +31,7 @@ def read_labels(table: Table, columns: list[str], schema: Schema, known: Target 
     """Read and check the target of each row, and describe it. New labels are encoded like the ``known`` target.
 
     Shapes:
-        - classes: int64 ``[N]``, -1 without a label
+        - classification: int64 ``[N]``, -1 without a label
         - multi-label: float32 ``[N, labels]`` with 0 and 1, NaN without a label
         - regression: float32 ``[N]`` or ``[N, columns]``, NaN without a label
     """
@@ -133,7 +133,7 @@ def _infer_task(table: Table, columns: Mapping[str, pl.Series]) -> str:
         table.warning("labels-like-lists", text)
     form = _number_format(values)
     if form not in ("whole", "floats"):
-        return "regression" if form == "fractions" else "classes"
+        return "regression" if form == "fractions" else "classification"
     integers = as_numbers(values).drop_nulls()
     count = integers.n_unique()
     is_rare = len(integers) < _ROWS_PER_CLASS * count or (form == "floats" and count > _MANY_FLOATS)
@@ -146,7 +146,7 @@ def _infer_task(table: Table, columns: Mapping[str, pl.Series]) -> str:
         table.warning("classes-as-floats", f"column {column!r} has integers written as 1.0; {hint}")
     elif count > _FEW_CLASSES:
         table.warning("classes-as-numbers", f"column {column!r} has {count:,} different integers; {hint}")
-    return "classes"
+    return "classification"
 
 
 def _number_format(values: pl.Series) -> str:
@@ -180,7 +180,7 @@ def _read_classes(table: Table, column: str, values: pl.Series, known: Target | 
     words = examples(values, unknown)
     text = f"column {column!r} has unknown classes, not in the training data: {words}; read as missing labels"
     table.warning("unknown-class", text, unknown)
-    return torch.from_numpy(y), {"task": "classes", "columns": [column], "classes": classes}
+    return torch.from_numpy(y), {"task": "classification", "columns": [column], "classes": classes}
 
 
 def _read_label_lists(
@@ -207,8 +207,8 @@ def _read_numbers(table: Table, columns: Mapping[str, pl.Series], task: str) -> 
         text = f"column {column!r} contains {examples(values, invalid)}, but {task} labels must be {expected}"
         table.error("not-a-number", text, invalid)
         parts.append(numbers.fill_null(float("nan")).to_numpy())
-    if task == "classes":
-        text = f"task: classes needs one label column, but there are {len(columns)}: {quoted(columns)}"
+    if task == "classification":
+        text = f"task: classification needs one label column, but there are {len(columns)}: {quoted(columns)}"
         table.error("columns", text)
     y = torch.from_numpy(np.stack(parts, axis=1).astype(np.float32))
     target: Target = {"task": task, "columns": list(columns)}

@@ -15,7 +15,7 @@ from tgnn.utils.suggest import closest_match
 
 ColumnType = Literal["numeric", "categorical", "tokens", "ignore"]
 Standardize = bool | Literal["large"]
-Task = Literal["classes", "multi-label", "regression"]
+Task = Literal["classification", "multi-label", "regression"]
 FILE = "schema.yaml"
 _EXPECTED = {
     "bool_type": "true or false",
@@ -122,21 +122,16 @@ class ReadOptions:
 
     target: tuple[str, ...] = ()
     id: str | None = None
-    task: str | None = None
+    task: Task | None = None
     strict: bool = False
     own: bool = False
     labeled: bool = False
-
-    @property
-    def schema_task(self) -> Task | None:
-        """The task as the schema names it."""
-        return "classes" if self.task == "classification" else self.task  # type: ignore[return-value]
 
     def apply(self, schema: Schema, stem: Literal["nodes", "graphs"]) -> Schema:
         """Return the schema with these columns of the table of nodes or graphs, and with this task."""
         given = {"label": list(self.target) or None, "id": self.id}
         columns = getattr(schema, stem).model_copy(update={k: v for k, v in given.items() if v is not None})
-        return schema.model_copy(update={stem: columns, "task": self.schema_task or schema.task})
+        return schema.model_copy(update={stem: columns, "task": self.task or schema.task})
 
 
 def read_schema(folder: Path) -> Schema:
