@@ -11,7 +11,7 @@ from torch_geometric.nn import DeepGCNLayer, GCN2Conv, GENConv
 
 from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.registration import ModelSize, NumLayers, Probability, register_model
-from tgnn.nn.feature_maps import FeatureLinear, make_encoder
+from tgnn.nn.feature_maps import FeatureDropout, FeatureLinear, make_encoder
 
 
 class DeeperGCN(torch.nn.Module):
@@ -36,7 +36,7 @@ class DeeperGCN(torch.nn.Module):
             DeepGCNLayer(conv, torch.nn.LayerNorm(hidden_channels), torch.nn.ReLU(), block="res+", dropout=size.dropout)
             for conv in others
         )
-        self.norm, self.dropout = torch.nn.LayerNorm(hidden_channels), torch.nn.Dropout(size.dropout)
+        self.norm, self.dropout = torch.nn.LayerNorm(hidden_channels), FeatureDropout(size.dropout)
         self.last = torch.nn.Linear(hidden_channels, size.out_channels)
 
     def forward(
@@ -80,7 +80,7 @@ class GCN2(torch.nn.Module):
             GCN2Conv(hidden_channels, layer=number + 1, **kwargs) for number in range(size.num_layers)
         )
         self.last = torch.nn.Linear(hidden_channels, size.out_channels, bias=False)
-        self.dropout = torch.nn.Dropout(size.dropout)
+        self.dropout = FeatureDropout(size.dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         x = x_0 = x if self.first is None else self.first(x).relu()

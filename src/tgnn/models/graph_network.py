@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models import MLP
 
 from tgnn.models.registration import ModelSize
-from tgnn.nn.feature_maps import make_encoder
+from tgnn.nn.feature_maps import FeatureDropout, make_encoder
 from tgnn.nn.readout import Readout, ReadoutNorm
 
 
@@ -25,9 +25,9 @@ class FeedForward(torch.nn.Module):
         self.mlp = torch.nn.Sequential(
             torch.nn.Linear(channels, 2 * channels),
             torch.nn.ReLU(),
-            torch.nn.Dropout(dropout),
+            FeatureDropout(dropout),
             torch.nn.Linear(2 * channels, channels),
-            torch.nn.Dropout(dropout),
+            FeatureDropout(dropout),
         )
         self.norm = torch.nn.BatchNorm1d(channels)
 
@@ -89,7 +89,7 @@ class GraphNetwork(torch.nn.Module):
         self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden_channels) for _ in self.layers)
         sublayers = (FeedForward(hidden_channels, dropout) if ffn else torch.nn.Identity() for _ in self.layers)
         self.sublayers = torch.nn.ModuleList(sublayers)
-        self.dropout, self.jk, self.readout = torch.nn.Dropout(dropout), jk, pooling
+        self.dropout, self.jk, self.readout = FeatureDropout(dropout), jk, pooling
         width = int(pooling.width) * (size.num_layers if jk == "cat" else 1)  # type: ignore[arg-type]
         self.readout_norm = ReadoutNorm(width) if readout_norm else torch.nn.Identity()
         widths = [width] + [max(hidden_channels // 2**i, 1) for i in range(1, head_layers)] + [shape.outputs]

@@ -24,7 +24,7 @@ from torch_geometric.utils import scatter, to_dense_adj, to_dense_batch
 from tgnn.models.gin import make_gin_layer
 from tgnn.models.graph_network import GraphNetwork, check_multiple
 from tgnn.models.registration import ModelSize, PositiveInt, Probability, register_model
-from tgnn.nn.feature_maps import make_encoder
+from tgnn.nn.feature_maps import FeatureDropout, make_encoder
 
 
 class DenseSAGE(torch.nn.Module):
@@ -34,7 +34,7 @@ class DenseSAGE(torch.nn.Module):
         super().__init__()
         self.convs = torch.nn.ModuleList(DenseSAGEConv(channels, channels) for _ in range(num_layers))
         self.norms = torch.nn.ModuleList(BatchNorm(channels) for _ in range(num_layers))
-        self.dropout = torch.nn.Dropout(dropout)
+        self.dropout = FeatureDropout(dropout)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor) -> Tensor:
         padded = not bool(mask.all())

@@ -8,7 +8,7 @@ from torch_geometric.utils import coalesce, degree, remove_self_loops
 
 from tgnn.models.node_network import NodeNetwork, encode_input
 from tgnn.models.registration import ModelSize, Probability, register_model
-from tgnn.nn.feature_maps import FeatureLinear
+from tgnn.nn.feature_maps import FeatureDropout, FeatureLinear
 from tgnn.ops import neighbor_sum
 from tgnn.ops.graph_cache import cached_on
 
@@ -36,7 +36,7 @@ class H2GCN(torch.nn.Module):
         self.rounds = size.num_layers
         self.embed = FeatureLinear(size.in_channels, size.hidden_channels)
         self.last = torch.nn.Linear(size.hidden_channels * (2 ** (self.rounds + 1) - 1), size.out_channels, bias=False)
-        self.dropout = torch.nn.Dropout(size.dropout)
+        self.dropout = FeatureDropout(size.dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         rounds = [self.embed(x).relu()]

@@ -14,6 +14,7 @@ from torch_geometric.nn.norm import BatchNorm
 from tgnn.models.node_network import NodeNetwork, accept_sparse, encode_input
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_propagate, propagate
 from tgnn.models.registration import ModelSize, Probability, register_model
+from tgnn.nn.feature_maps import FeatureDropout
 
 _POWERS = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 
@@ -66,7 +67,7 @@ class MixHop(torch.nn.Module):
             TransformFirstMixHopConv(i, o, list(powers), bias=False) for i, o in zip(in_sizes, out_sizes)
         )
         self.norms = torch.nn.ModuleList(BatchNorm(wide) for _ in range(num_hidden))
-        self.dropout = torch.nn.Dropout(size.dropout)
+        self.dropout = FeatureDropout(size.dropout)
         self.weights = torch.nn.Parameter(torch.zeros(len(powers)))
         self.bias = torch.nn.Parameter(torch.zeros(size.out_channels))
 

@@ -12,6 +12,7 @@ from torch_geometric.nn import APPNP
 from tgnn.models.node_network import NodeNetwork, encode_input, make_mlp
 from tgnn.models.propagation import PLAIN_PROPAGATE, can_propagate, propagate
 from tgnn.models.registration import ModelSize, Probability, register_model
+from tgnn.nn.feature_maps import FeatureDropout
 
 Steps = Annotated[int, Field(ge=0)]
 Teleport = Annotated[float, Field(ge=0, le=1)]
@@ -23,7 +24,7 @@ class PredictThenPropagate(torch.nn.Module):
 
     def __init__(self, mlp: torch.nn.Module, propagation: torch.nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
-        self.mlp, self.propagation, self.dropout = mlp, propagation, torch.nn.Dropout(dropout)
+        self.mlp, self.propagation, self.dropout = mlp, propagation, FeatureDropout(dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         out: Tensor = self.propagation(self.dropout(self.mlp(x)), edge_index, edge_weight)

@@ -87,12 +87,33 @@ def test_sparse_features_and_dropout_on_stored_entries(layout, options):
 def test_dropout_is_dropout():
     x = torch.ones(1000, 10, requires_grad=True)
     out = FeatureDropout(0.8)(x)
-    assert set(out.detach().unique().round(decimals=4).tolist()) == {0.0, 5.0}
+    assert set(out.detach().unique().round(decimals=3).tolist()) == {0.0, 5.0}
     assert 0.77 < float((out == 0).float().mean()) < 0.83
     out.sum().backward()
     assert torch.equal(x.grad, out.detach())
     assert FeatureDropout(0.8).eval()(x) is x
     assert not FeatureDropout(1.0)(x).any()
+
+
+@pytest.mark.parametrize("p", [1e-9, 0.001, 0.1, 0.5, 0.9999, 1 - 1e-9])
+def test_dropout_has_the_given_probability_and_keeps_the_mean(p):
+    x = torch.ones(1000, 1001)
+    out = FeatureDropout(p)(x)
+    error = (p * (1 - p) / x.numel()) ** 0.5
+    assert abs(float((out == 0).double().mean()) - p) <= 5 * error + 2**-16
+    assert abs(float(out.double().mean()) - 1) <= 5 * error / (1 - p) + 1e-3
+    columns, rows = (out == 0).double().mean(0), (out == 0).double().mean(1)
+    assert float(max(columns.std(), rows.std())) <= 2 * (p * (1 - p) / 1000) ** 0.5 + 2**-16
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1,), (3, 5), (2, 3, 7)])
+def test_dropout_of_any_shape(shape):
+    x = torch.rand(shape, dtype=torch.float64) + 1
+    torch.manual_seed(0)
+    out = FeatureDropout(0.5)(x)
+    torch.manual_seed(0)
+    assert torch.equal(FeatureDropout(0.5)(x), out)
+    assert torch.equal(out[out != 0], 2 * x[out != 0])
 
 
 # ---- graphs ----------------------------------------------------------------------------------------------------
