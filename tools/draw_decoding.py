@@ -18,17 +18,14 @@ from tgnn.experiments.statistics import summarize_scores
 
 ROOT = Path(__file__).parents[1]
 NAMES = {"cp": "product (CP)", "gat": "attention (GAT)", "gated": "gated mean"}
+CODES = ("peg-96-48", "bch-63-45")
 COLORS = ("#1f5fa8", "#d9822b", "#7a7a7a", "#b03060", "#2a8c5a", "#8a5fb0", "#6b4f2a")
 
 
 def main() -> None:
     result = read_result(ROOT / "results" / "table-decoding.json")
-    groups = {name: columns for name, columns in by_protocol(result.columns).items() if name in RECIPES}
-    networks = {
-        name: sum(cell.row in NETWORK_ROWS and cell.column in columns.values() for cell in result.cells)
-        for name, columns in groups.items()
-    }
-    panels = {name: groups[name] for name in sorted(groups, key=lambda name: -networks[name]) if networks[name]}
+    groups = by_protocol(result.columns)
+    panels = {name: groups[name] for name in CODES}
     figure, axes = plt.subplots(
         1, len(panels), figsize=(4.6 * len(panels) + 0.4, 5.0), layout="constrained", squeeze=False
     )

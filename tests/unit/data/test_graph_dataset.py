@@ -351,6 +351,11 @@ GRAPH = {"num_nodes": 3, "edge_index": np.array([[0], [1]]), "y": np.zeros(3)}
         (read_graphs, {"graph_id": np.array([1, 2])}, "graph_id must have 3 entries, got 2"),
         (read_graphs, {"graph_id": np.array('["a", "b", 3]')}, "graph_id must contain strings"),
         (read_graphs, {"encoding": np.array("[]")}, "encoding must be a dictionary, got \\[\\]"),
+        (
+            read_graphs,
+            {"encoding": np.array('{"target": {"task": "classes"}}')},
+            "its task is 'classes', but must be one of classification",
+        ),
         (read_graphs, {"smiles": np.array("C")}, "smiles is not JSON"),
         (read_graphs, {"num_nodes": np.array(3)}, "num_nodes must be a one-dimensional array"),
         (read_graphs, {"y": np.array([{"a": 1}, 2, 3], dtype=object)}, "Object arrays cannot be loaded"),

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, get_args
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,7 @@ from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import from_masks, split_codes
+from tgnn.data.tables.schema import Task
 from tgnn.data.tensors import StringIds, as_int64, as_tensor, csr
 from tgnn.utils.io import atomic_path
 from tgnn.utils.memory import check_memory
@@ -231,6 +232,8 @@ def _decode_metadata(array: np.ndarray, name: str, count: int) -> Any:
             raise ValueError(f"{name} is not JSON: {error}") from error
         if not isinstance(value, dict if name == "encoding" else list):
             raise ValueError(f"{name} must be {'a dictionary' if name == 'encoding' else 'a list'}, got {value!r:.40}")
+    if name == "encoding":
+        _check_task(value)
     if name in _PER_EXAMPLE:
         if len(value) != count:
             raise ValueError(f"{name} must have {count} entries, got {len(value)}")
@@ -239,3 +242,11 @@ def _decode_metadata(array: np.ndarray, name: str, count: int) -> Any:
         if isinstance(value, list) and name != "smiles":
             return StringIds(pl.Series(value, dtype=pl.String))
     return value
+
+
+def _check_task(encoding: dict[str, Any]) -> None:
+    target = encoding.get("target") or {}
+    task = target.get("task") if isinstance(target, dict) else target
+    if task is not None and task not in get_args(Task):
+        expected = ", ".join(get_args(Task))
+        raise ValueError(f"its task is {task!r}, but must be one of {expected}; write it again with tgnn data convert")
