@@ -95,7 +95,8 @@ def global_options(
 def main() -> None:
     """Run the command line.
 
-    Exit codes: 0 success, 1 failure, 2 wrong usage, 70 unexpected error (a bug), 130 interrupted.
+    Exit codes: 0 success, 1 failure, 2 invalid usage, data or files, 70 unexpected error (a bug), 75 lost connection to
+    another process of a distributed run, 130 interrupted.
     """
     try:
         try:

@@ -35,7 +35,7 @@ def compare(
     target: Target = None,
     id_column: IdColumn = None,
     task: TaskOption = None,
-    metric: Annotated[str | None, typer.Option(help=METRIC_HELP)] = None,
+    metric: Annotated[str | None, typer.Option(help=f"Metric of validation and test: {METRIC_HELP}")] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs of all models.")] = None,
     runs: Annotated[int, typer.Option(min=1, help="Number of seeds and splits.")] = 5,
     jobs: Annotated[

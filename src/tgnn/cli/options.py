@@ -26,7 +26,10 @@ Target = Annotated[
     typer.Option("--target", help="Column to predict in your own tables, e.g. churn. Separate several by commas."),
 ]
 IdColumn = Annotated[
-    str | None, typer.Option("--id", metavar="COLUMN", help="Column of ids. Default: id, name or e.g. user_id.")
+    str | None,
+    typer.Option(
+        "--id", metavar="COLUMN", help="Column of ids in your own tables, e.g. user_id. Default: recognized by name."
+    ),
 ]
 TaskOption = Annotated[
     str | None,
@@ -37,7 +40,7 @@ TaskOption = Annotated[
     ),
 ]
 METRIC_HELP = (
-    "Metric of validation and test: accuracy, balanced-accuracy, macro-f1, roc-auc, pr-auc, log-loss, mae, rmse or r2. "
+    "accuracy, balanced-accuracy, macro-f1, roc-auc, pr-auc, log-loss, mae, rmse or r2. "
     "Default: accuracy for classification, roc-auc for multi-label, mae for regression."
 )
 

@@ -24,7 +24,10 @@ def predict(
     device: Device = "auto",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     spreadsheet_safe: Annotated[
-        bool, typer.Option("--spreadsheet-safe", help="Mark texts that a spreadsheet would read as formulas.")
+        bool,
+        typer.Option(
+            "--spreadsheet-safe", help="Put an apostrophe before text that a spreadsheet would read as a formula."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:

@@ -70,7 +70,7 @@ def train(
         str | None, _TrainingOption(help="Number of neighbors to sample per hop, e.g. 10,5. Use -1 for all.")
     ] = None,
     metric: Annotated[
-        str | None, _TrainingOption(help=f"{METRIC_HELP} It selects the best epoch and stops training early.")
+        str | None, _TrainingOption(help=f"Metric of validation and test. It selects the best epoch: {METRIC_HELP}")
     ] = None,
     class_weight: Annotated[
         str | None,
@@ -120,8 +120,8 @@ def train(
         Path | None,
         _RunOption(
             metavar="RUN",
-            help="Continue the run in this folder, also a finished one for more --epochs. Give --data if its data was "
-            "moved.",
+            help="Continue an interrupted run, or train a finished one for more --epochs. If its data was moved, give "
+            "the new path with --data.",
         ),
     ] = None,
     dry_run: Annotated[bool, _RunOption("--dry-run", help="Print the resolved configuration and exit.")] = False,
@@ -180,7 +180,8 @@ def train(
     if _is_code(name or data):
         if model is not None or recipe is not None or runs > 1 or (processes or 1) > 1:
             raise typer.BadParameter(
-                "A code trains one decoder in one process. Remove --model, --recipe, --runs and --processes."
+                "An error-correcting code is trained as one decoder in one process. Remove --model, --recipe, --runs "
+                "and --processes."
             )
         from tgnn.cli.train_decoder import train_code
 
@@ -189,7 +190,7 @@ def train(
     if model == "auto":
         if dry_run or (processes or 1) > 1 or "RANK" in os.environ:
             raise typer.BadParameter(
-                "auto trains several models, each in one process. Remove --dry-run and --processes.",
+                "--model auto trains several models, each in one process. Remove --dry-run and --processes.",
                 param_hint="--model",
             )
         from tgnn.cli.train_auto import train_auto

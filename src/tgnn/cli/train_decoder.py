@@ -1,4 +1,4 @@
-"""``tgnn train`` on an error-correcting code: train a decoder, and print its error rates beside belief propagation."""
+"""``tgnn train`` on an error-correcting code: train a decoder, and compare it with belief propagation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terminal output of ``tgnn train``: the progress of runs, and their results beside the paper's."""
+"""Terminal output of ``tgnn train``: progress of runs, and results with the values of the paper."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def show_progress(title: str, total: int, quiet: bool) -> Iterator[Callable[[int
 
 
 def _title(config: Config) -> str:
-    """Name the data and the model. Own data is named by its folder or file, without the path to it."""
+    """Return the names of the data and the model. User data is named by its folder or file, without the path."""
     return f"{Path(config.data.name).name} {config.model.name}"
 
 

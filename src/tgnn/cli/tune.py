@@ -45,7 +45,7 @@ def tune(
     task: TaskOption = None,
     model: Annotated[str | None, typer.Option(help="Name of a model (see `tgnn models`). Default: tgnn.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 60,
-    metric: Annotated[str | None, typer.Option(help=f"{METRIC_HELP} It scores the trials.")] = None,
+    metric: Annotated[str | None, typer.Option(help=f"Validation metric that scores the trials: {METRIC_HELP}")] = None,
     splits: Annotated[
         int | None,
         typer.Option(

@@ -64,8 +64,8 @@ class DatasetInfo:
         name: Name in the catalog, or name of the user's file or folder.
         level: Whether the examples are nodes (``"node"``) or graphs (``"graph"``).
         target: Value of the :class:`TaskType`: ``"classification"``, ``"multi-label"`` or ``"regression"``.
-        metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``.
-        outputs: Number of classes, labels or numbers to predict.
+        metric: Default metric, ``"accuracy"``, ``"roc-auc"`` or ``"mae"``. The option ``train.metric`` overrides it.
+        outputs: Number of classes, labels or regression targets.
         source: Where the data was loaded from.
         differs: How the data differs from the official files. Empty if it does not.
         stored_split: Name of the split that is stored with the data.

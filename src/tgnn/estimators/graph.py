@@ -32,8 +32,8 @@ class GraphClassifier(Classifier, GraphEstimator):
 
     Args:
         model: Name of the model, see ``tgnn models``.
-        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
-            below.
+        hidden: Number of hidden channels. ``None``: the value of the model's default recipe. The same holds for
+            ``layers``, ``rank``, ``dropout``, ``lr``, ``weight_decay``, ``epochs``, ``patience`` and ``batch_size``.
         layers: Number of layers.
         rank: CP rank of the product branch. 0 removes the branch.
         dropout: Dropout probability of hidden channels.
@@ -51,7 +51,7 @@ class GraphClassifier(Classifier, GraphEstimator):
             gives the weight of each class. ``None``: equal weights.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
         random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
-        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
+        verbose: 0 (default) prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
         options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
         x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
         y_attribute: Attribute of a NetworkX graph with its target.
@@ -88,8 +88,8 @@ class GraphRegressor(Regressor, GraphEstimator):
 
     Args:
         model: Name of the model, see ``tgnn models``.
-        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
-            below.
+        hidden: Number of hidden channels. ``None``: the value of the model's default recipe. The same holds for
+            ``layers``, ``rank``, ``dropout``, ``lr``, ``weight_decay``, ``epochs``, ``patience`` and ``batch_size``.
         layers: Number of layers.
         rank: CP rank of the product branch. 0 removes the branch.
         dropout: Dropout probability of hidden channels.
@@ -105,7 +105,7 @@ class GraphRegressor(Regressor, GraphEstimator):
             epoch on the training set.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
         random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
-        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
+        verbose: 0 (default) prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
         options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
         x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
         y_attribute: Attribute of a NetworkX graph with its target.

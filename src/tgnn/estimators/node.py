@@ -83,8 +83,8 @@ class NodeClassifier(Classifier, NodeEstimator):
         graph: Graph that node indices refer to: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or a NetworkX graph.
             Clones share it, and it is never changed. ``None`` if whole graphs are passed to :meth:`fit`.
         model: Name of the model, see ``tgnn models``.
-        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
-            below.
+        hidden: Number of hidden channels. ``None``: the value of the model's default recipe. The same holds for
+            ``layers``, ``rank``, ``dropout``, ``lr``, ``weight_decay``, ``epochs``, ``patience`` and ``batch_size``.
         layers: Number of layers.
         rank: CP rank of the product branch. 0 removes the branch.
         dropout: Dropout probability of hidden channels.
@@ -103,7 +103,7 @@ class NodeClassifier(Classifier, NodeEstimator):
             gives the weight of each class. ``None``: equal weights.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
         random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
-        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
+        verbose: 0 (default) prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
         options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
         x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
         y_attribute: Attribute of each node of NetworkX graphs with the target.
@@ -144,8 +144,8 @@ class NodeRegressor(Regressor, NodeEstimator):
         graph: Graph that node indices refer to: ``Data``, ``(X, edge_index)``, ``(X, adjacency)`` or a NetworkX graph.
             Clones share it, and it is never changed. ``None`` if whole graphs are passed to :meth:`fit`.
         model: Name of the model, see ``tgnn models``.
-        hidden: Number of hidden channels. ``None`` uses the default recipe of the model, here and for the parameters
-            below.
+        hidden: Number of hidden channels. ``None``: the value of the model's default recipe. The same holds for
+            ``layers``, ``rank``, ``dropout``, ``lr``, ``weight_decay``, ``epochs``, ``patience`` and ``batch_size``.
         layers: Number of layers.
         rank: CP rank of the product branch. 0 removes the branch.
         dropout: Dropout probability of hidden channels.
@@ -162,7 +162,7 @@ class NodeRegressor(Regressor, NodeEstimator):
             epoch on the training set.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
         random_state: Random seed of initialization, dropout, shuffling and hold-out. ``None`` draws a new one.
-        verbose: 0 prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
+        verbose: 0 (default) prints nothing, 1 prints about ten lines during training, 2 prints a line for each epoch.
         options: Any other option of ``tgnn train --set``, as ``{"section.key": value}``.
         x_attribute: Node attribute (or list of attributes) of NetworkX graphs with the features.
         y_attribute: Attribute of each node of NetworkX graphs with the target.

@@ -1,4 +1,4 @@
-"""Texts shown with a result: title, layout and notes, looked up when it is rendered, and its failure messages.
+"""Titles, notes and failure messages that are shown with a result.
 
 Title, layout and notes come from the definition of the experiment, so that old result files show the current wording.
 """

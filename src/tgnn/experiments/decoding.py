@@ -43,15 +43,17 @@ PUBLISHED: Mapping[str, Mapping[str, tuple[int, Mapping[int, float]]]] = {
 
 NOTES = (
     "All networks are FactorGraphNets that differ in the aggregation at the checks. Their numbers of weights agree "
-    "within 5%. Each has its own learning rate out of 0.003, 0.01, 0.03 and 0.1 (BCH codes: 0.001, 0.0025 and 0.005; "
-    "LDPC(49,24): 0.0025, 0.005 and 0.01), the one with the lowest validation loss after a fifth of the steps (BCH "
-    "codes and LDPC(49,24): a tenth). A step has 32 new frames (BCH codes and LDPC(49,24): 64). Rows with '10x' have "
-    "ten times the steps, also to select the learning rate. The size and the training of the network of LDPC(49,24) "
-    "were chosen after the test error rates of a smaller one were known (docs/research_log.md, 2026-11-19).",
+    "within 5%. The learning rate of each network is the one with the lowest validation loss. The candidates are "
+    "0.001, 0.0025 and 0.005 for BCH codes, 0.0025, 0.005 and 0.01 for LDPC(49,24), and 0.003, 0.01, 0.03 and 0.1 for "
+    "the other codes. They are trained for a tenth of the steps on BCH codes and LDPC(49,24), and for a fifth on the "
+    "other codes. A step has 64 new frames for BCH codes and LDPC(49,24), and 32 for the other codes. Rows with '10x' "
+    "have ten times the steps, also in the selection of the learning rate. The networks of BCH(63,45), PEG(96,48) and "
+    "LDPC(49,24) were changed after the test error rates of earlier ones were known (docs/research_log.md, Selections "
+    "made after a test score was known).",
     "The frames are random codewords sent with BPSK over an AWGN channel. With the same seed, all decoders decode the "
-    f"same test frames. A point ends after {MIN_FRAME_ERRORS} wrong frames, but not before 10,000 frames or "
-    f"{10 * MIN_FRAME_ERRORS:,} wrong frames. It also ends after 100,000 frames (500,000 for BCH codes), and then says "
-    "'fewer than'.",
+    f"same test frames. Counting ends after {MIN_FRAME_ERRORS} wrong frames, once 10,000 frames are decoded. It ends "
+    f"earlier after {10 * MIN_FRAME_ERRORS:,} wrong frames, and at the latest after 100,000 frames (500,000 for BCH "
+    "codes). Rates from fewer than 100 wrong frames are marked.",
     "'to' means that the networks were trained on the first code and tested on the second. 'with 20 rounds' means that "
     "they were trained with fewer rounds: 5 on PEG(96,48), 8 on LDPC(49,24). Rows such as 'sum-product 20' are belief "
     "propagation with 20 iterations. min-sum is normalized by 0.75.",

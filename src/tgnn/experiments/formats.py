@@ -158,7 +158,7 @@ def _decoding_tables(result: Result) -> list[str]:
 def _table_without_paper(result: Result, show_parameters: bool) -> list[str]:
     """Format means and standard deviations only. The report page also shows the confidence intervals.
 
-    The number of parameters is the same in all columns of the interactions only. Elsewhere it depends on the data.
+    The number of parameters is shown for the interactions only. In other experiments it depends on the data set.
     """
     rows = []
     for row in result.rows:

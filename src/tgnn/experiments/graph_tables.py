@@ -13,7 +13,7 @@ EARLIER_ZINC = {
     "optimizer.warmup": 2,
     "train.batch_size": 128,
 }
-"""Data and optimizer of the recipe for ZINC before the networks of Table 2 had residual blocks."""
+"""Options of the data and the optimizer for networks without residual blocks on ZINC."""
 
 _NO_BLOCKS = {
     "model.low_order": "sum",

@@ -74,7 +74,7 @@ class CellResult:
     Args:
         row: Name of the row, such as a model.
         column: Name of the column, such as a data set.
-        metric: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``.
+        metric: Name of the metric, such as ``"accuracy"`` or ``"bit error rate"``.
         config: Resolved configuration of the first run.
         runs: One entry per seed. Runs with the same seed have the same split in every row of a column.
         paper: Value reported in the paper, ``None`` if it reports none.

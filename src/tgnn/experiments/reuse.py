@@ -1,4 +1,4 @@
-"""Runs and cells of earlier commands that an experiment does not run again: run folders and stored results."""
+"""Reuse of finished runs and stored results in an experiment."""
 
 from __future__ import annotations
 

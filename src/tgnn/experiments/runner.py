@@ -190,7 +190,7 @@ def _measure_run(measure: Measure, threads: int | None, *arguments: Any) -> Cell
 
 
 def _in_turns(experiment: Experiment, positions: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Order the first cell of every row and data set before the second one, because those share a trained network."""
+    """Order cells so that those of the same row and data set, which share a trained network, are far apart."""
     if experiment.describe is None:
         return list(positions)
     groups = [(row, experiment.columns[column][0]) for row, column in positions]

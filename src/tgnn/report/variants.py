@@ -1,4 +1,7 @@
-"""Own runs by model. Runs that differ in their seed only are one variant. Each data set has a card of its best one."""
+"""Summary of the user's runs.
+
+Runs that differ only in their seed form one variant. A card shows the best variant of each data set.
+"""
 
 from __future__ import annotations
 

@@ -31,13 +31,13 @@ from tgnn.training.result_details import all_scores
 logger = logging.getLogger("tgnn")
 
 _MAX_COST = 500
-"""Product of columns and trees per iteration up to which trees are boosted (about two seconds), not an MLP trained."""
+"""Maximum of columns times trees per iteration for gradient boosting (about two seconds). Above it, an MLP is used."""
 _MAX_ROWS = 50_000
-"""Number of training examples. More of them are sampled."""
+"""Maximum number of training examples. Larger training sets are subsampled at random."""
 _MAX_OUTPUTS = 30
-"""Number of labels or numbers up to which a model is trained for each of them."""
+"""Maximum number of labels or regression targets, each of which has a model. Above it, only the constant is scored."""
 _MAX_CATEGORIES = 256
-"""Number of categories of a column that are counted."""
+"""Maximum number of categories of a column that is encoded as counts."""
 
 MakeModel = Callable[[], Any]
 
@@ -45,12 +45,12 @@ MakeModel = Callable[[], Any]
 def score_baselines(prepared: Prepared, test_labels: Tensor, seed: int) -> list[dict[str, Any]]:
     """Train the baselines of a run on its training set and score them on its test set.
 
-    The first baseline predicts the class priors or the mean of the training set. The second is gradient boosting, or an
-    MLP for many columns or classes, of the node features without the edges. If the metric is the mean absolute error,
-    trees are boosted with the absolute and with the squared error, and the better ones on the validation set are kept:
-    the absolute error gives medians, which are constant for many targets. The features of a graph are the sums of its
-    nodes' categories, the means of their numbers, and the number of nodes. Data without features, and graphs on disk,
-    have the first baseline only.
+    The first baseline predicts the class priors or the mean of the training set. The second is gradient boosting on the
+    node features without the edges, or an MLP if there are many columns or classes. With the metric MAE, boosting is
+    trained with the absolute and with the squared error, and the better model on the validation set is used. (The
+    absolute error fits medians, which are constant for many targets.) The features of a graph are counts of its nodes'
+    categories, means of its numeric features, and its number of nodes. Data without features, and graphs on disk, have
+    only the first baseline.
 
     Args:
         prepared: Data, split and task of the run.
@@ -124,7 +124,7 @@ def _model_makers(task: Task, is_boosted: bool, rows: int, seed: int) -> list[Ma
 def _fit_outputs(
     make: MakeModel, x_train: np.ndarray, y: Tensor, x_test: np.ndarray, task: Task, outputs: int
 ) -> Tensor:
-    """Train models and return their predictions for the test set as a model of ours outputs them, ``[N, outputs]``."""
+    """Train models and return their test predictions as logits or standardized values, ``[N, outputs]``."""
     if task.target == "classification":
         model, classes = _fit(make, x_train, y.numpy(), task), torch.unique(y)
         probabilities = torch.zeros(len(x_test), outputs, dtype=torch.float64)

@@ -33,7 +33,7 @@ def fit_temperature(task: Task, out: Tensor, y: Tensor) -> float:
         y: Targets of the validation set.
 
     Example:
-        >>> out = torch.tensor([[8.0, 0.0]]).repeat(400, 1)  # sure, but right in 3 of 4 cases
+        >>> out = torch.tensor([[8.0, 0.0]]).repeat(400, 1)  # confident, but correct in 3 of 4 cases
         >>> y = (torch.arange(400) < 100).long()
         >>> temperature = fit_temperature(Task("classification", "accuracy"), out, y)
         >>> round(float((out / temperature).softmax(1)[0, 0]), 2)
@@ -59,7 +59,7 @@ def fit_temperature(task: Task, out: Tensor, y: Tensor) -> float:
 def check_calibration(prepared: Prepared) -> None:
     """Raise :class:`ConfigError` if the predictions of a task cannot be calibrated."""
     if prepared.task.target == "regression":
-        raise ConfigError("train.calibrate needs a classification task, but the targets are numbers.")
+        raise ConfigError("train.calibrate needs a classification task, but this is a regression task. Remove it.")
     if not len(prepared.split.val):
         raise ConfigError("train.calibrate needs a validation set, and there is none.")
 

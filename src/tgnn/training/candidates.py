@@ -57,7 +57,8 @@ def train_auto(
     """Train all candidates, select the one with the best validation metric, and write its run to a folder.
 
     The runs of the candidates are in ``candidates`` of the folder. If training is interrupted, the same call continues
-    it. ``metrics.json`` of the run lists the validation metric of every candidate. The test metric selects nothing.
+    it. ``metrics.json`` of the run lists the validation metric of every candidate. The test metric is
+    not used for selection.
 
     Args:
         data: Name or path of the data, as in :func:`tgnn.train`; also ``recipe``, ``options``, ``runs`` and ``jobs``.

@@ -124,7 +124,7 @@ def load_checkpoint(
             continue
         shapes = {"step": torch.Size(), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape}
         if {key: tensor.shape for key, tensor in state.items()} != shapes:
-            raise CheckpointError(f"{path} is damaged: the optimizer state of parameter {number} is not whole.")
+            raise CheckpointError(f"{path} is damaged: the optimizer state of parameter {number} is incomplete.")
         states += 1
         optimizer.state[parameter] = {
             key: t if key == "step" and not is_fused else t.to(parameter.device) for key, t in state.items()

@@ -39,7 +39,8 @@ def observe_products(model: torch.nn.Module, products: dict[str, Tensor]) -> Ite
 def product_statistics(products: Mapping[str, Tensor]) -> dict[str, float]:
     """Compute the fractions of saturated and vanished products of each layer.
 
-    tanh of a saturated product is 1 or -1, where its gradient is 0. A vanished product is 0.
+    A product is saturated if the absolute value of its tanh is above 0.99, and vanished if it is below 1e-4. In both
+    cases its gradient is nearly 0.
     """
     statistics = {}
     for name, product in products.items():

@@ -1,11 +1,10 @@
 """Batches for training and inference: the whole graph, sampled neighborhoods, or batches of graphs.
 
-Sampled neighborhoods do not come from PyG's ``NeighborLoader``, although it gives the same bits with
-:class:`tgnn.data.sampler.NeighborSampler`. On a graph of 200,000 nodes and 10 million edges with 100 features (1,024
-seeds, 10 + 10 neighbors, 2 busy cores), two threads of this module make 75 batches per second in memory and 54 on disk.
-Two persistent processes of ``NeighborLoader`` make 35 and 25, and without them it cannot prepare batches in advance.
-Called in our threads it is as fast (77 and 54), but a graph on disk needs a ``FeatureStore`` and a ``GraphStore`` with
-nine methods, which take 53 lines instead of 50 in this module.
+PyG's ``NeighborLoader`` is not used, although it gives the same samples with
+:class:`tgnn.data.sampler.NeighborSampler`. On a graph of 200,000 nodes, 10 million edges and 100 features (1,024 seeds,
+10 + 10 neighbors, 2 busy cores), the two threads of this module make 75 batches per second in memory and 54 on disk.
+Two persistent processes of ``NeighborLoader`` make 35 and 25. For a graph on disk, ``NeighborLoader`` also needs a
+``FeatureStore`` and a ``GraphStore``.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from tgnn.utils.io import named_errors
 logger = logging.getLogger("tgnn")
 
 _DIAGNOSE_EVERY = 20
-"""Epochs between two measurements of gradients and products, at most."""
+"""Maximum number of epochs between two measurements of gradient norms and products."""
 
 
 class DivergedError(ValueError):

@@ -34,7 +34,7 @@ class Task:
 
     Args:
         target: ``"classification"`` (multi-class), ``"multi-label"`` or ``"regression"``.
-        metric: One of the metrics of the target type (:data:`tgnn.training.scores.METRICS`). It selects the best epoch.
+        metric: One of the metrics of the task type (:data:`tgnn.training.scores.METRICS`). It selects the best epoch.
         center: Mean of the training targets of a regression task, one per output. The model predicts standardized
             targets.
         scale: Standard deviation of the training targets, one per output.
@@ -107,7 +107,7 @@ class Task:
         return out + _like(self.log_prior_ratio, out) if self.log_prior_ratio else out
 
     def score(self, out: Tensor, y: Tensor, metric: str | None = None) -> float:
-        """Compute the metric, or another metric of the target type, over the examples whose target is known."""
+        """Compute the metric, or another metric of the task type, over the examples whose target is known."""
         metric = metric or self.metric
         if self.target == "classification" and metric == "accuracy":
             return float((self.correct_priors(out).argmax(1) == y).float().mean())
@@ -159,7 +159,7 @@ def _like(values: Sequence[float], tensor: Tensor) -> Tensor:
 
 
 def make_task(target: str, metric: str, y: Tensor) -> Task:
-    """Create the task of a target type. Regression targets are standardized by the training targets ``y``."""
+    """Create the task of a task type. Regression targets are standardized by the training targets ``y``."""
     if target != "regression":
         return Task(target, metric)
     columns = y.double().reshape(len(y), -1)
@@ -173,11 +173,10 @@ def make_task(target: str, metric: str, y: Tensor) -> Task:
 
 
 def check_metric(metric: str, target: str) -> None:
-    """Raise ``ValueError`` if a metric is not defined for a target type."""
+    """Raise ``ValueError`` if a metric is not defined for a task type."""
     if metric not in METRICS[target]:
-        kind = {"classification": "classes", "multi-label": "labels", "regression": "numbers"}[target]
         raise ValueError(
-            f"The metric {metric} (--metric) cannot be used, because the targets are {kind}. "
+            f"The metric {metric} (--metric) cannot be used for a {target} task. "
             f"Use {', '.join(METRICS[target][:-1])} or {METRICS[target][-1]}."
         )
 

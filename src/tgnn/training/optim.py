@@ -41,10 +41,9 @@ class LearningRateSchedule:
     The schedule multiplies the learning rate of every parameter group by the same factor. Its state is three numbers,
     which a checkpoint stores as JSON.
 
-    The schedulers of ``torch.optim.lr_scheduler`` do not make this class shorter. ``SequentialLR`` does not accept
-    ``ReduceLROnPlateau``, and 48 of 60 learning rates differ by rounding. ``LambdaLR`` gives the same bits in 34 lines
-    of code instead of 33. It needs a second optimizer for ``ReduceLROnPlateau``, and it warns when the gradient scaler
-    of float16 skips the first step.
+    The schedulers of ``torch.optim.lr_scheduler`` are not used. ``SequentialLR`` does not accept ``ReduceLROnPlateau``.
+    ``LambdaLR`` needs a second optimizer for ``ReduceLROnPlateau``, and it warns when the gradient scaler of float16
+    skips the first step.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, config: OptimizerConfig, epochs: int) -> None:

@@ -38,7 +38,7 @@ class Predictions:
         probabilities: Probability of each class or label, ``[N, C]``. ``None`` for regression.
         names: Names of the classes, labels or numbers.
         labels: Known targets, as ``values``, with -1 or NaN where they are unknown. ``None``: all are unknown.
-        split: Code of the set of each row: 0 training, 1 validation, 2 test, -1 none. ``None``: the data are new.
+        split: Code of the set of each row: 0 training, 1 validation, 2 test, -1 none. ``None``: new data.
         unreadable: Rows of the data that could not be read and have no prediction.
         std: Standard deviation over several runs (:func:`tgnn.training.ensemble.average_predictions`), ``[N]`` or
             ``[N, T]``. ``None``: there is one run.

@@ -149,7 +149,7 @@ def hold_out_test_labels(data: LoadedData, split: Split | None, metric: str | No
 
 
 def check_own_data(path: Path, options: ReadOptions) -> ValidationReport:
-    """Validate own data, and add an error to the report if a model cannot be trained on it.
+    """Validate user data, and report an error if a model cannot be trained on it.
 
     Args:
         path: File or folder of the data.
@@ -200,8 +200,8 @@ def add_model_inputs(data: LoadedData, model: str) -> None:
     """Add the inputs that a model computes from the data once, such as eigenvectors of the Laplacian."""
     if isinstance(data, DiskGraph) and model != "tgnn":
         raise ValueError(
-            f"{data.info.name} is stored on disk, where only tgnn computes exact outputs of all nodes. Convert it with "
-            f"`tgnn data convert` to a .npz file for {model}, if it fits into memory."
+            f"{model} cannot be used with {data.info.name}, because the graph is stored on disk and only tgnn supports "
+            "graphs on disk. If it fits into memory, convert it to a .npz file with `tgnn data convert`."
         )
     add = get_model(model).preprocess
     if add is not None:
@@ -215,7 +215,7 @@ def apply_class_priors(prepared: Prepared, config: TrainConfig) -> None:
     if config.class_weight == "balanced":
         if task.target == "regression":
             raise ConfigError(
-                "train.class_weight=balanced needs a classification task, but the targets are numbers. "
+                "train.class_weight=balanced needs a classification task, but this is a regression task. "
                 "Use train.class_weight=none."
             )
         if config.prior_correction != "none":
@@ -229,8 +229,8 @@ def apply_class_priors(prepared: Prepared, config: TrainConfig) -> None:
         return
     if task.target != "classification":
         raise ConfigError(
-            "train.prior_correction=validation needs a classification task, but the target type is "
-            f"{task.target}. Use train.prior_correction=none."
+            "train.prior_correction=validation needs a classification task with one class per example, but this is a "
+            f"{task.target} task. Use train.prior_correction=none."
         )
     if not len(split.val):
         raise ConfigError(
@@ -244,8 +244,8 @@ def apply_class_priors(prepared: Prepared, config: TrainConfig) -> None:
 def infer_shape(data: LoadedData, training_graphs: Tensor | None = None) -> DataShape:
     """Infer the sizes that a model is built for. Without training graphs, degrees are not counted.
 
-    A model that is trained on own molecules has an embedding of every atom and bond feature of OGB, so that it can
-    predict molecules with other atoms.
+    A model that is trained on a user's molecules embeds every atom and bond feature of OGB, so that it can predict
+    molecules with atoms that are not in the training set.
     """
     pos = data.pos if isinstance(data, GraphDataset) else data.get("pos")
     atoms, bonds = (
@@ -277,7 +277,7 @@ def _degree_histogram(data: LoadedData, training_graphs: Tensor) -> tuple[int, .
 
 
 def _are_molecules(data: LoadedData) -> bool:
-    """Whether the data are own molecules with the features of OGB."""
+    """Whether the data set contains a user's molecules, featurized as in OGB."""
     return isinstance(data, GraphDataset) and (data.encoding or {}).get("kind") == "smiles"
 
 

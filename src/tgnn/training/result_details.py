@@ -25,7 +25,10 @@ _MAX_CLASSES = 100
 _MAX_POINTS = 400
 """Number of pairs of predicted and true values that are stored for each target."""
 _MAX_RANKED = 10**7
-"""Number of outputs up to which ROC-AUC and PR-AUC are computed beside the metric of the run. They sort the outputs."""
+"""Maximum number of outputs for which ROC-AUC and PR-AUC are computed in addition to the metric of the run.
+
+Both sort all outputs.
+"""
 _BINS = 10
 """Number of bins of the reliability curve."""
 
@@ -97,7 +100,7 @@ class ResultDetails(_Part):
     """Details of a test result, stored as ``details`` in ``metrics.json``.
 
     Args:
-        scores: Every metric of the target type that is defined on the test set.
+        scores: Every metric of the task type that is defined on the test set.
         classes: Scores of each class or label.
         confusion: Number of test examples by true class (rows) and predicted class (columns).
         targets: Scores of each number.
@@ -164,7 +167,7 @@ def describe_result(
 
 
 def all_scores(task: Task, out: Tensor, y: Tensor) -> dict[str, float]:
-    """Compute every metric of the target type that is defined."""
+    """Compute every metric of the task type that is defined."""
     scores = {}
     for metric in METRICS[task.target]:
         if metric in RANKING_METRICS and metric != task.metric and out.numel() > _MAX_RANKED:

@@ -1,4 +1,4 @@
-"""Existing runs: what may change when they continue, and the errors of runs that cannot."""
+"""Checks before an existing run is resumed or extended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_unused(folder: Path) -> None:
 
 
 def with_data_path(config: Config, data: str | os.PathLike[str] | None) -> Config:
-    """Return the configuration of a run with the path of its data after they were moved. ``None``: unchanged."""
+    """Return the configuration with the new path of moved data. ``None``: unchanged."""
     if data is None or data in CATALOG:
         return config if data is None else config.replace("data", name=data)
     return config.replace("data", name=str(find_path(os.fspath(data)).resolve()))

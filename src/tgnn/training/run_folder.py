@@ -1,4 +1,4 @@
-"""The folder of a run: the only place that knows its files, how they are written and how they are read."""
+"""The folder of a run: the names and formats of its files, and functions to read and write them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,10 @@ class RunFolder(Folder):
 
     @property
     def checkpoint_path(self) -> Path:
-        """``checkpoint.safetensors``, the state of an unfinished run."""
+        """``checkpoint.safetensors``: weights, optimizer state and progress.
+
+        A finished single run keeps it, so that it can be extended.
+        """
         return self.path / CHECKPOINT
 
     @property
@@ -196,9 +199,9 @@ class RunFolder(Folder):
         return self.read_history()[0]
 
     def read_history(self) -> tuple[list[dict[str, Any]], str | None]:
-        """Return the records of all finished epochs, and what is wrong with the file, if anything.
+        """Return the records of all finished epochs, and an error message if the file is damaged.
 
-        An incomplete last line is being written, or was when the process was killed. It is ignored.
+        An incomplete last line is ignored. It is still being written, or the process was killed while writing it.
         """
         try:
             lines = (self.path / HISTORY).read_bytes().decode(errors="replace").split("\n")
@@ -226,7 +229,7 @@ class RunFolder(Folder):
         return find_best_epoch(self.history(), self.task.metric, self.config.train.select_by)
 
     def config_with_data(self, data: str | os.PathLike[str] | None = None) -> Config:
-        """Return the configuration with the data at another place; ``None``: that of the run, which must exist."""
+        """Return the configuration with another path of the data. ``None``: the stored path, which must exist."""
         config = self.config
         if data is not None:
             return config.replace("data", name=os.fspath(data))

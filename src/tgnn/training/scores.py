@@ -24,7 +24,7 @@ METRICS = {
     "multi-label": CLASSIFICATION_METRICS,
     "regression": REGRESSION_METRICS,
 }
-"""Metrics of each target type."""
+"""Metrics of each task type."""
 RANKING_METRICS = ("roc-auc", "pr-auc")
 """Metrics that need examples with and without the label."""
 _RANKING: dict[str, Callable[..., float]] = {"roc-auc": roc_auc_score, "pr-auc": average_precision_score}

@@ -154,7 +154,9 @@ def resolve_config(
     """
     if is_code(data):
         if model is not None or recipe is not None:
-            raise ConfigError("A code trains a decoder, without model or recipe.")
+            raise ConfigError(
+                "An error-correcting code is trained as a decoder, which has no model or recipe. Remove both."
+            )
         return resolve_decoder_config(data or "", options)
     sections, options = read_user_recipe(Path(recipe)) if recipe is not None else {}, dict(options or {})
     data = _given_once("data", _as_name(data), options.pop("data.name", None))

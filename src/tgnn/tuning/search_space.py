@@ -23,7 +23,7 @@ Space = Mapping[str, tuple[Any, ...]]
 """Values to try for each ``section.key``."""
 
 FIRST_SEED = 1000
-"""First seed of the splits of a search. Reported results use seeds from 0, whose splits select nothing."""
+"""First seed of the splits of a search. Reported results use seeds from 0. A search never uses the splits of those."""
 
 _LIST_MARK = "="
 """Prefix of a list that is stored as JSON text: Optuna's categorical values cannot be lists."""

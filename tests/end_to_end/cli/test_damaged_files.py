@@ -129,7 +129,7 @@ def tensors(change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
 CHECKPOINTS: list[tuple[Change, str]] = [
     (tensors(lambda t: {k: v for k, v in t.items() if not k.startswith("optimizer")}), "optimizer state contradict"),
     (tensors(lambda t: {k: v for k, v in t.items() if not k.startswith("best")}), "belongs to another model: Missing"),
-    (tensors(lambda t: {k: v for k, v in t.items() if "exp_avg_sq" not in k}), "parameter 0 is not whole"),
+    (tensors(lambda t: {k: v for k, v in t.items() if "exp_avg_sq" not in k}), "parameter 0 is incomplete"),
     (weights(lambda tensor: tensor.double() / 0), "contains NaN or infinity"),
     (lambda content: (content[0], {}), "is not a checkpoint: its metadata has no epoch"),
     *(

@@ -69,7 +69,7 @@ def test_options_of_a_decoder(hamming, run, succeed):
         (("--set", "model.ebn0_db=[4, 1]"), "the first value must be smaller"),
         (("--set", "model.ebn0_db=high"), "must be two numbers"),
         (("--set", "model.aggr=product"), "model.aggr is 'product', but must be one of cp, sum, mean"),
-        (("--model", "gcn"), "A code trains one decoder"),
+        (("--model", "gcn"), "is trained as one decoder"),
     ):
         code, _, message = run("train", "--data", str(hamming), *arguments)
         assert code != 0
@@ -80,7 +80,7 @@ def test_decoder_in_python(hamming, tmp_path):
     options = {"train.epochs": 1, "model.hidden_channels": 4, "train.threads": 1}
     found = tgnn.train(hamming, out=tmp_path / "run", options=options)
     assert found.metrics["parameters"] > 0
-    with pytest.raises(ValueError, match="without model or recipe"):
+    with pytest.raises(ValueError, match="has no model or recipe"):
         tgnn.train(hamming, model="gcn")
     other = tmp_path / "other.alist"
     other.write_text("3 2\n2 2\n1 2 1\n2 2\n1 0\n1 2\n2 0\n1 2\n2 3\n")

@@ -27,7 +27,7 @@ def test_the_metric_selects_the_epoch_and_is_reported(succeed, run, tmp_path):
 
     code, _, err = run("evaluate run --metric rmse")
     assert code == 2
-    assert "the targets are classes. Use accuracy, balanced-accuracy" in err
+    assert "cannot be used for a classification task. Use accuracy, balanced-accuracy" in err
     code, _, err = run("train --data friends --metric auc --out other")
     assert code == 2
     assert "train.metric is 'auc', but it should be accuracy, balanced-accuracy" in err

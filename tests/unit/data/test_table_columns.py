@@ -159,7 +159,7 @@ MANY_CLASSES = "id,label\na,0\nb,1\n" + "".join(f"a{i},{i % 11}\n" for i in rang
             "feature-like-ids",
             "has a different string in every row and is ignored; to use it, set its type",
         ),
-        (COUNTED, "feature-like-ids", "nodes.csv: column 'Unnamed: 0' counts the rows"),
+        (COUNTED, "feature-like-ids", "nodes.csv: column 'Unnamed: 0' contains consecutive integers"),
         ("id,c,b,d\na,1,,x\nb,1,,x\n", "constant-feature", "nodes.csv: the features 'c', 'd=x' are constant"),
         ("id,c,b,d\na,1,,x\nb,1,,x\n", "empty-column", "nodes.csv: column 'b' is empty and ignored"),
         ("id;c\na;1,5\nb;2,5\n", "decimal-comma", "column 'c' is read as categorical, but has decimal commas"),

@@ -285,7 +285,7 @@ def test_metric_class_weight_and_sample_weight(club):
         NodeClassifier(**QUICK).fit(club, y, sample_weight=[1.0])
     with pytest.raises(ValueError, match="at least one weight above 0"):
         NodeClassifier(**QUICK).fit(club, y, sample_weight=np.zeros(34))
-    with pytest.raises(ValueError, match="the targets are numbers. Use mae, rmse or r2"):
+    with pytest.raises(ValueError, match="cannot be used for a regression task. Use mae, rmse or r2"):
         NodeRegressor(**QUICK, metric="macro-f1").fit(club, np.arange(34.0))
 
 

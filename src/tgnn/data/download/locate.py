@@ -64,7 +64,7 @@ def obtain(entry: CatalogEntry, root: Path | None, offline: bool, read: Callable
         except ValueError as error:
             damage.append(str(error))
             logger.warning("tgnn: ignoring %s: %s", _cache_folder(home, source), error)
-    reasons = [(f"files in {root}" if root else "files in a folder of yours", _missing_files(root, entry))]
+    reasons = [(f"files in {root}" if root else "your own folder", _missing_files(root, entry))]
     reasons += [(f"the cache {home}", "; ".join(damage) or "not found")]
     for source in entry.sources:
         if offline:

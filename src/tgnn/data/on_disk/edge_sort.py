@@ -24,7 +24,9 @@ _NUM_BUCKETS = 64
 def sort_edges(
     path: Path, num_nodes: int, at_once: int, merge: bool, begin: int = 0, end: int | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Sort a file of pairs of source and target by target, in memory if it has at most ``at_once`` edges. Remove it.
+    """Sort the (source, target) pairs of a file by target, and delete the file.
+
+    Files with at most ``at_once`` edges are sorted in memory. Larger ones are first divided into ranges of targets.
 
     With ``merge``, duplicate edges are removed and the sources of each node are sorted. Otherwise, the edges of a node
     keep their order. The targets lie between ``begin`` and ``end - 1``.

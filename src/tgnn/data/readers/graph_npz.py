@@ -98,7 +98,7 @@ def shrink_dtype(array: np.ndarray) -> np.ndarray:
 def write_graphs(data: Data | GraphDataset, path: Path | str, origin: str = "") -> None:
     """Write a graph or a data set of graphs atomically. Integers are stored in the smallest type that holds them.
 
-    ``origin`` is how the data differs from the official files. Default: that of the data set.
+    ``origin`` describes how the data differs from the official files. Default: the attribute ``origin`` of ``data``.
     """
     if isinstance(data, GraphDataset):
         metadata = {name: getattr(data, name) for name in _DATASET_METADATA}

@@ -122,15 +122,18 @@ class NumericColumn:
         return self.kind == "numeric" or 2 * self._numbers >= self._present
 
     def encoding(self, table: Reporter, schema: Schema) -> Encoding:
-        """Return the encoding with fill value, mean and standard deviation. A column that counts the rows is reported.
+        """Return the encoding: fill value, mean and standard deviation.
 
-        A number that fills gaps counts in the mean and standard deviation. A column of mostly zeros is not shifted, so
-        that sparse rows stay sparse, and divided by the root mean square of its other numbers. Indicators of 0 and 1
-        therefore stay as they are.
+        A column of consecutive integers is reported, because it is probably an index. Filled values are included in the
+        mean and the standard deviation. A column of mostly zeros is not centered, so that sparse rows stay sparse. It
+        is divided by the root mean square of its nonzero numbers, so columns of 0 and 1 do not change.
         """
         if self._counts_up and self.rows > FEW:
             hint = schema_hint(table, self.name, "ignore")
-            table.warning("feature-like-ids", f"column {self.name!r} counts the rows; if it is not a feature, {hint}")
+            table.warning(
+                "feature-like-ids",
+                f"column {self.name!r} contains consecutive integers; if it is not a feature, {hint}",
+            )
         encoding: Encoding = {"column": self.name, "kind": "numeric", "width": max(self.width, 1)}
         if schema.fill is not None:
             encoding["filled"] = bool((self._count < self.rows).any())

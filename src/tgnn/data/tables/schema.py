@@ -35,7 +35,8 @@ class NodeColumns(StoredModel):
     """Columns of the node table."""
 
     id: str | None = None
-    """Node id. Default: ``id``, ``node`` or ``node_id``, else the first column."""
+    """Node id. Default: ``id``, ``node`` or ``node_id``, else a column such as ``user_id`` with distinct values, else
+    the first column."""
     graph: str | None = None
     """Graph id of the node, for a data set of many graphs. Default: ``graph`` or ``graph_id``."""
     label: str | list[str] | None = None
@@ -65,7 +66,8 @@ class GraphColumns(StoredModel):
     """Columns of the graph table."""
 
     id: str | None = None
-    """Graph id. Default: ``id``, ``graph`` or ``graph_id``, else the first column."""
+    """Graph id. Default: ``id``, ``graph`` or ``graph_id``, else a column such as ``user_id`` with distinct values,
+    else the first column."""
     label: str | list[str] | None = None
     """Target, as for nodes."""
     split: str | None = None
@@ -116,7 +118,7 @@ class ReadOptions:
         id: Column of ids. ``None``: that of the schema, else recognized by name.
         task: ``"classification"``, ``"multi-label"`` or ``"regression"``. ``None``: inferred from the labels.
         strict: Whether a molecule that cannot be read is an error. Otherwise it is skipped with a warning.
-        own: Whether the data are those of a run that is read again, with its encoding. Their split is then read, too.
+        own: Whether to read the column of the split although an encoding is given, for the training data of a run.
         labeled: Whether new data must have labels. Otherwise the column of labels may be missing.
     """
 
