@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from tgnn.cli.console import err, format_speed, note, out, print_rows, print_text
-from tgnn.experiments.results import reported
+from tgnn.experiments.results import paper_score
 from tgnn.training.metrics import HIGHER_IS_BETTER
 from tgnn.training.scores import METRICS
 
@@ -139,7 +139,7 @@ def _rows(metrics: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
     if (before := calibration.get("error_before")) is not None:
         error = f"expected calibration error {calibration['error']:.4f} (before: {before:.4f})"
         rows.append(("calibration", f"{error}, temperature {calibration['temperature']:.2f}"))
-    if (figure := reported(metrics["model"], metrics["data"])) is not None:
+    if (figure := paper_score(metrics["model"], metrics["data"])) is not None:
         rows.append(("paper", f"{figure.value:.4f} ± {figure.spread:.4f} ({figure.table})"))
     return [*rows, ("saved in", str(folder))]
 

@@ -49,7 +49,7 @@ def train_members(
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
         raise ValueError(f"n_estimators is {size!r}, but must be a positive integer")
     results = []
-    with _isolated(config, device):
+    with _restore_torch_state(config, device):
         model = make_estimator_model(config, prepared.shape, prepared.task.target, int(size)).to(device)
         for number, member in enumerate(getattr(model, "members", [model])):
             member_config = config.replace("train", seed=config.train.seed + number)
@@ -65,7 +65,7 @@ def make_estimator_model(config: Config, shape: DataShape, target: str, size: in
 
 
 @contextlib.contextmanager
-def _isolated(config: Config, device: torch.device) -> Iterator[None]:
+def _restore_torch_state(config: Config, device: torch.device) -> Iterator[None]:
     """Restore torch's random state and number of threads after training."""
     threads = torch.get_num_threads()
     with torch.random.fork_rng([device] if device.type == "cuda" else []):

@@ -218,7 +218,7 @@ def measure_decoding(row: str, column: str, seed: int, store: Path, options: Map
         decoder: torch.nn.Module = BeliefPropagation(int(iterations), rule)
         trained: dict[str, Any] = {"val": float("nan"), "steps": 0, "seconds": 0.0}
     else:
-        decoder, trained = _trained(config["train"], load_code(point.trained_on, *source), seed, store)
+        decoder, trained = _load_or_train(config["train"], load_code(point.trained_on, *source), seed, store)
     key = hash_json([config, seed])
     count = _count(decoder, code, point, seed, store / f"decoding-errors-{key}.json")
     weights = sum(parameter.numel() for parameter in decoder.parameters())
@@ -253,7 +253,7 @@ def _count(decoder: torch.nn.Module, code: ParityCheckCode, point: TestPoint, se
 # ---- training --------------------------------------------------------------------------------------------------
 
 
-def _trained(
+def _load_or_train(
     options: Mapping[str, Any], code: ParityCheckCode, seed: int, store: Path
 ) -> tuple[FactorGraphNet, dict[str, Any]]:
     """Train a network, or read it from ``store``."""

@@ -263,11 +263,11 @@ def find_paper_figure(table: str, row: str, column: str) -> PaperFigure | None:
     return load_paper_figures().get((table, row, column))
 
 
-def reported(model: str, data: str) -> PaperFigure | None:
+def paper_score(model: str, data: str) -> PaperFigure | None:
     """Return the value in the main tables of the paper for a model on a data set, or ``None``.
 
     Example:
-        >>> reported("tgnn", "cora").value
+        >>> paper_score("tgnn", "cora").value
         0.8808
     """
     return next((figure for table in _MAIN_TABLES if (figure := find_paper_figure(table, model, data))), None)

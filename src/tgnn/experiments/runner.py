@@ -137,7 +137,7 @@ def _measure_cells(
     keys = [
         (row, column, seed)
         for seed in range(selection.runs or experiment.runs)
-        for row, column in _in_turns(experiment, positions)
+        for row, column in _interleave(experiment, positions)
     ]
     left = [key for key in keys if key[2] not in seeds[key[:2]]]
     jobs = 1 if experiment.describe is None else selection.jobs
@@ -189,7 +189,7 @@ def _measure_run(measure: Measure, threads: int | None, *arguments: Any) -> Cell
     return measure(*arguments)
 
 
-def _in_turns(experiment: Experiment, positions: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _interleave(experiment: Experiment, positions: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Order cells so that those of the same row and data set, which share a trained network, are far apart."""
     if experiment.describe is None:
         return list(positions)

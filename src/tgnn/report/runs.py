@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tgnn.experiments.results import reported
+from tgnn.experiments.results import paper_score
 from tgnn.report.charts import ReportFigure, Trace, curve, line_chart, plain_label
 from tgnn.report.detail_figures import detail_figures
 from tgnn.report.number_format import count, metric, number, rate, signed
@@ -228,7 +228,7 @@ def _group_row(name: str, folder: Path, runs: Sequence[Run]) -> list[TableCell]:
     done = [run for run in runs if run.number("test") is not None and run.state == "finished"]
     known = [*done, *runs][:1]
     data, model, metric_name = (known[0].text(key) if known else "" for key in ("data", "model", "metric"))
-    figure = reported(model, data)
+    figure = paper_score(model, data)
     paper = "" if figure is None else f"{metric(figure.value)} ± {metric(figure.spread)}"
     mean, interval, difference = TableCell(), TableCell(), ""
     if done:

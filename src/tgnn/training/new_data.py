@@ -61,7 +61,7 @@ def load_new_data(
     else:
         config = run.config_with_data(data)
         name = config.data.name
-        loaded = _load(config, info, options or ReadOptions(own=data is None))
+        loaded = _load(config, info, options or ReadOptions(use_stored_split=data is None))
     _match_encoding(encoding, loaded, name)
     loaded = transform_features(loaded, config.data)
     check_compatible(config.model, run.shape, infer_shape(loaded), name)
@@ -100,7 +100,7 @@ def _load(config: Config, run_info: dict[str, Any], options: ReadOptions) -> Loa
     data, report = read_path(Path(name).expanduser(), encoding=run_info["encoding"], options=options)
     report.raise_for_errors()
     log_warnings(report, Path(name))
-    return _described(data, info, name)
+    return _attach_info(data, info, name)
 
 
 def _load_frames(frames: Any, run_info: dict[str, Any], options: ReadOptions) -> LoadedData:
@@ -122,10 +122,10 @@ def _load_frames(frames: Any, run_info: dict[str, Any], options: ReadOptions) ->
     data, report = read_frames(frames, encoding=encoding, options=options)
     report.raise_for_errors()
     report.log_warnings(name="")
-    return _described(data, DatasetInfo(**run_info["info"]), "the data")
+    return _attach_info(data, DatasetInfo(**run_info["info"]), "the data")
 
 
-def _described(data: LoadedData, info: DatasetInfo, name: str) -> LoadedData:
+def _attach_info(data: LoadedData, info: DatasetInfo, name: str) -> LoadedData:
     """Add the description of the training data to new data of the same task level."""
     if (info.level == "graph") != isinstance(data, GraphDataset):
         found = "a data set of graphs" if isinstance(data, GraphDataset) else "one graph"

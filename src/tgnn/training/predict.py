@@ -65,7 +65,7 @@ def predict(
         >>> predictions.table().columns[:5]
         ['id', 'split', 'label', 'prediction', 'probability 0']
     """
-    options = ReadOptions(id=id, strict=strict, own=data is None)
+    options = ReadOptions(id=id, strict=strict, use_stored_split=data is None)
     group = run if isinstance(run, RunGroup) else RunGroup(run)
     if not isinstance(run, RunFolder) and group.has_started:
         predictions = average_predictions(_predict_members(group, data, device, options))
@@ -154,7 +154,7 @@ def _options_for_labels(run: RunFolder, data: Any, options: ReadOptions | None) 
     options, task = options or ReadOptions(), run.task.target
     if options.task not in (None, task):
         raise RunError(f"{run.path} was trained for {task}, not {options.task}. Train again.")
-    return replace(options, labeled=data is not None)
+    return replace(options, require_labels=data is not None)
 
 
 def _no_labels_error(run: RunFolder, data: Any, options: ReadOptions) -> ValueError:
@@ -214,7 +214,7 @@ def evaluate(
     check_metric(metric, task.target)
     options = _options_for_labels(run, data, options)
     model, torch_device = run.load_model(), find_device(device)
-    new_data, split = load_new_data(run, data, replace(options, own=True))
+    new_data, split = load_new_data(run, data, replace(options, use_stored_split=True))
     y = new_data.y
     if split is not None:
         rows = split.test

@@ -21,7 +21,6 @@ from tgnn.training.checkpoint import Progress, check_finite
 from tgnn.training.config import Config, ConfigError, with_columns
 from tgnn.training.decoder_runs import is_code, resolve_decoder_config, train_decoder_run
 from tgnn.training.distributed.world import SINGLE_PROCESS, World
-from tgnn.training.frames import store_frames
 from tgnn.training.interrupts import Interrupted, catch_interrupts
 from tgnn.training.loggers import LOGGERS
 from tgnn.training.loop import Epoch, OnEpoch, Trainer, check_score, infer_test_set
@@ -37,6 +36,7 @@ from tgnn.training.recipes import read_user_recipe, resolve
 from tgnn.training.result_details import describe_test_set
 from tgnn.training.resume import check_same_data, check_unused, is_extended, read_finished, was_restarted
 from tgnn.training.run_folder import DECODER, RUNS, RunError, RunFolder, check_data_exists
+from tgnn.training.stored_data_frames import store_frames
 from tgnn.utils.memory import check_memory
 
 if TYPE_CHECKING:

@@ -78,9 +78,9 @@ def _featurize_bonds(smiles: Sequence[str], valence: bool = True) -> tuple[dict[
     atoms, bonds = array("q"), array("q")
     num_nodes, num_bonds = np.zeros(len(smiles), np.int64), np.zeros(len(smiles), np.int64)
     unreadable = []
-    with quiet():
+    with silence_rdkit():
         for index, text in enumerate(track(smiles, "converting molecules to graphs")):
-            molecule = parse(text, valence)
+            molecule = parse_smiles(text, valence)
             if molecule is None:
                 unreadable.append(index)
                 continue
@@ -101,7 +101,7 @@ def _featurize_bonds(smiles: Sequence[str], valence: bool = True) -> tuple[dict[
     return arrays, unreadable
 
 
-def parse(text: str, valence: bool = True) -> Any:
+def parse_smiles(text: str, valence: bool = True) -> Any:
     """Parse SMILES with RDKit, also with too many bonds for an atom if not ``valence``. ``None`` if that fails."""
     chem = import_optional("rdkit.Chem", "molecules")
     if not isinstance(text, str):
@@ -117,7 +117,7 @@ def parse(text: str, valence: bool = True) -> Any:
     return molecule if molecule is not None and molecule.GetNumAtoms() else None  # RDKit parses "" as a molecule
 
 
-def quiet() -> Any:
+def silence_rdkit() -> Any:
     """Return a context manager that disables RDKit's log."""
     return import_optional("rdkit.rdBase", "molecules").BlockLogs()
 
@@ -200,8 +200,8 @@ def scaffold_split(smiles: Sequence[str], train: float = 0.8, val: float = 0.1) 
 def scaffolds(smiles: Sequence[str]) -> list[str | None]:
     """Compute the Bemis-Murcko scaffolds as SMILES without chirality. ``None`` if RDKit cannot parse the molecule."""
     murcko = import_optional("rdkit.Chem.Scaffolds.MurckoScaffold", "molecules")
-    with quiet():
-        molecules = (parse(text) for text in track(smiles, "computing scaffolds of molecules"))
+    with silence_rdkit():
+        molecules = (parse_smiles(text) for text in track(smiles, "computing scaffolds of molecules"))
         return [None if molecule is None else murcko.MurckoScaffoldSmiles(mol=molecule) for molecule in molecules]
 
 

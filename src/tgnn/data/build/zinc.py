@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from tgnn.data.build import import_optional
-from tgnn.data.build.molecules import parse, quiet
+from tgnn.data.build.molecules import parse_smiles, silence_rdkit
 from tgnn.data.graph_dataset import GraphDataset, pack
 from tgnn.data.readers.unpickle import StoredTensor, read_tensors
 from tgnn.data.splits import PARTS
@@ -133,9 +133,9 @@ def featurize_zinc(smiles: Sequence[str]) -> dict[str, np.ndarray]:
     atoms, bonds = array("q"), array("q")
     num_nodes, num_edges = np.zeros((2, len(smiles)), np.int32)
     scores = np.zeros((len(smiles), 3))
-    with quiet():
+    with silence_rdkit():
         for index, text in enumerate(track(smiles, "ZINC: converting molecules to graphs")):
-            molecule = parse(text)
+            molecule = parse_smiles(text)
             if molecule is None:
                 raise ValueError(f"RDKit cannot parse molecule {index}, {text!r}")
             scores[index] = _scores(molecule)

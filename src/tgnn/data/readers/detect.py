@@ -144,8 +144,8 @@ def _read(
             ids=options.id,
             task=options.task,
             strict=options.strict,
-            own=options.own,
-            labeled=options.labeled,
+            use_stored_split=options.use_stored_split,
+            require_labels=options.require_labels,
             encoding=encoding,
         )
     if options.target or options.id or options.task:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from tgnn.data.build.molecules import featurize, parse, quiet
+from tgnn.data.build.molecules import featurize, parse_smiles, silence_rdkit
 from tgnn.data.graph_dataset import GraphDataset, UnreadableRow
 from tgnn.data.splits import labeled_mask, split_codes
 from tgnn.data.tables.columns import like_id
@@ -43,8 +43,8 @@ def read_smiles_csv(
     split: str | None = None,
     task: str | None = None,
     strict: bool = False,
-    own: bool = False,
-    labeled: bool = False,
+    use_stored_split: bool = False,
+    require_labels: bool = False,
     encoding: Mapping[str, Any] | None = None,
 ) -> tuple[GraphDataset, ValidationReport]:
     r"""Read molecules as graphs with the atom and bond features of the Open Graph Benchmark.
@@ -59,8 +59,8 @@ def read_smiles_csv(
         task: ``"classification"``, ``"multi-label"`` or ``"regression"``. Default: inferred from the targets.
         strict: Whether a molecule that RDKit cannot parse is an error. Otherwise it is skipped with a warning, and
             listed in ``graphs.unreadable``.
-        own: Whether to read the split although an encoding is given.
-        labeled: Whether missing columns of targets are an error although an encoding is given.
+        use_stored_split: Whether to read the split although an encoding is given.
+        require_labels: Whether missing columns of targets are an error although an encoding is given.
         encoding: ``graphs.encoding`` of data that was read before. Classes then get the same indices.
 
     Returns:
@@ -84,7 +84,7 @@ def read_smiles_csv(
     if encoding is None:
         columns = _find_columns(table, smiles, targets or (), ids, split)
     else:
-        columns = _known_columns(table, encoding, targets or (), ids, labeled)
+        columns = _known_columns(table, encoding, targets or (), ids, require_labels)
     roles = {"smiles": "smiles", "id": "ids", "label": "targets", "split": "split"}
     report.columns = {role: columns[key] for role, key in roles.items() if columns[key] is not None}
     single = {"molecule": columns["smiles"], "id": columns["ids"], "split": columns["split"]}
@@ -110,7 +110,7 @@ def read_smiles_csv(
         known = None if encoding is None else encoding["target"]
         y, target = read_labels(table, columns["targets"], make_schema({"task": task}), known)
         packed["y"] = y[torch.from_numpy(readable)].numpy()
-    if columns["split"] is not None and (encoding is None or own):
+    if columns["split"] is not None and (encoding is None or use_stored_split):
         stored_split = read_split(table, columns["split"], None if y is None else labeled_mask(y))
         if stored_split is not None:
             packed["split"] = split_codes(stored_split)[readable]
@@ -149,11 +149,11 @@ def _duplicates(values: pl.Series) -> pl.Series:
 
 
 def _known_columns(
-    table: Table, encoding: Mapping[str, Any], targets: Sequence[str], ids: str | None, labeled: bool
+    table: Table, encoding: Mapping[str, Any], targets: Sequence[str], ids: str | None, require_labels: bool
 ) -> dict[str, Any]:
     """Return the columns of the training data, or the given ones.
 
-    New molecules need not have targets, unless they must be ``labeled``, and a split.
+    New molecules need not have targets, unless ``require_labels`` is true, and a split.
     """
     if encoding.get("version") != VERSION or encoding.get("kind") != "smiles":
         raise ValueError(f"the encoding is for {encoding.get('kind')!r} data, but the file contains SMILES")
@@ -165,7 +165,7 @@ def _known_columns(
         table.fail("columns", text)
     _check_columns(table, [*targets, *([ids] if ids else [])])
     missing = [name for name in columns["targets"] if name not in present]
-    if missing and labeled and not targets:
+    if missing and require_labels and not targets:
         table.fail("columns", missing_labels_text(missing, table.frame.columns))
     columns["targets"] = list(targets) or (columns["targets"] if present.issuperset(columns["targets"]) else [])
     columns["ids"] = ids or columns["ids"]
@@ -221,10 +221,10 @@ def _find_by_name(columns: list[str], names: tuple[str, ...]) -> str | None:
 def _find_parseable(table: Table, columns: list[str]) -> str | None:
     """Find the column whose first values RDKit can parse. The longest wins, because CI and N are also molecules."""
     lengths: dict[str, int] = {}
-    with quiet():
+    with silence_rdkit():
         for column in columns:
             values = table.frame[column].drop_nulls().head(_TRIED)
-            if values.dtype == pl.String and len(values) and all(parse(text) is not None for text in values):
+            if values.dtype == pl.String and len(values) and all(parse_smiles(text) is not None for text in values):
                 lengths[column] = int(values.str.len_chars().sum())
     return max(lengths, key=lengths.__getitem__, default=None)
 

@@ -281,7 +281,7 @@ class FolderReader:
             file.fail("columns", f"{text} of the model, so it cannot be the label; the label in training was {trained}")
         labels = as_list(getattr(self.schema, self._examples).label)
         missing = [column for column in labels if column not in file.columns]
-        if missing and self.options.labeled and not self.options.target:
+        if missing and self.options.require_labels and not self.options.target:
             file.fail("columns", missing_labels_text(missing, file.columns))
 
     def features(
@@ -312,7 +312,7 @@ class FolderReader:
         if table.roles.labels:
             known = None if self.known is None else self.known["target"]
             y, target = read_labels(table, table.roles.labels, self.schema, known)
-        if "split" in table.roles.by_role and (self.known is None or self.options.own):
+        if "split" in table.roles.by_role and (self.known is None or self.options.use_stored_split):
             split = read_split(table, table.roles.by_role["split"], None if y is None else labeled_mask(y))
         return y, target, split
 

@@ -118,16 +118,16 @@ class ReadOptions:
         id: Column of ids. ``None``: that of the schema, else recognized by name.
         task: ``"classification"``, ``"multi-label"`` or ``"regression"``. ``None``: inferred from the labels.
         strict: Whether a molecule that cannot be read is an error. Otherwise it is skipped with a warning.
-        own: Whether to read the column of the split although an encoding is given, for the training data of a run.
-        labeled: Whether new data must have labels. Otherwise the column of labels may be missing.
+        use_stored_split: Whether to read the split although an encoding is given (training data of a run).
+        require_labels: Whether new data must have labels. Otherwise the column of labels may be missing.
     """
 
     target: tuple[str, ...] = ()
     id: str | None = None
     task: Task | None = None
     strict: bool = False
-    own: bool = False
-    labeled: bool = False
+    use_stored_split: bool = False
+    require_labels: bool = False
 
     def apply(self, schema: Schema, stem: Literal["nodes", "graphs"]) -> Schema:
         """Return the schema with these columns of the table of nodes or graphs, and with this task."""
