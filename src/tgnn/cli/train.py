@@ -70,7 +70,11 @@ def train(
         str | None, _TrainingOption(help="Number of neighbors to sample per hop, e.g. 10,5. Use -1 for all.")
     ] = None,
     metric: Annotated[
-        str | None, _TrainingOption(help=f"Metric of validation and test. It selects the best epoch: {METRIC_HELP}")
+        str | None,
+        _TrainingOption(
+            help="Metric of validation and test, which selects the best epoch unless train.select_by=loss: "
+            + METRIC_HELP
+        ),
     ] = None,
     class_weight: Annotated[
         str | None,

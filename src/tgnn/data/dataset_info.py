@@ -1,10 +1,9 @@
-"""Task types, and the description of a loaded data set: its task, metric and source."""
+"""The description of a loaded data set: its task, metric and source."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, replace
-from enum import Enum
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -14,39 +13,12 @@ from torch_geometric.data import Data
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.on_disk.disk_graph import DiskGraph
 from tgnn.data.readers.graph_npz import graph_tensors
+from tgnn.data.task_types import TaskType, TaskTypeName
 from tgnn.data.validation.report import subject
 from tgnn.utils.read import STRICT
 
 LoadedData: TypeAlias = Data | GraphDataset | DiskGraph
 """What :func:`tgnn.data.load` returns: one graph in memory, a data set of graphs, or a graph on disk."""
-
-
-class TaskType(Enum):
-    """The type of a prediction task. The value is how ``--task``, ``schema.yaml`` and stored files name it.
-
-    Example:
-        >>> TaskType("regression").default_metric
-        'mae'
-    """
-
-    CLASSIFICATION = "classification"
-    """One of several classes. Targets are class indices, -1 if unlabeled."""
-    MULTI_LABEL = "multi-label"
-    """Any of several binary labels. Targets are 0 or 1, NaN if unlabeled."""
-    REGRESSION = "regression"
-    """One or more real numbers. Targets are floats, NaN if unlabeled."""
-
-    @property
-    def default_metric(self) -> str:
-        """Metric for this type of task: ``"accuracy"``, ``"roc-auc"`` or ``"mae"``."""
-        return DEFAULT_METRICS[self.value]
-
-
-TaskTypeName: TypeAlias = Annotated[str, Field(pattern=f"^({'|'.join(member.value for member in TaskType)})$")]
-"""Value of a :class:`TaskType`, checked when it is read from a file."""
-
-DEFAULT_METRICS = {"classification": "accuracy", "multi-label": "roc-auc", "regression": "mae"}
-"""Default metric of each :class:`TaskType`, by its value."""
 
 
 def task_name(level: str, target: str, outputs: int) -> str:

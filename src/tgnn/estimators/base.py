@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tgnn.data.dataset_info import DEFAULT_METRICS, DatasetInfo
+from tgnn.data.dataset_info import DatasetInfo
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import Split
+from tgnn.data.task_types import DEFAULT_METRICS, TaskTypeName
 from tgnn.estimators.ensemble import Ensemble, train_members
 from tgnn.estimators.inputs import NetworkXAttributes, drop_unit_weights
 from tgnn.estimators.parameters import config_from_parameters
@@ -65,7 +66,7 @@ class Estimator(BaseEstimator, ABC):
     """
 
     _level: ClassVar[str]
-    _target_type: ClassVar[str]
+    _target_type: ClassVar[TaskTypeName]
 
     model: str = "tgnn"
     hidden: int | None = None
@@ -326,7 +327,7 @@ class Estimator(BaseEstimator, ABC):
 class Classifier(ClassifierMixin, Estimator):
     """Base class of classifiers. Class labels are strings or numbers, and predictions have the same labels."""
 
-    _target_type: ClassVar[str] = "classification"
+    _target_type: ClassVar[TaskTypeName] = "classification"
 
     class_weight: Any = None
 
@@ -369,7 +370,7 @@ class Classifier(ClassifierMixin, Estimator):
 class Regressor(RegressorMixin, Estimator):
     """Base class of regressors. Targets are numbers."""
 
-    _target_type: ClassVar[str] = "regression"
+    _target_type: ClassVar[TaskTypeName] = "regression"
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions.

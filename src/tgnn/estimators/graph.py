@@ -69,7 +69,7 @@ class GraphClassifier(Classifier, GraphEstimator):
         config_: Resolved training configuration.
         encoding_: Scales, categories and fill values of the features.
         shape_: Number and type of the features and outputs.
-        task_: Target type, metric and prior correction.
+        task_: Task type, metric and prior correction.
 
     Example:
         >>> from tgnn.data.catalog.embedded import digits_graphs
@@ -122,7 +122,7 @@ class GraphRegressor(Regressor, GraphEstimator):
         config_: Resolved training configuration.
         encoding_: Scales, categories and fill values of the features.
         shape_: Number and type of the features and outputs.
-        task_: Target type, metric and prior correction.
+        task_: Task type, metric and prior correction.
 
     Example:
         >>> import networkx

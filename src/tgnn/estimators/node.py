@@ -121,7 +121,7 @@ class NodeClassifier(Classifier, NodeEstimator):
         config_: Resolved training configuration.
         encoding_: Scales, categories and fill values of the features.
         shape_: Number and type of the features and outputs.
-        task_: Target type, metric and prior correction.
+        task_: Task type, metric and prior correction.
 
     Example:
         >>> from tgnn.data.catalog.embedded import karate
@@ -179,7 +179,7 @@ class NodeRegressor(Regressor, NodeEstimator):
         config_: Resolved training configuration.
         encoding_: Scales, categories and fill values of the features.
         shape_: Number and type of the features and outputs.
-        task_: Target type, metric and prior correction.
+        task_: Task type, metric and prior correction.
 
     Example:
         >>> x, edges = np.eye(6), np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])

@@ -252,14 +252,23 @@ class FeatureDropout(torch.nn.Dropout):
 
 def _dropout(x: Tensor, p: float) -> Tensor:
     num_dropped = round(p * _NUM_VALUES)
-    if x.device.type != "cpu" or torch.compiler.is_compiling() or num_dropped in (0, _NUM_VALUES):
+    if x.device.type != "cpu" or _is_traced() or num_dropped in (0, _NUM_VALUES):
         return F.dropout(x, p)
     # On the CPU, torch draws Bernoulli numbers one by one. Four 16-bit numbers of a 64-bit number take an eighth of the
     # time. p is rounded to a multiple of 2 ** -16.
-    words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)
+    words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device="cpu").random_(torch.iinfo(torch.int64).min, None)
     values = words.view(torch.int16)[: x.numel()].view(x.shape)
     kept = values >= num_dropped - _NUM_VALUES // 2
     return x * kept.to(x.dtype).mul_(_NUM_VALUES / (_NUM_VALUES - num_dropped))
+
+
+def _is_traced() -> bool:
+    """Whether torch.compile, torch.export, torch.jit.trace or a transform of torch.func records the operations."""
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
 
 
 def _to_csr(x: Tensor) -> Tensor:

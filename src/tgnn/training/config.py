@@ -83,6 +83,7 @@ class DataSourceConfig(Section):
         default=None, description="Column to predict in your own tables; several separated by commas."
     )
     id: str | None = Field(default=None, description="Column of ids in your own tables.")
+    # TaskTypeName is not imported, because tgnn.data imports torch, which takes longer than `tgnn --help`.
     task: Literal["classification", "multi-label", "regression"] | None = Field(
         default=None, description="Task on your own tables; by default inferred from the labels."
     )

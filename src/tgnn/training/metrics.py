@@ -1,4 +1,4 @@
-"""Tasks and metrics: loss, metric, predictions and prior correction of each type of target, and the best epoch."""
+"""Tasks and metrics: loss, metric, predictions and prior correction of each task type, and the best epoch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from pydantic import AfterValidator, Field
 from torch import Tensor
 
-from tgnn.data.dataset_info import TaskTypeName
+from tgnn.data.task_types import TaskTypeName
 from tgnn.training.config import CLASSIFICATION_METRICS
 from tgnn.training.scores import METRICS, RANKING_METRICS, class_score, label_score, number_score
 from tgnn.utils.read import STRICT
@@ -30,7 +30,7 @@ def _check_metric(name: str) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """Loss, metric and predictions of one type of target.
+    """Loss, metric and predictions of one task type.
 
     Args:
         target: ``"classification"`` (multi-class), ``"multi-label"`` or ``"regression"``.
@@ -158,7 +158,7 @@ def _like(values: Sequence[float], tensor: Tensor) -> Tensor:
     return torch.tensor(values, dtype=tensor.dtype, device=tensor.device)
 
 
-def make_task(target: str, metric: str, y: Tensor) -> Task:
+def make_task(target: TaskTypeName, metric: str, y: Tensor) -> Task:
     """Create the task of a task type. Regression targets are standardized by the training targets ``y``."""
     if target != "regression":
         return Task(target, metric)

@@ -354,7 +354,7 @@ GRAPH = {"num_nodes": 3, "edge_index": np.array([[0], [1]]), "y": np.zeros(3)}
         (
             read_graphs,
             {"encoding": np.array('{"target": {"task": "classes"}}')},
-            "its task is 'classes', but must be one of classification",
+            "the task is 'classes', but must be 'classification'",
         ),
         (read_graphs, {"smiles": np.array("C")}, "smiles is not JSON"),
         (read_graphs, {"num_nodes": np.array(3)}, "num_nodes must be a one-dimensional array"),

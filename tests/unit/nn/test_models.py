@@ -97,6 +97,7 @@ def test_dropout_is_dropout():
 
 @pytest.mark.parametrize("p", [1e-9, 0.001, 0.1, 0.5, 0.9999, 1 - 1e-9])
 def test_dropout_has_the_given_probability_and_keeps_the_mean(p):
+    torch.manual_seed(0)
     x = torch.ones(1000, 1001)
     out = FeatureDropout(p)(x)
     error = (p * (1 - p) / x.numel()) ** 0.5
@@ -106,14 +107,38 @@ def test_dropout_has_the_given_probability_and_keeps_the_mean(p):
     assert float(max(columns.std(), rows.std())) <= 2 * (p * (1 - p) / 1000) ** 0.5 + 2**-16
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (1,), (3, 5), (2, 3, 7)])
-def test_dropout_of_any_shape(shape):
-    x = torch.rand(shape, dtype=torch.float64) + 1
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(0, 3), (), (1,), (3, 5), (2, 3, 7)])
+def test_dropout_of_any_shape_and_type(shape, dtype):
+    x = (torch.rand(shape) + 1).to(dtype)
     torch.manual_seed(0)
     out = FeatureDropout(0.5)(x)
     torch.manual_seed(0)
-    assert torch.equal(FeatureDropout(0.5)(x), out)
+    with torch.device("meta"):  # random numbers are drawn on the device of the input
+        assert torch.equal(FeatureDropout(0.5)(x), out)
+    assert (out.dtype, out.shape) == (dtype, shape)
     assert torch.equal(out[out != 0], 2 * x[out != 0])
+    if out.numel() > 10:
+        assert 0 < int((out == 0).sum()) < out.numel()
+
+
+def test_dropout_of_an_expanded_input():
+    torch.manual_seed(0)
+    out = FeatureDropout(0.5)(torch.ones(1, 7).expand(50, 7))
+    assert 0.35 < float((out == 0).float().mean()) < 0.65
+
+
+def test_dropout_can_be_compiled_traced_and_vectorized():
+    x, dropout = torch.ones(40, 25), FeatureDropout(0.5)
+    recorded = [
+        torch.compile(dropout, fullgraph=True, backend="aot_eager"),
+        torch.jit.trace(dropout, (x,), check_trace=False),
+        torch.func.vmap(dropout, randomness="different"),
+    ]
+    for apply in recorded:
+        out = apply(x)
+        assert set(out.unique().tolist()) == {0.0, 2.0}
+        assert 0.4 < float((out == 0).float().mean()) < 0.6
 
 
 # ---- graphs ----------------------------------------------------------------------------------------------------

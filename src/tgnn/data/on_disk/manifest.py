@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import NonNegativeInt, model_validator
 
+from tgnn.data.task_types import TaskTypeName
 from tgnn.utils.io import sha256_of, write_text
 from tgnn.utils.memory_map import open_memmap
 from tgnn.utils.progress import Tick, no_tick
@@ -44,7 +45,7 @@ class InfoRecord(StoredModel):
 
     name: str
     level: Literal["node"]
-    target: Literal["classification", "multi-label", "regression"]
+    target: TaskTypeName
     metric: Literal["accuracy", "roc-auc", "mae"]
     outputs: NonNegativeInt
     differs: str = ""

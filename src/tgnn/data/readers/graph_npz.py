@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeVar, get_args
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,7 @@ from torch_geometric.data import Data
 
 from tgnn.data.graph_dataset import GraphDataset
 from tgnn.data.splits import from_masks, split_codes
-from tgnn.data.tables.schema import Task
+from tgnn.data.task_types import check_task_type
 from tgnn.data.tensors import StringIds, as_int64, as_tensor, csr
 from tgnn.utils.io import atomic_path
 from tgnn.utils.memory import check_memory
@@ -247,6 +247,8 @@ def _decode_metadata(array: np.ndarray, name: str, count: int) -> Any:
 def _check_task(encoding: dict[str, Any]) -> None:
     target = encoding.get("target") or {}
     task = target.get("task") if isinstance(target, dict) else target
-    if task is not None and task not in get_args(Task):
-        expected = ", ".join(get_args(Task))
-        raise ValueError(f"its task is {task!r}, but must be one of {expected}; write it again with tgnn data convert")
+    if task is not None:
+        try:
+            check_task_type(task)
+        except ValueError as error:
+            raise ValueError(f"{error}; convert the original files again with tgnn data convert") from None

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat, PositiveInt, ValidationError
 
+from tgnn.data.task_types import TaskTypeName, check_task_type
 from tgnn.utils.read import StoredModel, read_content
 from tgnn.utils.suggest import closest_match
 
 ColumnType = Literal["numeric", "categorical", "tokens", "ignore"]
 Standardize = bool | Literal["large"]
-Task = Literal["classification", "multi-label", "regression"]
 FILE = "schema.yaml"
 _EXPECTED = {
     "bool_type": "true or false",
@@ -85,7 +85,7 @@ class Schema(StoredModel):
     nodes: NodeColumns = NodeColumns()
     edges: EdgeColumns = EdgeColumns()
     graphs: GraphColumns = GraphColumns()
-    task: Task | None = None
+    task: TaskTypeName | None = None
     """Default: classification for integers and strings, regression for other numbers."""
     undirected: bool = True
     """Whether to add the reverse of every edge that does not have one."""
@@ -124,10 +124,14 @@ class ReadOptions:
 
     target: tuple[str, ...] = ()
     id: str | None = None
-    task: Task | None = None
+    task: TaskTypeName | None = None
     strict: bool = False
     use_stored_split: bool = False
     require_labels: bool = False
+
+    def __post_init__(self) -> None:
+        if self.task is not None:
+            check_task_type(self.task)
 
     def apply(self, schema: Schema, stem: Literal["nodes", "graphs"]) -> Schema:
         """Return the schema with these columns of the table of nodes or graphs, and with this task."""
