@@ -284,7 +284,7 @@ def test_a_comma_separates_thousands(tmp_path):
 
 
 def test_wide_tables_are_checked_in_linear_time(tmp_path):
-    columns = 100_000  # a check that is quadratic in the columns would not end
+    columns = 30_000  # a check that is quadratic in the columns would not end
     header = ",".join(["id", *(f"w{number}" for number in range(columns))])
     rows = "".join(
         f"{name}," + ",".join("01"[number % 7 == row] for number in range(columns)) + "\n"

@@ -90,7 +90,7 @@ def test_outputs_leave_no_file(places, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("model", ["gcn", "node2vec", "graphsage"])
 def test_other_models_are_refused_on_disk(places, tmp_path, model):
-    with pytest.raises(ValueError, match="only tgnn computes exact outputs"):
+    with pytest.raises(ValueError, match="only tgnn supports graphs on disk"):
         train_run(resolve(str(places / "disk"), model, "node", changes={"train.epochs": 1}), tmp_path / "run")
 
 
